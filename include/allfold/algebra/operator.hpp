@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include "allfold/algebra/laws.hpp"
+#include "allfold/algebra/row.hpp"
+
+/// @file
+/// The operator concept: what a type must offer to be folded with, and how it states its laws.
+
+namespace allfold {
+
+/// Laws of a foreign operator type (one that cannot get a member): specialise and give `static constexpr law_set
+/// value`.
+template <class Op, class T>
+struct operator_laws {};
+
+namespace detail {
+
+template <class Op, class T>
+[[nodiscard]] consteval law_set find_laws() noexcept {
+    if constexpr (requires { operator_laws<Op, T>::value; })
+        return operator_laws<Op, T>::value;
+    else if constexpr (requires { Op::template laws_on<T>; })
+        return Op::template laws_on<T>;
+    else if constexpr (requires { Op::laws; })
+        return Op::laws;
+    else
+        return {};
+}
+
+template <class Op, class T>
+    struct is_binary_operation : std::bool_constant < requires(const Op& op, const T& x) {
+    {
+        op(x, x)
+    } -> std::convertible_to<T>;
+}>{};
+
+template <class Op, class... Ts>
+    struct is_binary_operation<Op, row<Ts...>> : std::bool_constant <
+                                                 requires(const Op& op, row<const Ts...> x, row<Ts...> out) {
+    op(x, x, out);
+} || (is_binary_operation<Op, Ts>::value && ...)>{};
+
+/// Whether the operator folds whole rows itself, rather than each element of each tensor.
+template <class Op, class T>
+inline constexpr bool folds_rows = false;
+template <class Op, class... Ts>
+inline constexpr bool folds_rows<Op, row<Ts...>> =
+    requires(const Op& op, row<const Ts...> x, row<Ts...> out) { op(x, x, out); };
+
+}  // namespace detail
+
+/// The laws that `Op` declares on elements of type T: of `operator_laws<Op, T>`, else of the members
+/// `Op::laws_on<T>` (depends on the element type) or `Op::laws`.
+template <class Op, class T>
+inline constexpr law_set laws_of = detail::find_laws<std::remove_cvref_t<Op>, T>();
+
+template <class Op, class... Ts>
+    requires(!detail::folds_rows<std::remove_cvref_t<Op>, row<Ts...>>)
+inline constexpr law_set laws_of<Op, row<Ts...>> = [] {
+    law_set common = law::associative | law::commutative | law::idempotent | law::exact;
+    ((common.bits &= detail::find_laws<std::remove_cvref_t<Op>, Ts>().bits), ...);
+    return common;
+}();
+
+/// A binary operation on T: a copyable value, callable while const as `T(const T&, const T&)`.
+/// It may have state, and need neither a default constructor nor linkage; two values of one type are two operators.
+/// For T = `row<Ts...>` either `op(left, right, out)` on rows (`out` may be `left` or `right`), or the
+/// operation on every element type, which then applies element by element.
+template <class Op, class T>
+concept binary_operation =
+    std::copy_constructible<std::remove_cvref_t<Op>> && detail::is_binary_operation<std::remove_cvref_t<Op>, T>::value;
+
+/// 1. A `binary_operation` on T, 2. declared associative. The compiler cannot see that the law holds: `check_laws`
+/// tests it on samples. Not required: commutativity, an identity, default construction.
+template <class Op, class T>
+concept associative_operator = binary_operation<Op, T> && laws_of<Op, T>.has(law::associative);
+
+/// An `associative_operator` that is also declared commutative. What a ring needs.
+template <class Op, class T>
+concept commutative_operator = associative_operator<Op, T> && laws_of<Op, T>.has(law::commutative);
+
+/// An `associative_operator` with a ∘ a = a.
+template <class Op, class T>
+concept idempotent_operator = associative_operator<Op, T> && laws_of<Op, T>.has(law::idempotent);
+
+/// An `associative_operator` whose result does not depend on the bracketing, to the last bit.
+template <class Op, class T>
+concept exact_operator = associative_operator<Op, T> && laws_of<Op, T>.has(law::exact);
+
+namespace detail {
+
+template <class T>
+struct identity_lookup {
+    template <class Op>
+    static constexpr bool exists = requires(const Op& op) {
+        { op.template identity<T>() } -> std::convertible_to<T>;
+    } || requires(const Op& op) {
+        { op.identity() } -> std::convertible_to<T>;
+    };
+    template <class Op>
+    [[nodiscard]] static constexpr T of(const Op& op) {
+        if constexpr (requires { op.template identity<T>(); })
+            return op.template identity<T>();
+        else
+            return op.identity();
+    }
+};
+
+}  // namespace detail
+
+/// An operator with a member `identity()` or `identity<T>()`: a value e with e ∘ x = x ∘ e = x.
+/// An exclusive scan gives it to rank 0.
+template <class Op, class T>
+concept operator_with_identity =
+    associative_operator<Op, T> && detail::identity_lookup<T>::template exists<std::remove_cvref_t<Op>>;
+
+/// The identity of `op` on T.
+template <class T, operator_with_identity<T> Op>
+[[nodiscard]] constexpr T identity_of(const Op& op) {
+    return detail::identity_lookup<T>::of(op);
+}
+
+/// An operator that folds states rather than values: `op.lift(value)` makes the state of one contribution.
+template <class Op, class T>
+concept lifting_operator = requires(const Op& op, const T& value) { op.lift(value); };
+
+/// An operator whose fold becomes a value by `op.lower(state, contributions)`: a mean divides there.
+template <class Op, class State>
+concept lowering_operator =
+    requires(const Op& op, const State& state, int contributions) { op.lower(state, contributions); };
+
+namespace detail {
+
+/// A callable with laws declared for it. Keeps the callable, captures and all.
+template <class F, law Extra>
+struct declared {
+    [[no_unique_address]] F function;
+    static constexpr law_set laws = law_set(law::associative) | Extra;
+
+    template <class... Args>
+        requires std::invocable<const F&, Args...>
+    constexpr decltype(auto) operator()(Args&&... args) const {
+        return function(std::forward<Args>(args)...);
+    }
+};
+
+}  // namespace detail
+
+/// Declares that `f` is associative: `associative([](const matrix& a, const matrix& b) { return a * b; })`.
+template <class F>
+[[nodiscard]] constexpr auto associative(F f) {
+    return detail::declared<F, law::associative>{std::move(f)};
+}
+
+/// Declares that `f` is associative and commutative.
+template <class F>
+[[nodiscard]] constexpr auto commutative(F f) {
+    return detail::declared<F, law::commutative>{std::move(f)};
+}
+
+}  // namespace allfold

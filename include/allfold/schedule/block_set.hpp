@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+
+/// @file
+/// A set of block numbers in O(1) memory: contiguous, wrapping around the end, or strided in groups.
+
+namespace allfold {
+
+/// `count` groups of `width` neighbouring blocks, the first at `first`, each `stride` behind the one before it.
+struct block_run {
+    int first = 0;
+    int count = 0;
+    int stride = 1;
+    int width = 1;
+
+    [[nodiscard]] constexpr int size() const noexcept { return count * width; }
+    [[nodiscard]] constexpr int operator[](int i) const noexcept { return first + i / width * stride + i % width; }
+    friend constexpr bool operator==(const block_run&, const block_run&) = default;
+};
+
+/// An ordered set of blocks made of at most two runs. Sender and receiver of a message name the same blocks in the
+/// same order; where a block lies in memory is the executor's business, so no algorithm permutes or rotates data.
+class block_set {
+  public:
+    constexpr block_set() = default;
+    constexpr block_set(block_run a, block_run b = {}) : runs_{a, b} {}
+
+    [[nodiscard]] static constexpr block_set one(int block) noexcept { return block_run{block, 1, 1, 1}; }
+    /// Blocks first, first + 1, ..., first + count - 1, counted modulo `blocks`.
+    [[nodiscard]] static constexpr block_set wrapping(int first, int count, int blocks) noexcept {
+        const int straight = std::min(count, blocks - first);
+        return {block_run{first, straight, 1, 1}, block_run{0, count - straight, 1, 1}};
+    }
+    [[nodiscard]] static constexpr block_set all(int blocks) noexcept { return block_run{0, blocks, 1, 1}; }
+
+    [[nodiscard]] constexpr int size() const noexcept { return runs_[0].size() + runs_[1].size(); }
+    [[nodiscard]] constexpr bool empty() const noexcept { return size() == 0; }
+    [[nodiscard]] constexpr int operator[](int i) const noexcept {
+        const int head = runs_[0].size();
+        return i < head ? runs_[0][i] : runs_[1][i - head];
+    }
+    /// Same blocks in the same order, however they are described.
+    friend constexpr bool operator==(const block_set& a, const block_set& b) noexcept {
+        if (a.size() != b.size()) return false;
+        for (int i = 0; i < a.size(); ++i)
+            if (a[i] != b[i]) return false;
+        return true;
+    }
+
+  private:
+    block_run runs_[2]{};
+};
+
+}  // namespace allfold

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <bit>
+
+/// @file
+/// The canonical tree of P: one bracketing of x0 ∘ ... ∘ x(P-1) that all order-keeping schedules share.
+///
+///     P = 6:   0  1  2  3  4  5          rem = 6 - 4 = 2 pairs are folded first: 01 23,
+///              └─01  └─23  │  │          then a balanced binary tree stands on the 4 leaves 01 23 4 5:
+///                └──0123   45            ((01)(23))(45)
+///                   └──012345
+
+namespace allfold {
+
+/// P ranks folded to the largest power of two: the ranks below 2·extra stand in pairs for one leaf each.
+/// (Rabenseifner, "Optimization of Collective Reduction Operations", 2004; as in MPICH's recursive doubling. The pairs
+/// are neighbours with the lower rank on the left, so leaves stand for consecutive ranks in order.)
+struct power_of_two_fold {
+    int size;
+    int levels;  ///< log2 of the number of leaves
+    int extra;   ///< size minus the number of leaves: how many pairs there are
+
+    constexpr explicit power_of_two_fold(int ranks) noexcept
+        : size(ranks),
+          levels(static_cast<int>(std::bit_width(static_cast<unsigned>(ranks))) - 1),
+          extra(ranks - (1 << levels)) {}
+
+    [[nodiscard]] constexpr int leaves() const noexcept { return 1 << levels; }
+    [[nodiscard]] constexpr int rounds() const noexcept { return extra ? levels + 1 : levels; }
+    [[nodiscard]] constexpr bool paired(int rank) const noexcept { return rank < 2 * extra; }
+    [[nodiscard]] constexpr int leaf_of(int rank) const noexcept { return paired(rank) ? rank / 2 : rank - extra; }
+    /// The lowest rank of a leaf; first_of(leaves()) is the number of ranks.
+    [[nodiscard]] constexpr int first_of(int leaf) const noexcept { return leaf < extra ? 2 * leaf : leaf + extra; }
+    /// The highest rank of a leaf, which stands for its pair in most algorithms.
+    [[nodiscard]] constexpr int last_of(int leaf) const noexcept { return first_of(leaf + 1) - 1; }
+};
+
+/// Where the canonical tree of `size` operands cuts its node [low, high): the node is [low, cut) ∘ [cut, high).
+/// 0 where [low, high) is not an inner node of the tree.
+[[nodiscard]] constexpr int canonical_cut(int size, int low, int high) noexcept {
+    if (low < 0 || high > size || high - low < 2) return 0;
+    const power_of_two_fold fold(size);
+    const int first = fold.leaf_of(low), last = fold.leaf_of(high - 1) + 1;
+    if (fold.first_of(first) != low || fold.first_of(last) != high) return 0;
+    const int width = last - first;
+    if (width == 1) return low + 1;  // a pair
+    if (!std::has_single_bit(static_cast<unsigned>(width)) || first % width != 0) return 0;
+    return fold.first_of(first + width / 2);
+}
+
+}  // namespace allfold

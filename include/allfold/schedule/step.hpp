@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "allfold/schedule/block_set.hpp"
+#include "allfold/schedule/contract.hpp"
+
+/// @file
+/// The vocabulary of schedules: who sends which blocks to whom in one round, and what becomes of what arrives.
+
+namespace allfold {
+
+/// The partners of a step: nobody, one rank, or several at once (a k-ported step).
+class peers {
+  public:
+    enum class kind : std::uint8_t { none, one, everyone, lower, higher };
+
+    constexpr peers() = default;
+    [[nodiscard]] static constexpr peers one(int rank) noexcept { return {kind::one, rank}; }
+    [[nodiscard]] static constexpr peers everyone() noexcept { return {kind::everyone, 0}; }  ///< all other ranks
+    [[nodiscard]] static constexpr peers lower() noexcept { return {kind::lower, 0}; }        ///< all ranks below
+    [[nodiscard]] static constexpr peers higher() noexcept { return {kind::higher, 0}; }      ///< all ranks above
+
+    [[nodiscard]] constexpr kind which() const noexcept { return kind_; }
+    /// How many partners rank `self` of `size` has.
+    [[nodiscard]] constexpr int count(int self, int size) const noexcept {
+        switch (kind_) {
+            case kind::none: return 0;
+            case kind::one: return 1;
+            case kind::everyone: return size - 1;
+            case kind::lower: return self;
+            case kind::higher: return size - 1 - self;
+        }
+        return 0;
+    }
+    /// The i-th partner of rank `self`, in rank order.
+    [[nodiscard]] constexpr int at(int i, int self) const noexcept {
+        switch (kind_) {
+            case kind::one: return rank_;
+            case kind::everyone: return i < self ? i : i + 1;
+            case kind::higher: return self + 1 + i;
+            default: return i;
+        }
+    }
+    [[nodiscard]] constexpr bool contains(int rank, int self) const noexcept {
+        switch (kind_) {
+            case kind::none: return false;
+            case kind::one: return rank == rank_;
+            case kind::everyone: return rank != self;
+            case kind::lower: return rank < self;
+            case kind::higher: return rank > self;
+        }
+        return false;
+    }
+    friend constexpr bool operator==(const peers&, const peers&) = default;
+
+  private:
+    constexpr peers(kind k, int rank) : kind_(k), rank_(rank) {}
+    kind kind_ = kind::none;
+    int rank_ = 0;
+};
+
+/// Where a block's value lies at a rank. `input` is the caller's operand and never written; `result` is what the caller
+/// gets; the scratch slots hold partial folds. A step never writes blocks in the slot from which it sends them: the
+/// peer may still be reading. (Alternating between two slots is how an exchange of whole vectors satisfies that.)
+enum class slot : std::uint8_t { input, result, scratch_a, scratch_b };
+
+/// What becomes of received blocks. `mine` is this rank's value of the same block, in the step's slot `mine`.
+enum class fold : std::uint8_t {
+    store,          ///< into ← received
+    left,           ///< into ← received ∘ mine
+    right,          ///< into ← mine ∘ received
+    in_rank_order,  ///< into ← received from the lower peers, mine, received from the higher ones, in rank order and
+                    ///< bracketed as the canonical tree of that many operands
+};
+
+/// Which blocks a k-ported step exchanges with each of its peers.
+enum class addressed : std::uint8_t {
+    alike,     ///< the same blocks with every peer
+    per_peer,  ///< with peer p the one block p: the block set is not looked at
+};
+
+/// Work inside a rank before a step sends: `into ← left` (copy), or `into ← left ∘ right`.
+struct local_work {
+    enum class kind : std::uint8_t { none, copy, fold };
+    kind what = kind::none;
+    slot left = slot::input;
+    slot right = slot::input;
+    slot into = slot::result;
+    block_set blocks{};
+};
+
+/// One round of one rank. Sending and receiving happen at the same time; a side without peers is left out.
+/// Order within the step: first `local`, then send and receive together, then the fold.
+struct step {
+    local_work local{};
+
+    peers to{};
+    block_set send{};
+    addressed sent = addressed::alike;
+    slot source = slot::input;  ///< where the sent blocks lie
+
+    peers from{};
+    block_set receive{};
+    addressed received = addressed::alike;
+    fold how = fold::store;
+    slot mine = slot::input;   ///< own operand of the fold
+    slot into = slot::result;  ///< where the outcome goes
+
+    /// The blocks that go to `peer`, and those that come from it.
+    [[nodiscard]] constexpr block_set sent_to(int peer) const noexcept {
+        return sent == addressed::per_peer ? block_set::one(peer) : send;
+    }
+    [[nodiscard]] constexpr block_set received_from(int peer) const noexcept {
+        return received == addressed::per_peer ? block_set::one(peer) : receive;
+    }
+    [[nodiscard]] constexpr bool idle() const noexcept {
+        return to.which() == peers::kind::none && from.which() == peers::kind::none &&
+               local.what == local_work::kind::none;
+    }
+};
+
+/// A schedule: a pure value that can be asked for any round of one rank at any time.
+///
+/// 1. `goal` is the collective that it performs, `keeps` the strongest order level that it gives.
+/// 2. `scratch_slots` is how many scratch slots its steps use (0, 1 or 2).
+/// 3. `in_place` says that it stays right when the result lies in the same memory as the input.
+/// 4. `s.blocks()` is how many blocks the data is cut into: 1, or one for each rank.
+/// 5. `s.rounds()` is the number of steps, the same for every rank; `s[i]` is step i of this rank.
+///
+/// At P = 1 there are no rounds: the engine copies input to result itself.
+/// What the compiler cannot see, namely that all this is true, is what `analysis/prove.hpp` proves.
+template <class S>
+concept schedule = std::copy_constructible<S> && requires(const S s, int round) {
+    { S::goal } -> std::convertible_to<collective>;
+    { S::keeps } -> std::convertible_to<order>;
+    { S::scratch_slots } -> std::convertible_to<int>;
+    { S::in_place } -> std::convertible_to<bool>;
+    { s.rank() } -> std::same_as<int>;
+    { s.size() } -> std::same_as<int>;
+    { s.blocks() } -> std::same_as<int>;
+    { s.rounds() } -> std::same_as<int>;
+    { s[round] } -> std::same_as<step>;
+};
+
+/// A schedule whose two steps are "everyone folds its own block of all inputs, then publishes it": where ranks share
+/// memory the executor runs both as one pass that reads every input and writes every output once.
+template <class S>
+concept slice_owner_schedule = schedule<S> && requires { requires S::slice_owner; };
+
+}  // namespace allfold
