@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/location.hpp"
+#include "allfold/algebra/logic.hpp"
+#include "allfold/algebra/mean.hpp"
+#include "allfold/algebra/online_softmax.hpp"
+#include "allfold/algebra/standard_functors.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/data/partition.hpp"
+#include "allfold/data/records.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "allfold/transport/self.hpp"
+#include "allfold/transport/thread.hpp"
+
+/// @file
+/// All that needs nothing but the standard library and threads.

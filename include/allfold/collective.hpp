@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/collective/all_gather.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/barrier.hpp"
+#include "allfold/collective/broadcast.hpp"
+#include "allfold/collective/exclusive_scan.hpp"
+#include "allfold/collective/inclusive_scan.hpp"
+#include "allfold/collective/reduce.hpp"
+#include "allfold/collective/reduce_scatter.hpp"
+
+/// @file
+/// All collectives.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "allfold/data/partition.hpp"
+#include "allfold/schedule/step.hpp"
+
+/// @file
+/// The schedule that a collective would run, to look at before it runs.
+
+namespace allfold {
+
+/// Any schedule behind one type. Models `schedule` but for the static facts, which it has as members.
+class any_schedule {
+  public:
+    template <schedule S>
+    [[nodiscard]] static any_schedule of(const S& s, int root = 0) {
+        return {s.rank(), s.size(), root, s.blocks(), s.rounds(), &ask<S>};
+    }
+
+    [[nodiscard]] int rank() const noexcept { return rank_; }
+    [[nodiscard]] int size() const noexcept { return size_; }
+    [[nodiscard]] int blocks() const noexcept { return blocks_; }
+    [[nodiscard]] int rounds() const noexcept { return rounds_; }
+    [[nodiscard]] step operator[](int round) const { return step_(rank_, size_, root_, round); }
+    /// The same schedule as another rank sees it.
+    [[nodiscard]] any_schedule at(int rank) const {
+        any_schedule other = *this;
+        other.rank_ = rank;
+        return other;
+    }
+
+  private:
+    using question = step (*)(int rank, int size, int root, int round);
+    any_schedule(int rank, int size, int root, int blocks, int rounds, question about)
+        : rank_(rank), size_(size), root_(root), blocks_(blocks), rounds_(rounds), step_(about) {}
+
+    template <class S>
+    [[nodiscard]] static step ask(int rank, int size, int root, int round) {
+        return make_schedule<S>(rank, size, root)[round];
+    }
+    int rank_, size_, root_, blocks_, rounds_;
+    question step_;
+};
+
+/// What a collective would do with so many ranks and bytes, as `plan` returns it.
+class plan {
+  public:
+    plan(collective goal, order keeps, std::string name, std::string why, std::size_t bytes, any_schedule steps)
+        : goal_(goal), keeps_(keeps), name_(std::move(name)), why_(std::move(why)), bytes_(bytes), steps_(steps) {}
+
+    [[nodiscard]] collective goal() const noexcept { return goal_; }
+    [[nodiscard]] order keeps() const noexcept { return keeps_; }  ///< the order level that the schedule gives
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }  ///< of the algorithm
+    [[nodiscard]] const std::string& why() const noexcept { return why_; }    ///< the reason for the choice
+    [[nodiscard]] int size() const noexcept { return steps_.size(); }
+    [[nodiscard]] int rounds() const noexcept { return steps_.rounds(); }
+    [[nodiscard]] any_schedule schedule(int rank) const { return steps_.at(rank); }  ///< the steps of one rank
+
+    /// Bytes that one rank sends.
+    [[nodiscard]] std::size_t bytes_sent_by(int rank) const {
+        const any_schedule mine = steps_.at(rank);
+        const partition blocks = partition::even(bytes_, std::max(1, mine.blocks()));
+        std::size_t sum = 0;
+        for (int round = 0; round < mine.rounds(); ++round) {
+            const step s = mine[round];
+            for (int i = 0; i < s.to.count(rank, size()); ++i) {
+                const block_set sent = s.sent_to(s.to.at(i, rank));
+                for (int b = 0; b < sent.size(); ++b) sum += blocks.extent(sent[b]);
+            }
+        }
+        return sum;
+    }
+    /// Bytes that the busiest rank sends.
+    [[nodiscard]] std::size_t bytes_sent() const {
+        std::size_t most = 0;
+        for (int r = 0; r < size(); ++r) most = std::max(most, bytes_sent_by(r));
+        return most;
+    }
+
+  private:
+    collective goal_;
+    order keeps_;
+    std::string name_;
+    std::string why_;
+    std::size_t bytes_;
+    any_schedule steps_;
+};
+
+}  // namespace allfold

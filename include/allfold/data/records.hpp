@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <ranges>
+#include <tuple>
+#include <type_traits>
+
+#include "allfold/data/tensor_view.hpp"
+
+/// @file
+/// Several tensors whose rows belong together.
+
+namespace allfold {
+
+namespace detail {
+
+/// What `records` keeps of an argument: a view as it is, a range as a tensor over its elements.
+template <class X>
+[[nodiscard]] constexpr auto as_view(X&& x) {
+    if constexpr (tensor_view<X>)
+        return std::remove_cvref_t<X>(x);
+    else {
+        using element = std::remove_reference_t<std::ranges::range_reference_t<X>>;
+        return tensor<element, 1>(std::ranges::data(x), {std::ranges::size(x)});
+    }
+}
+template <class X>
+using view_of = decltype(as_view(std::declval<X>()));
+
+}  // namespace detail
+
+/// Several tensors with the same leading extent n: row i of the whole is row i of each of them. A collective folds and
+/// sends rows as units: records{m, l, s} of online softmax travel as one packet [m | l | s] rather than as three
+/// messages. An operator sees `row<...>`; one that is made for single elements is applied element by element.
+///
+/// Takes tensor views and contiguous ranges (by reference to their elements; the ranges must outlive the call).
+template <class... Views>
+class records {
+  public:
+    template <class... Xs>
+        requires(sizeof...(Xs) == sizeof...(Views))
+    explicit constexpr records(Xs&&... xs) : views_(detail::as_view(xs)...) {}
+    [[nodiscard]] constexpr const std::tuple<Views...>& views() const noexcept { return views_; }
+
+  private:
+    std::tuple<Views...> views_;
+};
+
+namespace detail {
+
+template <class X>
+inline constexpr bool is_records = false;
+template <class... Views>
+inline constexpr bool is_records<records<Views...>> = true;
+
+}  // namespace detail
+
+template <class... Xs>
+    requires((tensor_view<Xs> || detail::element_range<Xs>) && ...)
+records(Xs&&...) -> records<detail::view_of<Xs>...>;
+
+}  // namespace allfold

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <ranges>
+#include <string>
+#include <type_traits>
+
+/// @file
+/// Where data lies: the tensor view concept, and a small view for where `std::mdspan` does not exist yet.
+
+namespace allfold {
+
+/// Makes a foreign type a tensor view. Specialise with `element_type`, `rank` and the static functions `extent(v, i)`,
+/// `stride(v, i)` (in elements) and `data(v)` (the address of element 0, 0, ...).
+template <class V>
+struct tensor_traits {};
+
+namespace detail {
+
+template <class V>
+concept has_tensor_traits = requires { typename tensor_traits<V>::element_type; };
+
+template <class V>
+concept has_tensor_members = requires(const V& v, std::size_t i) {
+    typename V::element_type;
+    { V::rank() } -> std::convertible_to<std::size_t>;
+    { v.extent(i) } -> std::convertible_to<std::size_t>;
+    { v.stride(i) } -> std::convertible_to<std::ptrdiff_t>;
+    requires requires {
+        { v.data() } -> std::same_as<typename V::element_type*>;
+    } || requires {
+        { v.data_handle() } -> std::same_as<typename V::element_type*>;  // the name in std::mdspan
+    };
+};
+
+/// Asks a tensor view its questions: the trait first, then the members.
+template <class V>
+struct tensor_access {
+    using element_type = typename V::element_type;
+    static constexpr std::size_t rank = V::rank();
+    static constexpr std::size_t extent(const V& v, std::size_t i) { return static_cast<std::size_t>(v.extent(i)); }
+    static constexpr std::ptrdiff_t stride(const V& v, std::size_t i) {
+        return static_cast<std::ptrdiff_t>(v.stride(i));
+    }
+    static constexpr element_type* data(const V& v) {
+        if constexpr (requires { v.data(); })
+            return v.data();
+        else
+            return v.data_handle();
+    }
+};
+template <has_tensor_traits V>
+struct tensor_access<V> : tensor_traits<V> {};
+
+}  // namespace detail
+
+/// A view of elements in memory that does not own them: 1. `element_type`, 2. static `rank()`, 3. `extent(i)` and
+/// 4. `stride(i)` in elements, 5. `data()` or `data_handle()`; or a specialisation of `tensor_traits`.
+/// `std::mdspan` with a strided layout models it. Contiguous ranges, and single objects, need not: every collective
+/// takes them as tensors of rank 1 and 0.
+template <class V>
+concept tensor_view =
+    detail::has_tensor_traits<std::remove_cvref_t<V>> || detail::has_tensor_members<std::remove_cvref_t<V>>;
+
+/// A view of `Rank` extents with a stride, in elements, for each of them. Owns nothing.
+template <class T, std::size_t Rank>
+class tensor {
+  public:
+    using element_type = T;
+    using extents_type = std::array<std::size_t, Rank>;
+    using strides_type = std::array<std::ptrdiff_t, Rank>;
+
+    /// Row-major and without gaps: the last extent is contiguous.
+    constexpr tensor(T* data, const extents_type& extents) : tensor(data, extents, row_major(extents)) {}
+    constexpr tensor(T* data, const extents_type& extents, const strides_type& strides)
+        : data_(data), extents_(extents), strides_(strides) {}
+
+    [[nodiscard]] static constexpr std::size_t rank() noexcept { return Rank; }
+    [[nodiscard]] constexpr std::size_t extent(std::size_t i) const noexcept { return extents_[i]; }
+    [[nodiscard]] constexpr std::ptrdiff_t stride(std::size_t i) const noexcept { return strides_[i]; }
+    [[nodiscard]] constexpr T* data() const noexcept { return data_; }
+
+    [[nodiscard]] constexpr T& operator()(std::convertible_to<std::size_t> auto... index) const noexcept
+        requires(sizeof...(index) == Rank)
+    {
+        std::size_t axis = 0;
+        std::ptrdiff_t offset = 0;
+        ((offset += static_cast<std::ptrdiff_t>(index) * strides_[axis++]), ...);
+        return data_[offset];
+    }
+
+  private:
+    [[nodiscard]] static constexpr strides_type row_major(const extents_type& extents) noexcept {
+        strides_type strides{};
+        std::ptrdiff_t step = 1;
+        for (std::size_t i = Rank; i-- > 0; step *= static_cast<std::ptrdiff_t>(extents[i])) strides[i] = step;
+        return strides;
+    }
+
+    T* data_;
+    extents_type extents_;
+    strides_type strides_;
+};
+
+namespace detail {
+
+template <class X>
+inline constexpr bool is_string = false;
+template <class C, class Traits, class Allocator>
+inline constexpr bool is_string<std::basic_string<C, Traits, Allocator>> = true;
+
+/// A contiguous range of elements; a string is one value, not a range of characters.
+template <class X>
+concept element_range = std::ranges::contiguous_range<X> && std::ranges::sized_range<X> &&
+                        !is_string<std::remove_cvref_t<X>> && !tensor_view<X>;
+
+/// Number of elements of a tensor view.
+template <tensor_view V>
+[[nodiscard]] constexpr std::size_t count_of(const V& v) {
+    using access = tensor_access<std::remove_cvref_t<V>>;
+    std::size_t count = 1;
+    for (std::size_t i = 0; i < access::rank; ++i) count *= access::extent(v, i);
+    return count;
+}
+
+/// Whether the elements lie in row-major order without gaps.
+template <tensor_view V>
+[[nodiscard]] constexpr bool is_contiguous(const V& v) {
+    using access = tensor_access<std::remove_cvref_t<V>>;
+    std::ptrdiff_t step = 1;
+    for (std::size_t i = access::rank; i-- > 0;) {
+        const std::size_t extent = access::extent(v, i);
+        if (extent == 0) return true;
+        if (extent != 1 && access::stride(v, i) != step) return false;
+        step *= static_cast<std::ptrdiff_t>(extent);
+    }
+    return true;
+}
+
+/// Calls visit(element) for every element in row-major order.
+template <tensor_view V, class Visit>
+constexpr void for_each_element(const V& v, Visit visit) {
+    using access = tensor_access<std::remove_cvref_t<V>>;
+    std::array<std::size_t, access::rank> index{};
+    auto* at = access::data(v);
+    for (std::size_t left = count_of(v); left > 0; --left) {
+        visit(*at);
+        for (std::size_t i = access::rank; i-- > 0;) {
+            at += access::stride(v, i);
+            if (++index[i] < access::extent(v, i)) break;
+            at -= access::stride(v, i) * static_cast<std::ptrdiff_t>(index[i]);
+            index[i] = 0;
+        }
+    }
+}
+
+}  // namespace detail
+}  // namespace allfold

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/binomial.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/dissemination.hpp"
+#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/ring.hpp"
+
+/// @file
+/// Picks the schedule where the caller names none.
+
+namespace allfold {
+
+/// What the choice depends on, besides the laws.
+struct problem {
+    int size = 1;              ///< ranks
+    std::size_t bytes = 0;     ///< of the whole operand at one rank
+    bool commutative = false;  ///< whether the order may be rotated: the operator and the order level allow it
+};
+
+/// The numbers of the chooser, with what was measured for each.
+struct choose_tuning {
+    /// Shared memory: everyone folds everything while that is less than this many bytes a rank; every rank's slice of
+    /// the work costs a second synchronisation. P = 2: 64 KiB, P = 4: 32 KiB, P = 8: 16 KiB (two cores).
+    std::size_t all_read_bytes = std::size_t{128} << 10;
+    /// Messages: up to here fewer rounds win, above it less volume.
+    std::size_t latency_bytes = std::size_t{16} << 10;
+
+    friend bool operator==(const choose_tuning&, const choose_tuning&) = default;
+};
+
+namespace detail {
+
+inline constexpr choose_tuning tuned{};
+
+[[nodiscard]] constexpr bool everyone_folds_all(const problem& p) noexcept {
+    return p.bytes * static_cast<std::size_t>(p.size) <= tuned.all_read_bytes;
+}
+
+/// Calls use<Schedule>(reason). `Shared` says that ranks share memory, `Rotates` that a rotating order is allowed.
+template <collective Goal, bool Shared, bool Rotates, class Use>
+decltype(auto) choose(const problem& p, Use&& use) {
+    const bool small = p.bytes <= tuned.latency_bytes;
+    if constexpr (Goal == collective::barrier) {
+        if (Shared && p.size <= 16) return use.template operator()<all_read::barrier>("few ranks: one round of flags");
+        return use.template operator()<dissemination::barrier>("the fewest rounds for many ranks");
+    } else if constexpr (Goal == collective::broadcast) {
+        if (Shared)
+            return use.template operator()<direct::broadcast>("shared memory: everyone reads the root's operand");
+        return use.template operator()<binomial::broadcast>("the fewest rounds");
+    } else if constexpr (Goal == collective::reduce) {
+        if (Shared && everyone_folds_all(p))
+            return use.template operator()<all_read::reduce>("small: the root reads all operands in one round");
+        if (Shared) return use.template operator()<direct::reduce>("large, shared memory: each rank folds one slice");
+        return use.template operator()<binomial::reduce>("the fewest rounds, in rank order");
+    } else if constexpr (Goal == collective::all_reduce) {
+        if constexpr (Shared) {
+            if (everyone_folds_all(p))
+                return use.template operator()<all_read::all_reduce>("small: one round, everyone folds all operands");
+            return use.template operator()<direct::all_reduce>(
+                "large, shared memory: each rank folds one slice, every byte is read and written once");
+        } else {
+            if (small) return use.template operator()<recursive_doubling::all_reduce>("small: the fewest rounds");
+            if constexpr (Rotates)
+                return use.template operator()<ring::all_reduce>("large and commutative: the least volume");
+            else
+                return use.template operator()<halving::all_reduce>("large: the least volume in rank order");
+        }
+    } else if constexpr (Goal == collective::reduce_scatter) {
+        if constexpr (Shared)
+            return use.template operator()<direct::reduce_scatter>("shared memory: each rank reads its block of all");
+        else if constexpr (Rotates)
+            return use.template operator()<ring::reduce_scatter>("commutative: the least volume");
+        else
+            return use.template operator()<halving::reduce_scatter>("the least volume in rank order");
+    } else if constexpr (Goal == collective::all_gather) {
+        if (Shared) return use.template operator()<direct::all_gather>("shared memory: everyone reads every block");
+        return use.template operator()<ring::all_gather>("the least volume");
+    } else if constexpr (Goal == collective::inclusive_scan) {
+        if (Shared && everyone_folds_all(p))
+            return use.template operator()<all_read::inclusive_scan>("small: one round, everyone folds its prefix");
+        return use.template operator()<dissemination::inclusive_scan>("the fewest rounds, one fold in each");
+    } else {
+        if (Shared && everyone_folds_all(p))
+            return use.template operator()<all_read::exclusive_scan>("small: one round, everyone folds its prefix");
+        return use.template operator()<dissemination::exclusive_scan>("the fewest rounds for every P");
+    }
+}
+
+}  // namespace detail
+}  // namespace allfold

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+/// @file
+/// A sequence that lies in its owner while it is short.
+
+namespace allfold::detail {
+
+/// Up to N elements inside, more on the heap. `resize` forgets the old elements; elements stay where they are until
+/// then.
+template <class T, std::size_t N>
+class small_array {
+  public:
+    void resize(std::size_t size) {
+        size_ = size;
+        if (size > N && size > heap_.size()) heap_ = std::vector<T>(size);
+    }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] T* data() noexcept { return size_ > N ? heap_.data() : near_.data(); }
+    [[nodiscard]] T& operator[](std::size_t i) noexcept { return data()[i]; }
+    [[nodiscard]] std::span<T> span() noexcept { return {data(), size_}; }
+    [[nodiscard]] std::span<T> first(std::size_t count) noexcept { return {data(), count}; }
+    void clear() noexcept {
+        for (T& each : span()) each = T{};
+    }
+
+  private:
+    std::array<T, N> near_{};
+    std::vector<T> heap_;
+    std::size_t size_ = 0;
+};
+
+}  // namespace allfold::detail

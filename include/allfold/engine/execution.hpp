@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "allfold/engine/slice_owner.hpp"
+#include "allfold/engine/walker.hpp"
+
+/// @file
+/// Runs one call: windows that follow each other through the schedule, several in flight.
+
+namespace allfold::detail {
+
+/// How long a message in one window should be, by default: short enough for a slot of the transport and for the cache.
+inline constexpr std::size_t default_window_bytes = std::size_t{256} << 10;
+/// Windows in flight: one is folded while the next ones travel.
+inline constexpr std::size_t windows_in_flight = 3;
+
+template <communicator Comm, schedule Schedule, class Kernel>
+class execution {
+  public:
+    using context = call<Comm, Schedule, Kernel>;
+
+    explicit execution(context all) : all_(std::move(all)) {}
+
+    /// Numbers its lanes: the order of the starts is the same on all ranks. May be called again once done.
+    void start() {
+        const auto& memory = all_.memory;
+        const std::size_t largest = memory.blocks.largest();
+        windows_ = fused() ? 1 : std::max<std::size_t>(1, (largest + memory.window_rows - 1) / memory.window_rows);
+        first_lane_ = all_.comm.open(all_.agreed, static_cast<unsigned>(windows_));
+        next_ = finished_ = 0;
+        if (all_.plan.rounds() == 0) {
+            copy_input();
+            finished_ = windows_;
+        } else if (fused()) {
+            if constexpr (can_fuse) slices_.begin(all_, first_lane_);
+        } else {
+            if (windows_ > 1 && others_.empty()) {
+                const std::size_t more = std::min(windows_, windows_in_flight) - 1;
+                others_ = std::vector<slot_of_window>(more);
+            }
+            begin_next(first_);
+            for (auto& each : others_) begin_next(each);
+        }
+    }
+
+    /// Does what can be done without waiting; true when the call is complete.
+    bool poll() {
+        if (finished_ == windows_) return true;
+        if constexpr (can_fuse)
+            if (fused()) {
+                if (slices_.advance(all_)) finished_ = 1;
+                return finished_ == windows_;
+            }
+        push(first_);
+        for (auto& each : others_) push(each);
+        return finished_ == windows_;
+    }
+
+    [[nodiscard]] waiting blocked_on() const {
+        if constexpr (can_fuse)
+            if (fused()) return slices_.blocked_on(all_);
+        const slot_of_window* oldest = first_.busy ? &first_ : nullptr;
+        for (const auto& each : others_)
+            if (each.busy && (!oldest || each.window < oldest->window)) oldest = &each;
+        return oldest ? oldest->walk.blocked_on(all_) : waiting{all_.plan.goal, 0, all_.plan.rounds(), -1};
+    }
+
+    /// Lets go of what peers have lent.
+    void drop() noexcept {
+        first_.walk.drop();
+        for (auto& each : others_) each.walk.drop();
+        if constexpr (can_fuse) slices_.drop();
+    }
+
+    [[nodiscard]] const context& about() const noexcept { return all_; }
+
+  private:
+    static constexpr bool can_fuse = Comm::shares_memory && slice_owner_schedule<Schedule>;
+    struct nothing {};
+    template <class C, class S, class K>
+    struct slices_if {
+        using type = nothing;
+    };
+    template <class C, class S, class K>
+        requires(C::shares_memory && slice_owner_schedule<S>)
+    struct slices_if<C, S, K> {
+        using type = slice_owner<C, S, K>;
+    };
+
+    struct slot_of_window {
+        walker<Comm, Schedule, Kernel> walk;
+        std::size_t window = 0;
+        bool busy = false;
+    };
+
+    [[nodiscard]] bool fused() const noexcept { return can_fuse && all_.memory.window_rows == 0; }
+
+    void begin_next(slot_of_window& free) {
+        free.busy = next_ < windows_;
+        if (!free.busy) return;
+        free.window = next_++;
+        free.walk.begin(all_, free.window, first_lane_ + static_cast<lane>(free.window));
+    }
+
+    void push(slot_of_window& each) {
+        while (each.busy && each.walk.advance(all_)) {
+            ++finished_;
+            begin_next(each);
+        }
+    }
+
+    /// What a lone rank does.
+    void copy_input() {
+        if (all_.plan.goal == collective::barrier || all_.plan.goal == collective::exclusive_scan) return;
+        all_.kernel.copy(all_.memory.input, all_.memory.result, all_.memory.blocks.total());
+    }
+
+    context all_;
+    std::size_t windows_ = 0;
+    std::size_t next_ = 0;
+    std::size_t finished_ = 0;
+    lane first_lane_ = 0;
+    slot_of_window first_;
+    std::vector<slot_of_window> others_;
+    [[no_unique_address]] typename slices_if<Comm, Schedule, Kernel>::type slices_;
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "allfold/algebra/diagnose.hpp"
+#include "allfold/engine/arguments.hpp"
+#include "allfold/engine/choose.hpp"
+#include "allfold/engine/detail/type_name.hpp"
+#include "allfold/engine/options.hpp"
+#include "allfold/engine/task.hpp"
+
+/// @file
+/// From the arguments of a collective to a running call: which schedule, which blocks, which windows.
+
+namespace allfold::detail {
+
+/// The order level of a call: what the caller asked for; else rank order unless the operator is commutative.
+template <class Op, class Element, class OrderOption>
+[[nodiscard]] constexpr order level_of() noexcept {
+    if constexpr (!std::is_void_v<OrderOption>)
+        return OrderOption{};
+    else if constexpr (commutative_operator<Op, Element>)
+        return order::any;
+    else
+        return order::rank;
+}
+
+/// Whether operator and schedule fit what is asked for; where not, one line of the compiler says what to write.
+template <class Schedule, class Op, class Element, class OrderOption>
+[[nodiscard]] consteval bool fits() {
+    constexpr order keeps = Schedule::keeps;
+    if constexpr (!folds(Schedule::goal)) {
+        return true;
+    } else if constexpr (keeps == order::any && !commutative_operator<Op, Element>) {
+        return require_commutative<Op, Element>();
+    } else {
+        constexpr bool enough = keeps >= level_of<Op, Element, OrderOption>();
+        static_assert(enough,
+                      "allfold: this schedule cannot give the order level that the call asks for: see `keeps` of "
+                      "the schedule, or name none and let allfold choose");
+        return enough;
+    }
+}
+
+/// Runs `use.operator()<Schedule>(reason)` with the schedule that the options name, or the chosen one.
+template <collective Goal, bool Shared, class Op, class Element, class Options, class Use>
+decltype(auto) with_schedule(const problem& p, Use&& use) {
+    using algorithm = typename Options::algorithm_type;
+    if constexpr (std::same_as<algorithm, automatic>) {
+        constexpr order level = level_of<Op, Element, typename Options::order_type>();
+        return choose < Goal, Shared, commutative_operator<Op, Element> && level == order::any > (p, use);
+    } else {
+        constexpr bool has = algorithm_for<algorithm, Goal>;
+        static_assert(has, "allfold: this algorithm has no schedule for this collective: name another one, or none");
+        if constexpr (has)
+            return use.template operator()<typename schedule_in<algorithm, Goal>::type>("named by the caller");
+    }
+}
+
+template <schedule Schedule>
+void require_support(collective goal, int rank, int size) {
+    if (!supports<Schedule>(size))
+        reject(errc::bad_argument, goal, rank,
+               std::string(Schedule::algorithm::name) + " has no schedule for " + std::to_string(size) + " ranks");
+}
+
+/// Blocks of whole cache lines, so that no line has two writers.
+template <class Kernel>
+[[nodiscard]] partition cut_evenly(const Kernel& kernel, std::size_t rows, int blocks) {
+    constexpr std::size_t line = 64;
+    const std::size_t grain = std::max<std::size_t>(1, line / std::max<std::size_t>(1, kernel.row_bytes()));
+    return partition::even_grains(rows, blocks, grain);
+}
+
+/// Rows of a block in one window; 0 asks for both steps of a slice owner in one pass.
+template <class Schedule, class Comm, class Kernel>
+[[nodiscard]] std::size_t rows_of_window(const Comm& comm, const Schedule& plan, const Kernel& kernel,
+                                         const partition& blocks, std::optional<std::size_t> window_bytes) {
+    const std::size_t largest = std::max<std::size_t>(1, blocks.largest());
+    const std::size_t row_bytes = std::max<std::size_t>(1, kernel.row_bytes());
+    if (window_bytes) return std::clamp<std::size_t>(*window_bytes / row_bytes, 1, largest);
+    if constexpr (slice_owner_schedule<Schedule>)
+        if (Comm::shares_memory && comm.lends(blocks.largest() * row_bytes, Kernel::copyable)) return 0;
+    if (plan.rounds() == 1 && Schedule::in_place) return largest;
+    return std::clamp<std::size_t>(default_window_bytes / row_bytes, 1, largest);
+}
+
+template <collective Goal, class Op, class Element, class Options>
+[[nodiscard]] signature make_signature(const Options& options, std::size_t rows) {
+    signature s;
+    s.what = Goal;
+    s.root = options.root;
+    s.elements = rows;
+    s.type_id = type_hash<Element> ^ (type_hash<Op> * 31) ^ (type_hash<typename Options::algorithm_type> * 1009);
+    s.element_type = type_name<Element>;
+    s.operator_type = type_name<Op>;
+    s.schedule = Options::algorithm_type::name;
+    if constexpr (folds(Goal)) s.level = level_of<Op, Element, typename Options::order_type>();
+    return s;
+}
+
+/// What must agree besides: blocks, widths of rows and windows.
+template <class Kernel>
+[[nodiscard]] std::uint64_t layout_hash(const Kernel& kernel, const partition& blocks,
+                                        std::optional<std::size_t> window) {
+    std::uint64_t h = window.value_or(0);
+    const auto mix = [&h](std::uint64_t x) { h = (h ^ x) * 0x100000001b3u; };
+    for (std::size_t c = 0; c < Kernel::columns; ++c) mix(kernel.row_bytes(c));
+    mix(static_cast<std::uint64_t>(blocks.blocks()));
+    if (blocks.is_irregular())
+        for (int b = 0; b < blocks.blocks(); ++b) mix(blocks.extent(b));
+    else
+        mix(blocks.largest());
+    return h;
+}
+
+/// Everything about a call but the choice of its schedule.
+template <collective Goal, class Comm, class Op, class Arguments, class Options>
+class launcher {
+  public:
+    using kernel_type = typename Arguments::kernel_type;
+    using element = typename Arguments::state;
+
+    launcher(Comm& comm, const Options& options, const shape& where, const std::optional<partition>& blocks)
+        : comm_(comm), options_(options), where_(where), blocks_(blocks) {}
+
+    /// Blocking.
+    void run(Arguments& arguments) {
+        schedule_of_call(arguments, [&]<class Schedule>(Schedule) {
+            execution<Comm, Schedule, kernel_type> run(make_call<Schedule>(arguments));
+            run_to_end(comm_, run, options_.deadline);
+        });
+        arguments.finish();
+    }
+
+    /// In the background, not started.
+    [[nodiscard]] std::unique_ptr<pending> prepare(std::unique_ptr<Arguments> arguments) {
+        std::unique_ptr<pending> made;
+        schedule_of_call(*arguments, [&]<class Schedule>(Schedule) {
+            auto all = make_call<Schedule>(*arguments);
+            using run = execution<Comm, Schedule, kernel_type>;
+            made = std::make_unique<task<Comm, run, Arguments>>(comm_, std::move(arguments), std::move(all),
+                                                                options_.deadline);
+        });
+        return made;
+    }
+
+  private:
+    template <class Use>
+    void schedule_of_call(const Arguments& arguments, Use use) {
+        const problem p{comm_.size(), where_.rows * arguments.make_kernel().row_bytes()};
+        with_schedule<Goal, Comm::shares_memory, Op, element, Options>(p, [&]<class Schedule>(const char*) {
+            if constexpr (fits<Schedule, Op, element, typename Options::order_type>()) {
+                require_support<Schedule>(Goal, comm_.rank(), comm_.size());
+                use(make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root));
+            }
+        });
+    }
+
+    template <class Schedule>
+    [[nodiscard]] call<Comm, Schedule, kernel_type> make_call(Arguments& arguments) {
+        const Schedule plan = make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root);
+        kernel_type kernel = arguments.make_kernel();
+        operands<kernel_type> memory = arguments.memory(kernel);
+        if (plan.blocks() <= 1)
+            memory.blocks = partition::even(where_.rows, 1);
+        else
+            memory.blocks = blocks_ ? *blocks_ : cut_evenly(kernel, where_.rows, plan.blocks());
+        memory.window_rows = rows_of_window(comm_, plan, kernel, memory.blocks, options_.window_bytes);
+
+        signature agreed = make_signature<Goal, Op, element>(options_, where_.rows);
+        agreed.layout = layout_hash(kernel, blocks_ ? *blocks_ : memory.blocks, options_.window_bytes);
+        call<Comm, Schedule, kernel_type> all{comm_, plan, std::move(kernel), std::move(memory), agreed};
+        all.stage_input = must_stage(all);
+        return all;
+    }
+
+    /// In place, a schedule that was not made for it needs a copy of the input, unless its only messages are copied
+    /// when they are posted.
+    template <class Schedule>
+    [[nodiscard]] bool must_stage(const call<Comm, Schedule, kernel_type>& all) const {
+        if (!all.memory.in_place || Schedule::in_place || all.plan.rounds() == 0) return false;
+        const std::size_t message = all.memory.window_rows * all.kernel.row_bytes();
+        return all.plan.rounds() > 1 || comm_.lends(message, kernel_type::copyable);
+    }
+
+    Comm& comm_;
+    const Options& options_;
+    shape where_;
+    std::optional<partition> blocks_;
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "allfold/engine/execution.hpp"
+#include "allfold/engine/operation.hpp"
+
+/// @file
+/// The two ways to drive an execution: to its end at once, or in the background.
+
+namespace allfold::detail {
+
+/// In a handler: nobody may touch this rank's memory any more, and every other rank throws.
+template <communicator Comm>
+void give_up(Comm& comm) noexcept {
+    comm.background().drop();
+    comm.abandon();
+}
+
+/// Runs to the end. Other operations of the communicator are pushed on meanwhile.
+template <communicator Comm, class Execution>
+void run_to_end(Comm& comm, Execution& run, std::optional<std::chrono::steady_clock::time_point> until) {
+    struct {
+        Comm& comm;
+        Execution& run;
+        bool poll() {
+            const bool done = run.poll();
+            if (!done && !comm.background().empty()) comm.background().progress();
+            return done;
+        }
+        [[nodiscard]] waiting blocked_on() const { return run.blocked_on(); }
+    } work{comm, run};
+    try {
+        run.start();
+        comm.wait(work, until);
+    } catch (...) {
+        run.drop();
+        give_up(comm);
+        throw;
+    }
+}
+
+/// A call in the background. `Arguments` owns what the call needs besides: `begin()` before each start, `finish()`
+/// after.
+template <communicator Comm, class Execution, class Arguments>
+class task final : public pending {
+  public:
+    task(Comm& comm, std::unique_ptr<Arguments> arguments, typename Execution::context all,
+         std::optional<time_point> until)
+        : comm_(comm), arguments_(std::move(arguments)), run_(std::move(all)) {
+        deadline_ = until;
+    }
+
+    void start() override {
+        arguments_->begin();
+        run_.start();
+        done_ = false;
+        failure_ = nullptr;
+        comm_.background().add(*this);
+        progress();
+    }
+    void progress() noexcept override {
+        if (done_) return;
+        try {
+            if (!run_.poll()) return;
+            arguments_->finish();
+            done_ = true;
+            leave();
+        } catch (...) {
+            abandon();
+        }
+    }
+    void drop() noexcept override {
+        run_.drop();
+        failure_ = std::current_exception();
+        done_ = true;
+    }
+    void push() override { comm_.background().progress(); }
+    void wait(erased_work& what, std::optional<time_point> until) override {
+        try {
+            comm_.wait(what, until);
+        } catch (...) {
+            abandon();
+            throw;
+        }
+    }
+    void abandon() noexcept override {
+        drop();
+        give_up(comm_);
+        leave();
+    }
+    [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
+
+  private:
+    Comm& comm_;
+    std::unique_ptr<Arguments> arguments_;
+    Execution run_;
+};
+
+}  // namespace allfold::detail

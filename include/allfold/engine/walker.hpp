@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "allfold/engine/detail/small_array.hpp"
+#include "allfold/engine/kernel.hpp"
+#include "allfold/engine/mismatch.hpp"
+#include "allfold/engine/operands.hpp"
+#include "allfold/engine/scratch.hpp"
+#include "allfold/schedule/step.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// Walks a schedule over a transport. What all algorithms share is here, once: buffers, progress, agreement.
+
+namespace allfold::detail {
+
+/// A message as the kernel wants it: cuts what has arrived into the pieces (block by block of column by column) that
+/// the sender put in, wherever they lie.
+template <class Arrival>
+class pieces {
+  public:
+    pieces(const Arrival& message, std::size_t alignment)
+        : packed_(message.packed()), parts_(message.parts()), alignment_(alignment) {}
+
+    [[nodiscard]] std::byte* next(std::size_t bytes) noexcept {
+        if (packed_ == nullptr) return parts_[index_++].data;
+        at_ = align_up(at_, alignment_);
+        std::byte* const piece = packed_ + at_;
+        at_ += bytes;
+        return piece;
+    }
+
+  private:
+    std::byte* packed_;
+    std::span<const part> parts_;
+    std::size_t alignment_;
+    std::size_t index_ = 0;
+    std::size_t at_ = 0;
+};
+
+/// Walks one window of the operand through the rounds of a schedule. Never waits: `advance` goes as far as it can.
+template <communicator Comm, schedule Schedule, class Kernel>
+class walker {
+  public:
+    using place_type = typename Kernel::place_type;
+    static constexpr std::size_t columns = Kernel::columns;
+
+    using context = call<Comm, Schedule, Kernel>;
+
+    /// Begins with window `window` on lane `on`.
+    void begin(const context& all, std::size_t window, lane on) {
+        window_ = window;
+        lane_ = on;
+        round_ = 0;
+        enter(all);
+        if (all.stage_input) stage(all);
+    }
+
+    /// True when the window is through. Throws what the operator throws, and on a mismatch.
+    bool advance(const context& all) {
+        while (round_ < all.plan.rounds()) {
+            if (!step_through(all)) return false;
+            ++round_;
+            enter(all);
+        }
+        return !lending(0) && !lending(1);
+    }
+
+    [[nodiscard]] waiting blocked_on(const context& all) const {
+        const int rounds = all.plan.rounds(), self = all.comm.rank(), size = all.comm.size();
+        waiting where{all.plan.goal, std::min(round_, rounds - 1), rounds, -1};
+        if (round_ == rounds) return where;
+        if (posted_ < now_.to.count(self, size))
+            where.peer = now_.to.at(posted_, self);
+        else if (received_ < now_.from.count(self, size))
+            where.peer = now_.from.at(received_, self);
+        return where;
+    }
+
+    /// Lets go of what peers have lent.
+    void drop() noexcept { arrivals_.clear(); }
+
+  private:
+    void enter(const context& all) {
+        if (round_ >= all.plan.rounds()) return;
+        now_ = all.plan[round_];
+        posted_ = received_ = 0;
+        prepared_ = false;
+    }
+
+    [[nodiscard]] bool lending(int parity) const noexcept {
+        return lent_[static_cast<std::size_t>(parity)].load(std::memory_order_acquire) != 0;
+    }
+
+    bool step_through(const context& all) {
+        if (!prepared_) {
+            if (now_.idle()) return true;
+            if (lending(round_ % 2)) return false;  // from two rounds ago: its part list is about to be written anew
+            do_local(all);
+            prepared_ = true;
+        }
+        if (!post(all)) return false;
+        if (now_.from.which() == peers::kind::none) return true;
+        if (lending((round_ + 1) % 2)) return false;  // a peer may still read what this round writes
+        return receive(all);
+    }
+
+    // Where things lie
+
+    [[nodiscard]] std::size_t rows_of(const context& all, int block) const noexcept {
+        const std::size_t extent = all.memory.blocks.extent(block), skipped = window_ * all.memory.window_rows;
+        return extent <= skipped ? 0 : std::min(all.memory.window_rows, extent - skipped);
+    }
+    [[nodiscard]] std::size_t row_of(const context& all, int block) const noexcept {
+        return all.memory.blocks.offset(block) + window_ * all.memory.window_rows;
+    }
+    [[nodiscard]] place_type locate(const context& all, slot where, int block) {
+        const auto& memory = all.memory;
+        const auto in_window = [&] { return static_cast<std::size_t>(block) * memory.window_rows; };
+        switch (where) {
+            case slot::input:
+                if (all.stage_input) return all.kernel.advance(staged_.place(), in_window());
+                return all.kernel.advance(memory.input, row_of(all, block) - memory.input_first);
+            case slot::result: return all.kernel.advance(memory.result, row_of(all, block) - memory.result_first);
+            case slot::scratch_a: return all.kernel.advance(scratch_of(all, 0), in_window());
+            case slot::scratch_b: return all.kernel.advance(scratch_of(all, 1), in_window());
+        }
+        return {};
+    }
+    [[nodiscard]] const place_type& scratch_of(const context& all, std::size_t which) {
+        if (scratch_[which].empty()) allocate(all, scratch_[which]);
+        return scratch_[which].place();
+    }
+    void allocate(const context& all, scratch<Kernel>& memory) const {
+        const auto blocks = static_cast<std::size_t>(all.plan.blocks());
+        memory.allocate(all.kernel, blocks * std::min(all.memory.window_rows, all.memory.blocks.largest()),
+                        all.memory.input);
+    }
+    void stage(const context& all) {
+        if (staged_.empty()) allocate(all, staged_);
+        for (int b = 0; b < all.plan.blocks(); ++b) {
+            const auto from = all.kernel.advance(all.memory.input, row_of(all, b) - all.memory.input_first);
+            const auto at = static_cast<std::size_t>(b) * all.memory.window_rows;
+            all.kernel.copy(from, all.kernel.advance(staged_.place(), at), rows_of(all, b));
+        }
+    }
+
+    // The three things that a step does
+
+    void do_local(const context& all) {
+        const local_work& work = now_.local;
+        if (work.what == local_work::kind::none) return;
+        for (int i = 0; i < work.blocks.size(); ++i) {
+            const int b = work.blocks[i];
+            const std::size_t rows = rows_of(all, b);
+            if (rows == 0) continue;
+            const place_type left = locate(all, work.left, b), into = locate(all, work.into, b);
+            if (work.what == local_work::kind::copy)
+                all.kernel.copy(left, into, rows);
+            else if constexpr (folds(Schedule::goal))
+                all.kernel.fold(left, locate(all, work.right, b), into, rows);
+        }
+    }
+
+    bool post(const context& all) {
+        const int self = all.comm.rank(), count = now_.to.count(self, all.comm.size());
+        if (posted_ == count) return true;
+        const auto parity = static_cast<std::size_t>(round_ % 2);
+        if (posted_ == 0) collect_parts(all, count);
+        const bool alike = now_.sent == addressed::alike;
+        const std::size_t each = alike ? parts_[parity].size() : columns;
+        while (posted_ < count) {
+            const auto begin = alike ? 0 : static_cast<std::size_t>(posted_) * columns;
+            const outgoing message = make_message(all, {parts_[parity].data() + begin, each}, lent_[parity]);
+            if (!all.comm.try_post(now_.to.at(posted_, self), lane_, message)) return false;
+            ++posted_;
+        }
+        return true;
+    }
+
+    /// Lists the pieces of the messages of this round, column by column and block by block.
+    void collect_parts(const context& all, int count) {
+        auto& parts = parts_[static_cast<std::size_t>(round_ % 2)];
+        const bool alike = now_.sent == addressed::alike;
+        const int messages = alike ? 1 : count;
+        const auto blocks = static_cast<std::size_t>(alike ? now_.send.size() : 1);
+        parts.resize(static_cast<std::size_t>(messages) * blocks * columns);
+        std::size_t next = 0;
+        for (int m = 0; m < messages; ++m) {
+            const block_set set = now_.sent_to(now_.to.at(m, all.comm.rank()));
+            for (std::size_t i = 0; i < blocks; ++i) {
+                const int b = set[static_cast<int>(i)];
+                const std::size_t rows = rows_of(all, b);
+                const place_type from = rows ? locate(all, now_.source, b) : place_type{};
+                for (std::size_t c = 0; c < columns; ++c)
+                    parts[next + c * blocks + i] = {from[c], rows * all.kernel.row_bytes(c)};
+            }
+            next += blocks * columns;
+        }
+    }
+
+    [[nodiscard]] static outgoing make_message(const context& all, std::span<const part> parts,
+                                               std::atomic<int>& lent) noexcept {
+        outgoing message{parts, 0, Kernel::alignment, Kernel::copyable && Kernel::alignment <= 64, all.hash, &lent};
+        for (const part& p : parts) message.bytes = align_up(message.bytes, Kernel::alignment) + p.bytes;
+        return message;
+    }
+
+    bool receive(const context& all) {
+        const int self = all.comm.rank(), count = now_.from.count(self, all.comm.size());
+        const bool keep = now_.how == fold::in_rank_order || now_.how == fold::peers_in_rank_order;
+        if (keep && received_ == 0) arrivals_.resize(static_cast<std::size_t>(count));
+        while (received_ < count) {
+            const int peer = now_.from.at(received_, self);
+            const bool came = all.comm.try_receive(peer, lane_, [&](typename Comm::arrival_type&& message) {
+                all.check(message.signature(), peer, lane_);
+                if (keep)
+                    arrivals_[static_cast<std::size_t>(received_)] = std::move(message);
+                else
+                    absorb(all, peer, message);
+            });
+            if (!came) return false;
+            ++received_;
+        }
+        if constexpr (folds(Schedule::goal))
+            if (keep) fold_in_rank_order(all);
+        return true;
+    }
+
+    /// Stores or folds what one peer sent, where it lies.
+    void absorb(const context& all, int peer, const typename Comm::arrival_type& message) {
+        const block_set set = now_.received_from(peer);
+        pieces rest(message, Kernel::alignment);
+        small_array<place_type, 8> received;
+        received.resize(static_cast<std::size_t>(set.size()));
+        for (std::size_t c = 0; c < columns; ++c)
+            for (int i = 0; i < set.size(); ++i)
+                received[static_cast<std::size_t>(i)][c] = rest.next(rows_of(all, set[i]) * all.kernel.row_bytes(c));
+        for (int i = 0; i < set.size(); ++i) {
+            const int b = set[i];
+            const std::size_t rows = rows_of(all, b);
+            if (rows == 0) continue;
+            const place_type from = received[static_cast<std::size_t>(i)], into = locate(all, now_.into, b);
+            if (now_.how == fold::store) {
+                all.kernel.copy(from, into, rows);
+            } else if constexpr (folds(Schedule::goal)) {
+                const place_type mine = locate(all, now_.mine, b);
+                all.kernel.fold(now_.how == fold::left ? from : mine, now_.how == fold::left ? mine : from, into, rows);
+            }
+        }
+    }
+
+    void fold_in_rank_order(const context& all) {
+        const int self = all.comm.rank(), count = now_.from.count(self, all.comm.size());
+        const bool with_mine = now_.how == fold::in_rank_order;
+        small_array<place_type, 16> sources;
+        for (int i = 0; i < now_.receive.size(); ++i) {
+            const int b = now_.receive[i];
+            const std::size_t rows = rows_of(all, b);
+            if (rows == 0) continue;
+            sources.resize(static_cast<std::size_t>(count + (with_mine ? 1 : 0)));
+            std::size_t next = 0;
+            for (int k = 0; k < count; ++k) {
+                if (with_mine && now_.from.at(k, self) > self && next == static_cast<std::size_t>(k))
+                    sources[next++] = locate(all, now_.mine, b);
+                sources[next++] = piece_of(all, arrivals_[static_cast<std::size_t>(k)], i);
+            }
+            if (next < sources.size()) sources[next] = locate(all, now_.mine, b);
+            const place_type into = locate(all, now_.into, b);
+            all.kernel.fold(sources.span(), std::span(&into, 1), rows);
+        }
+        arrivals_.clear();
+    }
+
+    /// Where block number `index` of the received set lies in a message.
+    [[nodiscard]] place_type piece_of(const context& all, const typename Comm::arrival_type& message, int index) {
+        pieces rest(message, Kernel::alignment);
+        place_type found{};
+        for (std::size_t c = 0; c < columns; ++c)
+            for (int i = 0; i < now_.receive.size(); ++i) {
+                std::byte* const at = rest.next(rows_of(all, now_.receive[i]) * all.kernel.row_bytes(c));
+                if (i == index) found[c] = at;
+            }
+        return found;
+    }
+
+    std::size_t window_ = 0;
+    lane lane_ = 0;
+    int round_ = 0;
+    int posted_ = 0;
+    int received_ = 0;
+    bool prepared_ = false;
+    step now_{};
+    std::array<std::atomic<int>, 2> lent_{};  // of the even and of the odd rounds
+    std::array<small_array<part, 4>, 2> parts_;
+    small_array<typename Comm::arrival_type, 1> arrivals_;
+    std::array<scratch<Kernel>, 2> scratch_;
+    scratch<Kernel> staged_;
+};
+
+}  // namespace allfold::detail

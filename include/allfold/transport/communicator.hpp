@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "allfold/schedule/contract.hpp"
+#include "allfold/transport/background.hpp"
+
+/// @file
+/// What a transport offers: ordered, isolated lanes of messages between pairs of ranks.
+
+namespace allfold {
+
+/// Keeps collectives that are in flight at the same time apart. Every rank opens lanes in the order in which it starts
+/// its collectives, so equal numbers mean the same collective (and window) everywhere.
+using lane = std::uint32_t;
+
+/// One contiguous piece of memory.
+struct part {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+};
+
+/// What the ranks of one collective must agree about. Its hash travels with every message; the figures are looked up
+/// when the hashes differ.
+struct signature {
+    collective what = collective::barrier;
+    order level = order::any;
+    int root = 0;
+    std::uint64_t elements = 0;  ///< of the whole operand
+    std::uint64_t layout = 0;    ///< hash of the partition or row widths, 0 where there is nothing to agree about
+    std::uint64_t type_id = 0;   ///< hash of element and operator type
+    const char* element_type = "";
+    const char* operator_type = "";
+    const char* schedule = "";
+
+    /// Never 0.
+    [[nodiscard]] constexpr std::uint32_t hash() const noexcept {
+        std::uint64_t h = type_id ^ (elements * 0x9e3779b97f4a7c15u) ^ (layout * 0xc2b2ae3d27d4eb4fu) ^
+                          (static_cast<std::uint64_t>(static_cast<unsigned>(root)) << 16) ^
+                          (static_cast<std::uint64_t>(what) << 8) ^ static_cast<std::uint64_t>(level.level());
+        h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9u;
+        return static_cast<std::uint32_t>(h >> 32) | 1u;
+    }
+};
+
+/// What a rank hands to `try_post`. Parts and the memory that they name stay untouched while `*lent` counts them.
+struct outgoing {
+    std::span<const part> parts;
+    std::size_t bytes = 0;      ///< of all parts together
+    std::size_t alignment = 1;  ///< of each part
+    bool copyable = true;       ///< bytes may be copied; otherwise the parts hold objects, and go by reference
+    std::uint32_t signature = 0;
+    std::atomic<int>* lent = nullptr;  ///< raised by the transport while it or a peer still needs the memory
+};
+
+/// What a sink is given: a message where it lies. A value that can be kept; what it names stays valid as long as it
+/// lives. Its memory may be the sender's own.
+template <class A>
+concept arrival = std::movable<A> && requires(const A a) {
+    { a.signature() } -> std::same_as<std::uint32_t>;
+    { a.bytes() } -> std::same_as<std::size_t>;
+    { a.packed() } -> std::same_as<std::byte*>;            // all parts one behind the other, each aligned; or null
+    { a.parts() } -> std::same_as<std::span<const part>>;  // otherwise: the parts as they were posted
+};
+
+/// For whom a rank is waiting, for error messages.
+struct waiting {
+    collective what = collective::barrier;
+    int round = 0;
+    int rounds = 0;
+    int peer = -1;  ///< one of the ranks without which it cannot go on; -1 for nobody in particular
+};
+
+/// What `wait` waits for: something that can be pushed on, and can say for whom it waits.
+template <class T>
+concept pending_work = requires(T work, const T& view) {
+    { work.poll() } -> std::convertible_to<bool>;  // makes what progress it can; true when there is nothing left to do
+    { view.blocked_on() } -> std::same_as<waiting>;
+};
+
+namespace detail {
+struct any_sink {
+    template <class A>
+    void operator()(A&&) const {}
+};
+struct any_work {
+    bool poll() { return true; }
+    [[nodiscard]] waiting blocked_on() const { return {}; }
+};
+}  // namespace detail
+
+/// A rank's end of a transport. One thread uses it at a time.
+///
+/// 1. `rank()` and `size()`.
+/// 2. `open(signature, n)` numbers n new lanes, the same ones on every rank that opens in the same order, and makes the
+///    signature known under them; `announced(peer, lane)` looks up what a peer opened there, if it still can.
+/// 3. `try_post(to, lane, message)` sends, or returns false when there is no room now. It never blocks.
+/// 4. `try_receive(from, lane, sink)` hands the next message on this lane from this rank to `sink` where it lies, or
+///    returns false when there is none yet. Messages of one pair on one lane arrive in the order of their posts.
+/// 5. `lends(bytes, copyable)`: whether such a message would be read in place, in the sender's memory, after the post.
+/// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
+///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns
+///    when none of them touches this rank's memory any more.
+/// 7. `background()`: the operations in flight, which every wait of the engine pushes on.
+/// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
+///
+/// Not required: a barrier, a copy, any collective.
+template <class C>
+concept communicator =
+    requires(C& comm, const C& view, int peer, lane on, const signature& what, const outgoing& message,
+             detail::any_work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+        { view.rank() } -> std::same_as<int>;
+        { view.size() } -> std::same_as<int>;
+        { C::shares_memory } -> std::convertible_to<bool>;
+        { comm.open(what, 1u) } -> std::same_as<lane>;
+        { view.announced(peer, on) } -> std::same_as<std::optional<signature>>;
+        { comm.try_post(peer, on, message) } -> std::same_as<bool>;
+        { comm.try_receive(peer, on, detail::any_sink{}) } -> std::same_as<bool>;
+        { view.lends(std::size_t{}, true) } -> std::same_as<bool>;
+        comm.wait(work, deadline);
+        comm.abandon();
+        { comm.background() } -> std::same_as<background&>;
+        requires arrival<typename C::arrival_type>;
+    };
+
+}  // namespace allfold

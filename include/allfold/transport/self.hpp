@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// The smallest transport: one rank, which has nobody to talk to.
+
+namespace allfold {
+
+/// A communicator of one rank. Collectives copy their input to their output.
+class self {
+  public:
+    static constexpr bool shares_memory = true;
+
+    struct arrival_type {
+        [[nodiscard]] std::uint32_t signature() const noexcept { return 0; }
+        [[nodiscard]] std::size_t bytes() const noexcept { return 0; }
+        [[nodiscard]] std::byte* packed() const noexcept { return nullptr; }
+        [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
+    };
+
+    [[nodiscard]] int rank() const noexcept { return 0; }
+    [[nodiscard]] int size() const noexcept { return 1; }
+    [[nodiscard]] allfold::background& background() noexcept { return background_; }
+    lane open(const signature&, unsigned lanes) noexcept { return next_ += lanes; }
+    [[nodiscard]] std::optional<signature> announced(int, lane) const noexcept { return std::nullopt; }
+    bool try_post(int, lane, const outgoing&) { nobody(); }
+    template <class Sink>
+    bool try_receive(int, lane, Sink&&) {
+        nobody();
+    }
+    [[nodiscard]] bool lends(std::size_t, bool) const noexcept { return false; }
+    template <pending_work Work>
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
+        if (!work.poll()) nobody();
+    }
+    void abandon() noexcept {}
+
+  private:
+    [[noreturn]] static void nobody() { throw error(errc::bad_rank, "self: rank 0 of 1 has no other rank to talk to"); }
+
+    lane next_ = 0;
+    allfold::background background_;
+};
+
+static_assert(communicator<self>);
+
+}  // namespace allfold
