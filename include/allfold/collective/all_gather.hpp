@@ -12,14 +12,16 @@ namespace detail {
 struct all_gather_verbs : verbs<all_gather_verbs> {
     static constexpr collective goal = collective::all_gather;
 
-    template <class Comm, class Arguments, class Options>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, const Options& options) {
-        const std::size_t rows = arguments.output_rows();
-        placed p{.where = {}, .blocks = blocks_of(goal, comm, options.blocks, rows)};
-        const std::size_t mine = p.blocks->extent(comm.rank());
+    /// Number of rows of the whole operand, which is cut into blocks.
+    template <class Arguments>
+    [[nodiscard]] static std::size_t rows_to_cut(const Arguments& arguments) {
+        return arguments.output_rows();
+    }
+    template <class Comm, class Arguments>
+    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, const partition& blocks) {
+        const std::size_t rows = blocks.total(), mine = blocks.extent(comm.rank());
         if constexpr (!Arguments::in_place) require_rows(goal, comm, "the input", arguments.input_rows(), mine);
-        p.where = {rows, p.blocks->offset(comm.rank()), mine, 0, rows};
-        return p;
+        return {.where = {rows, blocks.offset(comm.rank()), mine, 0, rows}};
     }
 };
 

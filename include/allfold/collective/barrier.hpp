@@ -25,8 +25,8 @@ struct barrier_verbs : verbs<barrier_verbs> {
         return verbs::prepare(comm, nothing_to_move(), options...);
     }
 
-    template <class Comm, class Arguments, class Options>
-    [[nodiscard]] static placed place(const Comm&, const Arguments&, const Options&) {
+    template <class Comm, class Arguments>
+    [[nodiscard]] static placed place(const Comm&, const Arguments&, int) {
         return {};
     }
 

@@ -12,10 +12,10 @@ namespace detail {
 struct broadcast_verbs : verbs<broadcast_verbs> {
     static constexpr collective goal = collective::broadcast;
 
-    template <class Comm, class Arguments, class Options>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, const Options& options) {
-        require_root(goal, comm, options.root);
-        const bool is_root = comm.rank() == options.root;
+    template <class Comm, class Arguments>
+    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, int root) {
+        require_root(goal, comm, root);
+        const bool is_root = comm.rank() == root;
         if constexpr (!Arguments::in_place)
             if (is_root) require_rows(goal, comm, "the input", arguments.input_rows(), arguments.output_rows());
         return {.where = whole(arguments.output_rows()), .contributes = is_root};

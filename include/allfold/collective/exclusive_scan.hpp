@@ -12,9 +12,8 @@ namespace detail {
 struct exclusive_scan_verbs : verbs<exclusive_scan_verbs> {
     static constexpr collective goal = collective::exclusive_scan;
 
-    template <class Comm, class Arguments, class Options>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, const Options& options) {
-        static_cast<void>(options);
+    template <class Comm, class Arguments>
+    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, int) {
         if constexpr (!Arguments::in_place)
             require_rows(goal, comm, "the output", arguments.output_rows(), arguments.input_rows());
         return {.where = whole(arguments.input_rows()), .contributions = comm.rank()};

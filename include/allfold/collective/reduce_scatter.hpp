@@ -12,14 +12,16 @@ namespace detail {
 struct reduce_scatter_verbs : verbs<reduce_scatter_verbs> {
     static constexpr collective goal = collective::reduce_scatter;
 
-    template <class Comm, class Arguments, class Options>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, const Options& options) {
-        const std::size_t rows = arguments.input_rows();
-        placed p{.where = {}, .contributions = comm.size(), .blocks = blocks_of(goal, comm, options.blocks, rows)};
-        const std::size_t mine = p.blocks->extent(comm.rank());
+    /// Number of rows of the whole operand, which is cut into blocks.
+    template <class Arguments>
+    [[nodiscard]] static std::size_t rows_to_cut(const Arguments& arguments) {
+        return arguments.input_rows();
+    }
+    template <class Comm, class Arguments>
+    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, const partition& blocks) {
+        const std::size_t rows = blocks.total(), mine = blocks.extent(comm.rank());
         if constexpr (!Arguments::in_place) require_rows(goal, comm, "the output", arguments.output_rows(), mine);
-        p.where = {rows, 0, rows, p.blocks->offset(comm.rank()), mine};
-        return p;
+        return {.where = {rows, 0, rows, blocks.offset(comm.rank()), mine}, .contributions = comm.size()};
     }
 };
 
@@ -27,8 +29,8 @@ struct reduce_scatter_verbs : verbs<reduce_scatter_verbs> {
 
 /// Afterwards rank r holds block r of x0 ∘ x1 ∘ ... ∘ x(P-1).
 ///
-///     reduce_scatter(comm, x, op, options...)          in place: block r of x is the result, the rest of x is
-///     undefined reduce_scatter(comm, in, out, op, options...)    out of place: `out` has the size of block r
+///     reduce_scatter(comm, x, op, options...)          in place: the result is block r of x, the rest is undefined
+///     reduce_scatter(comm, in, out, op, options...)    out of place: `out` has the size of block r
 ///
 /// - Shapes: the same number n of elements on every rank, cut by a `partition` (even unless given: `partition::ceil`,
 ///   `partition::sizes`), the same one on every rank. Blocks may be empty.

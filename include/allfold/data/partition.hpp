@@ -20,19 +20,28 @@ namespace allfold {
 class partition {
   public:
     /// As even as can be: the first total % blocks blocks have one element more.
-    [[nodiscard]] static partition even(std::size_t total, int blocks) { return partition(total, blocks, 1, false); }
+    [[nodiscard]] static partition even(std::size_t total, int blocks) { return even_grains(total, blocks, 1); }
     /// Like `even`, in whole grains of `grain` elements; only the last block that is not empty may end within one.
     [[nodiscard]] static partition even_grains(std::size_t total, int blocks, std::size_t grain) {
-        return partition(total, blocks, grain, false);
+        if (blocks <= 1) return partition(total, blocks, total, 1, 0);
+        const std::size_t count = static_cast<std::size_t>(blocks), grains = grain == 1 ? total : (total + grain - 1) / grain;
+        return partition(total, blocks, grain, grains / count, grains % count);
     }
     /// Blocks of ceil(total / blocks) elements until none are left, as in fully sharded data parallelism.
-    [[nodiscard]] static partition ceil(std::size_t total, int blocks) { return partition(total, blocks, 1, true); }
+    [[nodiscard]] static partition ceil(std::size_t total, int blocks) {
+        if (blocks <= 1) return even(total, blocks);
+        const std::size_t count = static_cast<std::size_t>(blocks);
+        return partition(total, blocks, 1, (total + count - 1) / count, 0);
+    }
     /// Blocks of the given sizes.
     template <std::ranges::input_range Sizes>
     [[nodiscard]] static partition sizes(const Sizes& sizes) {
-        partition p(0, 0, 1, false);
+        partition p(0, 0, 1, 0, 0);
         p.offsets_.push_back(0);
-        for (auto size : sizes) p.offsets_.push_back(p.offsets_.back() + static_cast<std::size_t>(size));
+        for (auto size : sizes) {
+            p.offsets_.push_back(p.offsets_.back() + static_cast<std::size_t>(size));
+            p.largest_ = std::max(p.largest_, static_cast<std::size_t>(size));
+        }
         p.total_ = p.offsets_.back();
         p.blocks_ = static_cast<int>(p.offsets_.size()) - 1;
         return p;
@@ -47,7 +56,6 @@ class partition {
     [[nodiscard]] std::size_t offset(int block) const noexcept {
         const auto b = static_cast<std::size_t>(block);
         if (!offsets_.empty()) return offsets_[b];
-        if (ceil_) return std::min(total_, b * quotient_);
         return std::min(total_, grain_ * (b * quotient_ + std::min(b, remainder_)));
     }
     /// The number of elements in a block.
@@ -55,28 +63,24 @@ class partition {
     /// Whether the sizes follow no rule, but were given one by one.
     [[nodiscard]] bool is_irregular() const noexcept { return !offsets_.empty(); }
     /// The number of elements in the largest block.
-    [[nodiscard]] std::size_t largest() const noexcept {
-        if (offsets_.empty()) return blocks_ == 0 ? 0 : extent(0);
-        std::size_t most = 0;
-        for (int b = 0; b < blocks_; ++b) most = std::max(most, extent(b));
-        return most;
-    }
+    [[nodiscard]] std::size_t largest() const noexcept { return largest_; }
 
   private:
-    partition(std::size_t total, int blocks, std::size_t grain, bool ceil)
-        : total_(total), blocks_(blocks), grain_(grain), ceil_(ceil) {
-        if (blocks <= 0) return;
-        const std::size_t count = static_cast<std::size_t>(blocks), grains = (total + grain - 1) / grain;
-        quotient_ = ceil ? (total + count - 1) / count : grains / count;
-        remainder_ = ceil ? 0 : grains % count;
-    }
+    /// Blocks of `quotient` grains, the first `remainder` of them of one more.
+    partition(std::size_t total, int blocks, std::size_t grain, std::size_t quotient, std::size_t remainder)
+        : total_(total),
+          blocks_(blocks),
+          grain_(grain),
+          quotient_(quotient),
+          remainder_(remainder),
+          largest_(std::min(total, grain * (quotient + (remainder != 0 ? 1 : 0)))) {}
 
     std::size_t total_ = 0;
     int blocks_ = 0;
     std::size_t grain_ = 1;
     std::size_t quotient_ = 0;
     std::size_t remainder_ = 0;
-    bool ceil_ = false;
+    std::size_t largest_ = 0;
     std::vector<std::size_t> offsets_;  // of a partition by sizes, with total() at the end; otherwise empty
 };
 

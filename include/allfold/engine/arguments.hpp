@@ -36,8 +36,7 @@ class kept {
     }
 
   private:
-    static constexpr bool by_value =
-        tensor_view<X> || is_records<std::remove_cvref_t<X>> || !std::is_lvalue_reference_v<X>;
+    static constexpr bool by_value = refers<X> || !std::is_lvalue_reference_v<X>;
     using held = std::conditional_t<by_value, std::remove_const_t<type>, type*>;
     [[nodiscard]] static held hold(type& x) {
         if constexpr (by_value)
@@ -141,8 +140,7 @@ class arguments {
 
     /// The memory that the engine works on.
     template <class Kernel>
-    [[nodiscard]] operands<Kernel> memory(const Kernel& kernel) {
-        operands<Kernel> m;
+    void memory(const Kernel& kernel, operands<Kernel>& m) {
         m.input_first = shape_.input_first;
         m.result_first = shape_.result_first;
         if constexpr (lifts) {
@@ -156,7 +154,6 @@ class arguments {
                 m.result = kernel.advance(m.result, shape_.result_first);
             m.in_place = in_place || m.input == m.result;
         }
-        return m;
     }
 
     /// Before each start: reads what the engine cannot read itself.
@@ -197,10 +194,12 @@ class arguments {
 
     void lift() {
         const value* from = values(source()) + (in_place ? shape_.input_first : 0);
-        lifted_ = packed<state>(shape_.input_rows);
-        for (std::size_t i = 0; i < shape_.input_rows; ++i) lifted_.push(op_.lift(from[i]));
-        folded_ = packed<state>(shape_.result_rows);
-        for (std::size_t i = 0; i < shape_.result_rows; ++i) folded_.push(lifted_.data()[0]);
+        if (lifted_.data() == nullptr) {
+            lifted_ = packed<state>(shape_.input_rows);
+            folded_ = packed<state>(shape_.result_rows);
+        }
+        for (std::size_t i = 0; i < shape_.input_rows; ++i) lifted_.put(i, op_.lift(from[i]));
+        for (std::size_t i = 0; i < shape_.result_rows; ++i) folded_.put(i, lifted_.data()[0]);
     }
     void lower_from(const state* folded) {
         if (contributions_ == 0) return;

@@ -59,7 +59,8 @@ inline constexpr bool writable<const records<Views...>> = (writable<Views> && ..
 
 /// Whether an argument only refers to its elements, so that an operation in flight may keep a copy of it.
 template <class X>
-inline constexpr bool refers = tensor_view<X> || is_records<std::remove_cv_t<X>> || std::ranges::borrowed_range<X>;
+inline constexpr bool refers =
+    tensor_view<X> || is_records<std::remove_cvref_t<X>> || std::ranges::borrowed_range<std::remove_cvref_t<X>>;
 
 /// Elements in memory of our own, made one after the other.
 template <class T>
@@ -83,6 +84,13 @@ class packed {
         if (data_) std::allocator<T>().deallocate(data_, capacity_);
     }
     void push(T value) { std::construct_at(data_ + size_++, std::move(value)); }
+    /// Makes element i, the next one, or assigns to it where it is there already: its address stays the same.
+    void put(std::size_t i, T value) {
+        if (i < size_)
+            data_[i] = std::move(value);
+        else
+            push(std::move(value));
+    }
     [[nodiscard]] T* data() noexcept { return data_; }
 
   private:

@@ -27,8 +27,8 @@ struct problem {
 /// The numbers of the chooser, with what was measured for each.
 struct choose_tuning {
     /// Shared memory: everyone folds everything while that is less than this many bytes a rank; every rank's slice of
-    /// the work costs a second synchronisation. P = 2: 64 KiB, P = 4: 32 KiB, P = 8: 16 KiB (two cores).
-    std::size_t all_read_bytes = std::size_t{128} << 10;
+    /// the work costs a second synchronisation. P = 2: 32 KiB, P = 4: 16 KiB, P = 8: 8 KiB (two cores).
+    std::size_t all_read_bytes = std::size_t{64} << 10;
     /// Messages: up to here fewer rounds win, above it less volume.
     std::size_t latency_bytes = std::size_t{16} << 10;
 

@@ -25,13 +25,16 @@ class execution {
   public:
     using context = call<Comm, Schedule, Kernel>;
 
-    explicit execution(context all) : all_(std::move(all)) {}
+    /// `make()` returns the context, which is not moved afterwards.
+    template <class Make>
+    explicit execution(Make make) : all_(make()) {}
 
     /// Numbers its lanes: the order of the starts is the same on all ranks. May be called again once done.
     void start() {
         const auto& memory = all_.memory;
         const std::size_t largest = memory.blocks.largest();
-        windows_ = fused() ? 1 : std::max<std::size_t>(1, (largest + memory.window_rows - 1) / memory.window_rows);
+        windows_ =
+            fused() || largest <= memory.window_rows ? 1 : (largest + memory.window_rows - 1) / memory.window_rows;
         first_lane_ = all_.comm.open(all_.agreed, static_cast<unsigned>(windows_));
         next_ = finished_ = 0;
         if (all_.plan.rounds() == 0) {

@@ -191,12 +191,24 @@ class kernel {
             far = std::make_unique_for_overwrite<std::byte[]>(levels * buffer_bytes + 64);
             memory = far.get() + (64 - reinterpret_cast<std::uintptr_t>(far.get()) % 64);
         }
-        for (std::size_t done = 0; done < rows; done += chunk_rows) {
-            const std::size_t count = std::min(chunk_rows, rows - done);
+        std::size_t count = std::min(rows, rows_to_line_border(targets, chunk_rows));
+        for (std::size_t done = 0; done < rows; done += count, count = std::min(chunk_rows, rows - done)) {
             const chunk all{sources, done, count, memory, buffer_bytes};
             const place_type value = fold_tree(all, 0, size, 0);
             for (const place_type& target : targets) copy(value, advance(target, done), count, how);
         }
+        if (how == store::streaming) finish_streams();
+    }
+
+    /// How many rows make the first chunk end where a cache line of the first target does, so that all other chunks
+    /// store whole lines.
+    [[nodiscard]] std::size_t rows_to_line_border(std::span<const place_type> targets,
+                                                  std::size_t chunk_rows) const noexcept {
+        constexpr std::size_t line = 64;
+        if (columns > 1 || targets.empty() || line % row_bytes_ != 0 || chunk_rows * row_bytes_ % line != 0)
+            return chunk_rows;
+        const std::size_t behind = reinterpret_cast<std::uintptr_t>(targets[0][0]) % line;
+        return behind == 0 ? chunk_rows : (line - behind) / row_bytes_ + chunk_rows - line / row_bytes_;
     }
 
     struct chunk {

@@ -84,11 +84,12 @@ template <class Schedule, class Comm, class Kernel>
                                          const partition& blocks, std::optional<std::size_t> window_bytes) {
     const std::size_t largest = std::max<std::size_t>(1, blocks.largest());
     const std::size_t row_bytes = std::max<std::size_t>(1, kernel.row_bytes());
-    if (window_bytes) return std::clamp<std::size_t>(*window_bytes / row_bytes, 1, largest);
+    const bool lent = comm.lends(largest * row_bytes, Kernel::copyable);
     if constexpr (slice_owner_schedule<Schedule>)
-        if (Comm::shares_memory && comm.lends(blocks.largest() * row_bytes, Kernel::copyable)) return 0;
-    if (plan.rounds() == 1 && Schedule::in_place) return largest;
-    return std::clamp<std::size_t>(default_window_bytes / row_bytes, 1, largest);
+        if (Comm::shares_memory && lent && !window_bytes) return 0;
+    const bool pipelines = plan.rounds() > 1 || !Schedule::in_place;
+    const std::size_t bytes = window_bytes.value_or(lent && pipelines ? default_window_bytes : largest * row_bytes);
+    return largest * row_bytes <= bytes ? largest : std::max<std::size_t>(1, bytes / row_bytes);
 }
 
 template <collective Goal, class Op, class Element, class Options>
@@ -127,13 +128,14 @@ class launcher {
     using kernel_type = typename Arguments::kernel_type;
     using element = typename Arguments::state;
 
-    launcher(Comm& comm, const Options& options, const shape& where, const std::optional<partition>& blocks)
-        : comm_(comm), options_(options), where_(where), blocks_(blocks) {}
+    /// `blocks`: of the caller's data, where the collective cuts it; null elsewhere. It must outlive the launcher.
+    launcher(Comm& comm, const Options& options, std::size_t rows, const partition* blocks)
+        : comm_(comm), options_(options), rows_(rows), blocks_(blocks) {}
 
     /// Blocking.
     void run(Arguments& arguments) {
         schedule_of_call(arguments, [&]<class Schedule>(Schedule) {
-            execution<Comm, Schedule, kernel_type> run(make_call<Schedule>(arguments));
+            execution<Comm, Schedule, kernel_type> run([&] { return make_call<Schedule>(arguments); });
             run_to_end(comm_, run, options_.deadline);
         });
         arguments.finish();
@@ -143,10 +145,10 @@ class launcher {
     [[nodiscard]] std::unique_ptr<pending> prepare(std::unique_ptr<Arguments> arguments) {
         std::unique_ptr<pending> made;
         schedule_of_call(*arguments, [&]<class Schedule>(Schedule) {
-            auto all = make_call<Schedule>(*arguments);
             using run = execution<Comm, Schedule, kernel_type>;
-            made = std::make_unique<task<Comm, run, Arguments>>(comm_, std::move(arguments), std::move(all),
-                                                                options_.deadline);
+            Arguments& bound = *arguments;
+            made = std::make_unique<task<Comm, run, Arguments>>(
+                comm_, std::move(arguments), [&] { return make_call<Schedule>(bound); }, options_.deadline);
         });
         return made;
     }
@@ -154,7 +156,7 @@ class launcher {
   private:
     template <class Use>
     void schedule_of_call(const Arguments& arguments, Use use) {
-        const problem p{comm_.size(), where_.rows * arguments.make_kernel().row_bytes()};
+        const problem p{comm_.size(), rows_ * arguments.make_kernel().row_bytes()};
         with_schedule<Goal, Comm::shares_memory, Op, element, Options>(p, [&]<class Schedule>(const char*) {
             if constexpr (fits<Schedule, Op, element, typename Options::order_type>()) {
                 require_support<Schedule>(Goal, comm_.rank(), comm_.size());
@@ -165,20 +167,20 @@ class launcher {
 
     template <class Schedule>
     [[nodiscard]] call<Comm, Schedule, kernel_type> make_call(Arguments& arguments) {
-        const Schedule plan = make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root);
-        kernel_type kernel = arguments.make_kernel();
-        operands<kernel_type> memory = arguments.memory(kernel);
-        if (plan.blocks() <= 1)
-            memory.blocks = partition::even(where_.rows, 1);
-        else
-            memory.blocks = blocks_ ? *blocks_ : cut_evenly(kernel, where_.rows, plan.blocks());
-        memory.window_rows = rows_of_window(comm_, plan, kernel, memory.blocks, options_.window_bytes);
-
-        signature agreed = make_signature<Goal, Op, element>(options_, where_.rows);
-        agreed.layout = layout_hash(kernel, blocks_ ? *blocks_ : memory.blocks, options_.window_bytes);
-        call<Comm, Schedule, kernel_type> all{comm_, plan, std::move(kernel), std::move(memory), agreed};
+        call<Comm, Schedule, kernel_type> all{comm_, make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root),
+                                              arguments.make_kernel(), operands<kernel_type>(),
+                                              make_signature<Goal, Op, element>(options_, rows_)};
+        const partition& cut = all.memory.blocks = cut_for(all.plan.blocks(), all.kernel);
+        arguments.memory(all.kernel, all.memory);
+        all.memory.window_rows = rows_of_window(comm_, all.plan, all.kernel, cut, options_.window_bytes);
+        all.agreed.layout = layout_hash(all.kernel, blocks_ ? *blocks_ : cut, options_.window_bytes);
+        all.hash = all.agreed.hash();
         all.stage_input = must_stage(all);
         return all;
+    }
+    [[nodiscard]] partition cut_for(int blocks, const kernel_type& kernel) const {
+        if (blocks <= 1) return partition::even(rows_, 1);
+        return blocks_ ? *blocks_ : cut_evenly(kernel, rows_, blocks);
     }
 
     /// In place, a schedule that was not made for it needs a copy of the input, unless its only messages are copied
@@ -192,8 +194,8 @@ class launcher {
 
     Comm& comm_;
     const Options& options_;
-    shape where_;
-    std::optional<partition> blocks_;
+    std::size_t rows_;
+    const partition* blocks_;
 };
 
 }  // namespace allfold::detail

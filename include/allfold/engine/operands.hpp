@@ -36,7 +36,7 @@ struct call {
     Kernel kernel;
     operands<Kernel> memory;
     signature agreed;
-    std::uint32_t hash = agreed.hash();
+    std::uint32_t hash = 0;    ///< of the signature
     bool stage_input = false;  ///< copy the input of a window first: peers may read it while the result is written
 
     /// Throws unless the message of `peer` belongs to the same call.

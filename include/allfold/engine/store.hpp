@@ -9,7 +9,7 @@
 
 #if defined(__SSE2__) && !defined(ALLFOLD_WATCHED_ACCESSES)
 #define ALLFOLD_STREAMS 1
-#include <emmintrin.h>
+#include <immintrin.h>
 #else
 #define ALLFOLD_STREAMS 0
 #endif
@@ -26,25 +26,44 @@ enum class store : std::uint8_t {
     streaming,  ///< past the cache, for results larger than it: saves reading the lines that are overwritten
 };
 
-/// Copies past the cache. Ends with a fence: the bytes are visible to whoever is signalled afterwards.
-inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
 #if ALLFOLD_STREAMS
-    const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % 16;
-    if (bytes < head + 16) {
+#if defined(__AVX512F__)
+using stream_vector = __m512i;
+inline void stream_one(std::byte* to, const std::byte* from) noexcept {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
+}
+#elif defined(__AVX__)
+using stream_vector = __m256i;
+inline void stream_one(std::byte* to, const std::byte* from) noexcept {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+#else
+using stream_vector = __m128i;
+inline void stream_one(std::byte* to, const std::byte* from) noexcept {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+#endif
+
+/// Copies past the cache. The bytes are visible to others after `finish_streams`.
+inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    constexpr std::size_t width = sizeof(stream_vector);
+    const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % width;
+    if (bytes < head + width) {
         if (bytes != 0) std::memcpy(to, from, bytes);
         return;
     }
     std::memcpy(to, from, head);
     std::size_t i = head;
-    for (; i + 16 <= bytes; i += 16)
-        _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
-    _mm_sfence();
+    for (; i + width <= bytes; i += width) stream_one(to + i, from + i);
     std::memcpy(to + i, from + i, bytes - i);
-#else
-    if (bytes != 0) std::memcpy(to, from, bytes);
-#endif
 }
+inline void finish_streams() noexcept { _mm_sfence(); }
+#else
+inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+}
+inline void finish_streams() noexcept {}
+#endif
 
 inline void store_bytes(std::byte* to, const std::byte* from, std::size_t bytes, store how) noexcept {
     switch (how) {

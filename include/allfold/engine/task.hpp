@@ -49,9 +49,9 @@ void run_to_end(Comm& comm, Execution& run, std::optional<std::chrono::steady_cl
 template <communicator Comm, class Execution, class Arguments>
 class task final : public pending {
   public:
-    task(Comm& comm, std::unique_ptr<Arguments> arguments, typename Execution::context all,
-         std::optional<time_point> until)
-        : comm_(comm), arguments_(std::move(arguments)), run_(std::move(all)) {
+    template <class Make>
+    task(Comm& comm, std::unique_ptr<Arguments> arguments, Make make, std::optional<time_point> until)
+        : comm_(comm), arguments_(std::move(arguments)), run_(make) {
         deadline_ = until;
     }
 

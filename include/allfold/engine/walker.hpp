@@ -56,11 +56,14 @@ class walker {
 
     using context = call<Comm, Schedule, Kernel>;
 
+    walker() noexcept {}  // NOLINT: the current step is made when a round is entered
+
     /// Begins with window `window` on lane `on`.
     void begin(const context& all, std::size_t window, lane on) {
         window_ = window;
         lane_ = on;
         round_ = 0;
+        asked_block_ = -1;
         enter(all);
         if (all.stage_input) stage(all);
     }
@@ -76,12 +79,12 @@ class walker {
     }
 
     [[nodiscard]] waiting blocked_on(const context& all) const {
-        const int rounds = all.plan.rounds(), self = all.comm.rank(), size = all.comm.size();
+        const int rounds = all.plan.rounds(), self = all.comm.rank();
         waiting where{all.plan.goal, std::min(round_, rounds - 1), rounds, -1};
         if (round_ == rounds) return where;
-        if (posted_ < now_.to.count(self, size))
+        if (posted_ < to_count_)
             where.peer = now_.to.at(posted_, self);
-        else if (received_ < now_.from.count(self, size))
+        else if (received_ < from_count_)
             where.peer = now_.from.at(received_, self);
         return where;
     }
@@ -92,7 +95,9 @@ class walker {
   private:
     void enter(const context& all) {
         if (round_ >= all.plan.rounds()) return;
-        now_ = all.plan[round_];
+        ::new (static_cast<void*>(&now_)) step(all.plan[round_]);  // in place: a step is large
+        to_count_ = now_.to.count(all.comm.rank(), all.comm.size());
+        from_count_ = now_.from.count(all.comm.rank(), all.comm.size());
         posted_ = received_ = 0;
         prepared_ = false;
     }
@@ -116,12 +121,20 @@ class walker {
 
     // Where things lie
 
-    [[nodiscard]] std::size_t rows_of(const context& all, int block) const noexcept {
-        const std::size_t extent = all.memory.blocks.extent(block), skipped = window_ * all.memory.window_rows;
-        return extent <= skipped ? 0 : std::min(all.memory.window_rows, extent - skipped);
-    }
-    [[nodiscard]] std::size_t row_of(const context& all, int block) const noexcept {
-        return all.memory.blocks.offset(block) + window_ * all.memory.window_rows;
+    /// The rows of a block in this window.
+    struct rows_in_window {
+        std::size_t first;
+        std::size_t count;
+    };
+    [[nodiscard]] const rows_in_window& rows_of(const context& all, int block) noexcept {
+        if (block != asked_block_) {  // the same block is asked for several times in a row
+            const std::size_t skipped = window_ * all.memory.window_rows;
+            const std::size_t begin = all.memory.blocks.offset(block) + skipped;
+            const std::size_t end = all.memory.blocks.offset(block + 1);
+            asked_rows_ = {begin, end <= begin ? 0 : std::min(all.memory.window_rows, end - begin)};
+            asked_block_ = block;
+        }
+        return asked_rows_;
     }
     [[nodiscard]] place_type locate(const context& all, slot where, int block) {
         const auto& memory = all.memory;
@@ -129,8 +142,9 @@ class walker {
         switch (where) {
             case slot::input:
                 if (all.stage_input) return all.kernel.advance(staged_.place(), in_window());
-                return all.kernel.advance(memory.input, row_of(all, block) - memory.input_first);
-            case slot::result: return all.kernel.advance(memory.result, row_of(all, block) - memory.result_first);
+                return all.kernel.advance(memory.input, rows_of(all, block).first - memory.input_first);
+            case slot::result:
+                return all.kernel.advance(memory.result, rows_of(all, block).first - memory.result_first);
             case slot::scratch_a: return all.kernel.advance(scratch_of(all, 0), in_window());
             case slot::scratch_b: return all.kernel.advance(scratch_of(all, 1), in_window());
         }
@@ -148,9 +162,9 @@ class walker {
     void stage(const context& all) {
         if (staged_.empty()) allocate(all, staged_);
         for (int b = 0; b < all.plan.blocks(); ++b) {
-            const auto from = all.kernel.advance(all.memory.input, row_of(all, b) - all.memory.input_first);
+            const auto from = all.kernel.advance(all.memory.input, rows_of(all, b).first - all.memory.input_first);
             const auto at = static_cast<std::size_t>(b) * all.memory.window_rows;
-            all.kernel.copy(from, all.kernel.advance(staged_.place(), at), rows_of(all, b));
+            all.kernel.copy(from, all.kernel.advance(staged_.place(), at), rows_of(all, b).count);
         }
     }
 
@@ -161,7 +175,7 @@ class walker {
         if (work.what == local_work::kind::none) return;
         for (int i = 0; i < work.blocks.size(); ++i) {
             const int b = work.blocks[i];
-            const std::size_t rows = rows_of(all, b);
+            const std::size_t rows = rows_of(all, b).count;
             if (rows == 0) continue;
             const place_type left = locate(all, work.left, b), into = locate(all, work.into, b);
             if (work.what == local_work::kind::copy)
@@ -172,13 +186,13 @@ class walker {
     }
 
     bool post(const context& all) {
-        const int self = all.comm.rank(), count = now_.to.count(self, all.comm.size());
-        if (posted_ == count) return true;
+        if (posted_ == to_count_) return true;
+        const int self = all.comm.rank();
         const auto parity = static_cast<std::size_t>(round_ % 2);
-        if (posted_ == 0) collect_parts(all, count);
+        if (posted_ == 0) collect_parts(all);
         const bool alike = now_.sent == addressed::alike;
         const std::size_t each = alike ? parts_[parity].size() : columns;
-        while (posted_ < count) {
+        while (posted_ < to_count_) {
             const auto begin = alike ? 0 : static_cast<std::size_t>(posted_) * columns;
             const outgoing message = make_message(all, {parts_[parity].data() + begin, each}, lent_[parity]);
             if (!all.comm.try_post(now_.to.at(posted_, self), lane_, message)) return false;
@@ -188,10 +202,10 @@ class walker {
     }
 
     /// Lists the pieces of the messages of this round, column by column and block by block.
-    void collect_parts(const context& all, int count) {
+    void collect_parts(const context& all) {
         auto& parts = parts_[static_cast<std::size_t>(round_ % 2)];
         const bool alike = now_.sent == addressed::alike;
-        const int messages = alike ? 1 : count;
+        const int messages = alike ? 1 : to_count_;
         const auto blocks = static_cast<std::size_t>(alike ? now_.send.size() : 1);
         parts.resize(static_cast<std::size_t>(messages) * blocks * columns);
         std::size_t next = 0;
@@ -199,7 +213,7 @@ class walker {
             const block_set set = now_.sent_to(now_.to.at(m, all.comm.rank()));
             for (std::size_t i = 0; i < blocks; ++i) {
                 const int b = set[static_cast<int>(i)];
-                const std::size_t rows = rows_of(all, b);
+                const std::size_t rows = rows_of(all, b).count;
                 const place_type from = rows ? locate(all, now_.source, b) : place_type{};
                 for (std::size_t c = 0; c < columns; ++c)
                     parts[next + c * blocks + i] = {from[c], rows * all.kernel.row_bytes(c)};
@@ -216,10 +230,10 @@ class walker {
     }
 
     bool receive(const context& all) {
-        const int self = all.comm.rank(), count = now_.from.count(self, all.comm.size());
+        const int self = all.comm.rank();
         const bool keep = now_.how == fold::in_rank_order || now_.how == fold::peers_in_rank_order;
-        if (keep && received_ == 0) arrivals_.resize(static_cast<std::size_t>(count));
-        while (received_ < count) {
+        if (keep && received_ == 0) arrivals_.resize(static_cast<std::size_t>(from_count_));
+        while (received_ < from_count_) {
             const int peer = now_.from.at(received_, self);
             const bool came = all.comm.try_receive(peer, lane_, [&](typename Comm::arrival_type&& message) {
                 all.check(message.signature(), peer, lane_);
@@ -244,10 +258,11 @@ class walker {
         received.resize(static_cast<std::size_t>(set.size()));
         for (std::size_t c = 0; c < columns; ++c)
             for (int i = 0; i < set.size(); ++i)
-                received[static_cast<std::size_t>(i)][c] = rest.next(rows_of(all, set[i]) * all.kernel.row_bytes(c));
+                received[static_cast<std::size_t>(i)][c] =
+                    rest.next(rows_of(all, set[i]).count * all.kernel.row_bytes(c));
         for (int i = 0; i < set.size(); ++i) {
             const int b = set[i];
-            const std::size_t rows = rows_of(all, b);
+            const std::size_t rows = rows_of(all, b).count;
             if (rows == 0) continue;
             const place_type from = received[static_cast<std::size_t>(i)], into = locate(all, now_.into, b);
             if (now_.how == fold::store) {
@@ -260,12 +275,12 @@ class walker {
     }
 
     void fold_in_rank_order(const context& all) {
-        const int self = all.comm.rank(), count = now_.from.count(self, all.comm.size());
+        const int self = all.comm.rank(), count = from_count_;
         const bool with_mine = now_.how == fold::in_rank_order;
         small_array<place_type, 16> sources;
         for (int i = 0; i < now_.receive.size(); ++i) {
             const int b = now_.receive[i];
-            const std::size_t rows = rows_of(all, b);
+            const std::size_t rows = rows_of(all, b).count;
             if (rows == 0) continue;
             sources.resize(static_cast<std::size_t>(count + (with_mine ? 1 : 0)));
             std::size_t next = 0;
@@ -287,19 +302,23 @@ class walker {
         place_type found{};
         for (std::size_t c = 0; c < columns; ++c)
             for (int i = 0; i < now_.receive.size(); ++i) {
-                std::byte* const at = rest.next(rows_of(all, now_.receive[i]) * all.kernel.row_bytes(c));
+                std::byte* const at = rest.next(rows_of(all, now_.receive[i]).count * all.kernel.row_bytes(c));
                 if (i == index) found[c] = at;
             }
         return found;
     }
 
     std::size_t window_ = 0;
+    int asked_block_ = -1;
+    rows_in_window asked_rows_{};
     lane lane_ = 0;
     int round_ = 0;
-    int posted_ = 0;
-    int received_ = 0;
+    int to_count_ = 0, posted_ = 0;
+    int from_count_ = 0, received_ = 0;
     bool prepared_ = false;
-    step now_{};
+    union {
+        step now_;
+    };
     std::array<std::atomic<int>, 2> lent_{};  // of the even and of the odd rounds
     std::array<small_array<part, 4>, 2> parts_;
     small_array<typename Comm::arrival_type, 1> arrivals_;

@@ -23,8 +23,8 @@ using lane = std::uint32_t;
 
 /// One contiguous piece of memory.
 struct part {
-    std::byte* data = nullptr;
-    std::size_t bytes = 0;
+    std::byte* data;
+    std::size_t bytes;
 };
 
 /// What the ranks of one collective must agree about. Its hash travels with every message; the figures are looked up

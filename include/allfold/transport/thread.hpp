@@ -102,7 +102,7 @@ struct rank_board {
 };
 
 /// The signatures that a rank opened last, for its peers' error messages. A sequence lock of plain words.
-class announcements {
+class alignas(line_bytes) announcements {
   public:
     void write(lane first, unsigned lanes, const signature& what) noexcept {
         entry& e = entries_[next_++ % entries_.size()];
@@ -328,6 +328,7 @@ class thread_communicator {
         if (--touching_ == 0) world_->board(rank_).touching.store(0, std::memory_order_release);
     }
 
+    int look_out_for(int peer);
     template <pending_work Work>
     void wait_long(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     template <pending_work Work>
@@ -392,7 +393,14 @@ class thread_communicator::arrival_type {
         home_ = other.home_;
         packed_ = std::exchange(other.packed_, nullptr);
         loan_ = std::exchange(other.loan_, detail::loan{});
-        if (how_ == detail::carriage::in_cell) std::memcpy(here_, other.here_, detail::inline_bytes);
+        if (how_ == detail::carriage::in_cell) copy_cell(here_, other.here_, bytes_);
+    }
+    /// A copy of fixed length is a few instructions.
+    static void copy_cell(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+        if (bytes <= 48)
+            std::memcpy(to, from, 48);
+        else
+            std::memcpy(to, from, detail::inline_bytes);
     }
     void release() noexcept {
         switch (std::exchange(how_, detail::carriage::nothing)) {
@@ -529,7 +537,7 @@ inline thread_communicator::arrival_type thread_communicator::take(link& l, deta
     l.slots_free += static_cast<std::uint8_t>(c.freed - static_cast<std::uint8_t>(l.slots_free));
     if (c.how == detail::carriage::in_cell) {
         a.bytes_ = c.length;
-        std::memcpy(a.here_, c.payload, c.length <= 48 ? 48 : detail::inline_bytes);
+        arrival_type::copy_cell(a.here_, c.payload, c.length);
     } else if (c.how == detail::carriage::in_slot) {
         std::memcpy(&a.packed_, c.payload, sizeof a.packed_);
         std::memcpy(&a.bytes_, c.payload + sizeof a.packed_, sizeof a.bytes_);
@@ -600,13 +608,29 @@ inline void thread_communicator::drain() {
         }
 }
 
+/// Spins for a moment, or until the next message of `peer` is in: cheaper than asking the whole operation each time.
+inline int thread_communicator::look_out_for(int peer) {
+    constexpr int turns = 32;
+    if (peer < 0) {
+        detail::relax();
+        return 1;
+    }
+    link& l = link_to(peer);
+    const auto& sequence = l.in->cells[l.received % detail::cells_of_a_channel].sequence;
+    for (int i = 0; i < turns; ++i) {
+        if (sequence.load(std::memory_order_acquire) == l.received + 1) break;
+        detail::relax();
+    }
+    return turns;
+}
+
 template <pending_work Work>
 void thread_communicator::wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     if (work.poll()) return;
-    for (int i = 0; i < world_->tuning_.spins; ++i) {
-        detail::relax();
+    for (int spins = 0; spins < world_->tuning_.spins;) {
+        spins += look_out_for(work.blocked_on().peer);
         if (work.poll()) return;
-        if (i % 128 == 127 && check(work, deadline)) return;
+        if (spins % 128 == 0 && check(work, deadline)) return;
     }
     wait_long(work, deadline);
 }

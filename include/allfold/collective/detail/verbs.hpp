@@ -21,10 +21,9 @@ namespace allfold::detail {
 /// Where the rows of a call's arguments lie; what each collective says about its own.
 struct placed {
     shape where{};
-    int contributions = 1;              ///< for how many operands the result stands
-    std::optional<partition> blocks{};  ///< of the caller's data, where there are any
-    bool contributes = true;            ///< whether this rank's input matters
-    bool receives = true;               ///< whether this rank gets a result
+    int contributions = 1;    ///< for how many operands the result stands
+    bool contributes = true;  ///< whether this rank's input matters
+    bool receives = true;     ///< whether this rank gets a result
 };
 
 /// The shape of collectives whose arguments are all whole operands.
@@ -76,7 +75,8 @@ struct bound_to<Goal, Op, std::tuple<In, Out>> {
 enum class verb { call, start, prepare };
 
 /// The function object behind the name of a collective. `Collective` has a `goal` and a static `place(comm, arguments,
-/// options)` that returns `placed`.
+/// root)` that returns `placed`; one that cuts its operand into blocks for the ranks `rows_to_cut(arguments)`, and
+/// `place(comm, arguments, blocks)`.
 ///
 /// Arguments are `(comm, x, op, options...)` in place or `(comm, in, out, op, options...)`; without `op` where nothing
 /// is folded. The options come in any order: `root{r}`, `window{bytes}`, `deadline{2s}`, a `partition`, an order level,
@@ -172,22 +172,29 @@ class verbs {
     /// The end of the line: checks the arguments, finds schedule and memory, and does what the verb says.
     template <verb V, class Bound, class Comm, class Data, class Op, class Options>
     static auto issue(Comm& comm, const Data& data, const Op& op, const Options& options) {
-        const auto launch = [&](Bound& arguments) {
-            const placed where = Collective::place(comm, std::as_const(arguments), options);
-            arguments.check(comm.rank(), where.contributes, where.receives);
-            arguments.place(where.where, where.contributions);
-            return launcher<goal, Comm, Op, Bound, Options>(comm, options, where.where, where.blocks);
+        const auto go = [&](Bound& arguments, auto run_or_prepare) {
+            const auto launch = [&](const placed& where, const partition* blocks) {
+                arguments.check(comm.rank(), where.contributes, where.receives);
+                arguments.place(where.where, where.contributions);
+                run_or_prepare(launcher<goal, Comm, Op, Bound, Options>(comm, options, where.where.rows, blocks));
+            };
+            if constexpr (requires { Collective::rows_to_cut(arguments); }) {
+                const partition blocks = blocks_of(goal, comm, options.blocks, Collective::rows_to_cut(arguments));
+                launch(Collective::place(comm, std::as_const(arguments), blocks), &blocks);
+            } else {
+                launch(Collective::place(comm, std::as_const(arguments), options.root), nullptr);
+            }
         };
         if constexpr (V == verb::call) {
             breaking(comm, [&] {
                 auto arguments = std::apply([&](auto&... x) { return Bound(op, x...); }, data);
-                launch(arguments).run(arguments);
+                go(arguments, [&](auto launch) { launch.run(arguments); });
             });
         } else {
             std::unique_ptr<pending> work;
             breaking(comm, [&] {
                 auto arguments = std::apply([&](auto&... x) { return std::make_unique<Bound>(op, x...); }, data);
-                work = launch(*arguments).prepare(std::move(arguments));
+                go(*arguments, [&](auto launch) { work = launch.prepare(std::move(arguments)); });
                 if constexpr (V == verb::start) work->start();
             });
             return std::conditional_t < V == verb::start, operation, persistent > (std::move(work));

@@ -30,7 +30,7 @@ class small_array {
     }
 
   private:
-    std::array<T, N> near_{};
+    std::array<T, N> near_;
     std::vector<T> heap_;
     std::size_t size_ = 0;
 };
