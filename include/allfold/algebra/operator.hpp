@@ -32,25 +32,20 @@ template <class Op, class T>
         return {};
 }
 
-template <class Op, class T>
-    struct is_binary_operation : std::bool_constant < requires(const Op& op, const T& x) {
-    {
-        op(x, x)
-    } -> std::convertible_to<T>;
-}>{};
-
-template <class Op, class... Ts>
-    struct is_binary_operation<Op, row<Ts...>> : std::bool_constant <
-                                                 requires(const Op& op, row<const Ts...> x, row<Ts...> out) {
-    op(x, x, out);
-} || (is_binary_operation<Op, Ts>::value && ...)>{};
-
 /// Whether the operator folds whole rows itself, rather than each element of each tensor.
 template <class Op, class T>
 inline constexpr bool folds_rows = false;
 template <class Op, class... Ts>
 inline constexpr bool folds_rows<Op, row<Ts...>> =
     requires(const Op& op, row<const Ts...> x, row<Ts...> out) { op(x, x, out); };
+
+template <class Op, class T>
+inline constexpr bool is_binary_operation = requires(const Op& op, const T& x) {
+    { op(x, x) } -> std::convertible_to<T>;
+};
+template <class Op, class... Ts>
+inline constexpr bool is_binary_operation<Op, row<Ts...>> =
+    folds_rows<Op, row<Ts...>> || (is_binary_operation<Op, Ts> && ...);
 
 }  // namespace detail
 
@@ -73,7 +68,7 @@ inline constexpr law_set laws_of<Op, row<Ts...>> = [] {
 /// operation on every element type, which then applies element by element.
 template <class Op, class T>
 concept binary_operation =
-    std::copy_constructible<std::remove_cvref_t<Op>> && detail::is_binary_operation<std::remove_cvref_t<Op>, T>::value;
+    std::copy_constructible<std::remove_cvref_t<Op>> && detail::is_binary_operation<std::remove_cvref_t<Op>, T>;
 
 /// 1. A `binary_operation` on T, 2. declared associative. The compiler cannot see that the law holds: `check_laws`
 /// tests it on samples. Not required: commutativity, an identity, default construction.
@@ -136,17 +131,25 @@ concept lowering_operator =
 
 namespace detail {
 
-/// A callable with laws declared for it. Keeps the callable, captures and all.
-template <class F, law Extra>
-struct declared {
-    [[no_unique_address]] F function;
-    static constexpr law_set laws = law_set(law::associative) | Extra;
+/// A callable that cannot be a base class: a function pointer, or a final class.
+template <class F>
+struct held {
+    F function;
 
     template <class... Args>
-        requires std::invocable<const F&, Args...>
-    constexpr decltype(auto) operator()(Args&&... args) const {
-        return function(std::forward<Args>(args)...);
+    constexpr auto operator()(const Args&... args) const -> decltype(function(args...)) {
+        return function(args...);
     }
+};
+
+template <class F>
+using as_base = std::conditional_t<std::is_class_v<F> && !std::is_final_v<F>, F, held<F>>;
+
+/// A callable with laws declared for it on top of its own. Inherits the rest: captures, identity, lift and lower.
+template <class F, law Extra>
+struct declared : as_base<F> {
+    template <class T>
+    static constexpr law_set laws_on = laws_of<F, T> | law::associative | Extra;
 };
 
 }  // namespace detail

@@ -65,15 +65,18 @@ void require_data(const Binding& bound, collective what, int rank, const char* n
                std::string(name) + " has " + std::to_string(bound.rows()) + " elements at a null address");
 }
 
-/// Input and output must be the same memory or share none.
+/// Input and output must be the same memory, row for row of the whole operand, or share none.
 template <class In, class Out>
-void require_apart(const In& in, const Out& out, collective what, int rank) {
+void require_apart(const In& in, const Out& out, const shape& where, collective what, int rank) {
     if constexpr (In::columns == Out::columns)
         for (std::size_t c = 0; c < In::columns; ++c) {
             const auto [in_begin, in_end] = in.extent(c);
             const auto [out_begin, out_end] = out.extent(c);
             const bool share = in_begin < out_end && out_begin < in_end && in_begin != in_end && out_begin != out_end;
-            if (share && in_begin != out_begin)
+            if (!share) continue;
+            const auto row_bytes = (in_end - in_begin) / static_cast<std::ptrdiff_t>(in.rows());
+            const auto rows_between = static_cast<std::ptrdiff_t>(where.input_first - where.result_first);
+            if (in_begin - out_begin != rows_between * row_bytes)
                 reject(errc::overlap, what, rank,
                        "input and output overlap in part: input begins " +
                            std::to_string(in_begin < out_begin ? out_begin - in_begin : in_begin - out_begin) +
@@ -117,15 +120,21 @@ class arguments {
     [[nodiscard]] const Op& operation() const noexcept { return op_; }
     [[nodiscard]] std::size_t input_rows() const noexcept { return source().rows(); }
     [[nodiscard]] std::size_t output_rows() const noexcept { return output_.rows(); }
-    [[nodiscard]] auto width() const noexcept { return source().width(); }
+    /// Of rows of the operand. Where nothing is folded every rank has an output, but not every rank an input.
+    [[nodiscard]] auto width() const noexcept {
+        if constexpr (folds(Goal))
+            return source().width();
+        else
+            return output_.width();
+    }
     [[nodiscard]] kernel_type make_kernel() const { return kernel_type(op_, kernel_width()); }
 
     /// Throws unless the data is usable; `contributes` and `receives`: whether this rank has an input, and a result.
-    void check(int rank, bool contributes, bool receives) const {
+    void check(const shape& where, int rank, bool contributes, bool receives) const {
         if (contributes) require_data(source(), Goal, rank, in_place ? "the operand" : "the input");
         if (receives) require_data(output_, Goal, rank, in_place ? "the operand" : "the output");
         if constexpr (!in_place) {
-            if (contributes && receives) require_apart(input_, output_, Goal, rank);
+            if (contributes && receives) require_apart(input_, output_, where, Goal, rank);
             if (contributes && receives && input_.width() != output_.width())
                 reject(errc::bad_argument, Goal, rank, "rows of input and output have different widths");
         }
@@ -152,7 +161,8 @@ class arguments {
             if (in_place && shape_.input_rows < source().rows()) m.input = kernel.advance(m.input, shape_.input_first);
             if (in_place && shape_.result_rows < source().rows())
                 m.result = kernel.advance(m.result, shape_.result_first);
-            m.in_place = in_place || m.input == m.result;
+            m.in_place = in_place || kernel.advance(m.input, shape_.result_first) ==
+                                         kernel.advance(m.result, shape_.input_first);
         }
     }
 
@@ -185,7 +195,7 @@ class arguments {
         if constexpr (lifts)
             return typename kernel_type::widths{1};
         else
-            return source().width();
+            return width();
     }
     template <class Binding>
     [[nodiscard]] static auto* values(const Binding& bound) noexcept {

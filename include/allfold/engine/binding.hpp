@@ -189,7 +189,7 @@ class binding {
     void bind_records(X& x) {
         [&]<std::size_t... C>(std::index_sequence<C...>) {
             (bind_one<C>(std::get<C>(x.views())), ...);
-            const std::array<std::size_t, columns> counts{count_of(std::get<C>(x.views()))...};
+            width_ = {row_width(std::get<C>(x.views()))...};
             const std::array<std::size_t, columns> leading{leading_extent(std::get<C>(x.views()))...};
             rows_ = leading[0];
             for (std::size_t c = 0; c < columns; ++c) {
@@ -197,7 +197,6 @@ class binding {
                     throw error(errc::bad_argument, "records: tensor 0 has " + std::to_string(rows_) +
                                                         " rows, but tensor " + std::to_string(c) + " has " +
                                                         std::to_string(leading[c]));
-                width_[c] = rows_ == 0 ? 1 : counts[c] / rows_;
             }
         }(std::make_index_sequence<columns>{});
     }
@@ -208,6 +207,14 @@ class binding {
             return 1;
         else
             return access::extent(v, 0);
+    }
+
+    template <class V>
+    [[nodiscard]] static std::size_t row_width(const V& v) {
+        using access = tensor_access<std::remove_cv_t<V>>;
+        std::size_t width = 1;
+        for (std::size_t i = 1; i < access::rank; ++i) width *= access::extent(v, i);
+        return width;
     }
 
     template <std::size_t C, class V>

@@ -65,6 +65,8 @@ class kernel {
     static constexpr std::size_t alignment = []<std::size_t... C>(std::index_sequence<C...>) {
         return std::max({alignof(column_type<C>)...});
     }(std::make_index_sequence<columns>{});
+    /// Whether a transport may pack rows into memory of its own, which is aligned to a cache line.
+    static constexpr bool packable = copyable && alignment <= 64;
     static_assert(copyable || columns == 1,
                   "allfold: records fold rows of trivially copyable elements; fold a range of "
                   "structs instead when an element owns memory");
@@ -115,7 +117,7 @@ class kernel {
     /// Every target ← the canonical tree of the sources. A target may be a source.
     void fold(std::span<const place_type> sources, std::span<const place_type> targets, std::size_t rows,
               store how = store::plain) const {
-        if (rows == 0) return;
+        if (rows * row_bytes_ == 0) return;
         if (sources.size() == 1) {
             for (const place_type& target : targets) copy(sources[0], target, rows, how);
         } else if (sources.size() == 2 && targets.size() == 1 && how == store::plain) {
@@ -184,12 +186,12 @@ class kernel {
         const auto levels = static_cast<std::size_t>(power_of_two_fold(size).rounds());
         const std::size_t chunk_rows = std::max<std::size_t>(1, chunk_bytes / row_bytes_);
         const std::size_t buffer_bytes = buffer_size(chunk_rows);
-        alignas(64) std::byte nearby[stack_bytes];
+        alignas(buffer_alignment) std::byte nearby[stack_bytes];
         std::unique_ptr<std::byte[]> far;
         std::byte* memory = nearby;
         if (levels * buffer_bytes > stack_bytes) {
-            far = std::make_unique_for_overwrite<std::byte[]>(levels * buffer_bytes + 64);
-            memory = far.get() + (64 - reinterpret_cast<std::uintptr_t>(far.get()) % 64);
+            far = std::make_unique_for_overwrite<std::byte[]>(levels * buffer_bytes + buffer_alignment);
+            memory = far.get() + (buffer_alignment - reinterpret_cast<std::uintptr_t>(far.get()) % buffer_alignment);
         }
         std::size_t count = std::min(rows, rows_to_line_border(targets, chunk_rows));
         for (std::size_t done = 0; done < rows; done += count, count = std::min(chunk_rows, rows - done)) {
@@ -233,16 +235,17 @@ class kernel {
         std::byte* next = all.memory + depth * all.buffer_bytes;
         for (std::size_t c = 0; c < columns; ++c) {
             at[c] = next;
-            next += (all.rows * bytes_[c] + 63) / 64 * 64;
+            next += align_up(all.rows * bytes_[c], buffer_alignment);
         }
         return at;
     }
     [[nodiscard]] std::size_t buffer_size(std::size_t rows) const noexcept {
         std::size_t bytes = 0;
-        for (std::size_t c = 0; c < columns; ++c) bytes += (rows * bytes_[c] + 63) / 64 * 64;
+        for (std::size_t c = 0; c < columns; ++c) bytes += align_up(rows * bytes_[c], buffer_alignment);
         return bytes;
     }
 
+    static constexpr std::size_t buffer_alignment = std::max<std::size_t>(64, alignment);
     static constexpr std::size_t chunk_bytes = 4096;
     static constexpr std::size_t stack_bytes = 16384;
 

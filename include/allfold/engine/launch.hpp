@@ -84,7 +84,7 @@ template <class Schedule, class Comm, class Kernel>
                                          const partition& blocks, std::optional<std::size_t> window_bytes) {
     const std::size_t largest = std::max<std::size_t>(1, blocks.largest());
     const std::size_t row_bytes = std::max<std::size_t>(1, kernel.row_bytes());
-    const bool lent = comm.lends(largest * row_bytes, Kernel::copyable);
+    const bool lent = comm.lends(largest * row_bytes, Kernel::packable);
     if constexpr (slice_owner_schedule<Schedule>)
         if (Comm::shares_memory && lent && !window_bytes) return 0;
     const bool pipelines = plan.rounds() > 1 || !Schedule::in_place;
@@ -189,7 +189,7 @@ class launcher {
     [[nodiscard]] bool must_stage(const call<Comm, Schedule, kernel_type>& all) const {
         if (!all.memory.in_place || Schedule::in_place || all.plan.rounds() == 0) return false;
         const std::size_t message = all.memory.window_rows * all.kernel.row_bytes();
-        return all.plan.rounds() > 1 || comm_.lends(message, kernel_type::copyable);
+        return all.plan.rounds() > 1 || comm_.lends(message, kernel_type::packable);
     }
 
     Comm& comm_;

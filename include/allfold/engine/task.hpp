@@ -4,10 +4,12 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/error.hpp"
 
 /// @file
 /// The two ways to drive an execution: to its end at once, or in the background.
@@ -77,6 +79,9 @@ class task final : public pending {
     void drop() noexcept override {
         run_.drop();
         failure_ = std::current_exception();
+        if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
+            failure_ = std::make_exception_ptr(
+                error(errc::peer_failed, std::string(name_of(blocked_on().what)) + ": abandoned with its communicator"));
         done_ = true;
     }
     void push() override { comm_.background().progress(); }

@@ -75,13 +75,13 @@ class walker {
             ++round_;
             enter(all);
         }
-        return !lending(0) && !lending(1);
+        return !waits_for_loans(0) && !waits_for_loans(1);
     }
 
     [[nodiscard]] waiting blocked_on(const context& all) const {
         const int rounds = all.plan.rounds(), self = all.comm.rank();
         waiting where{all.plan.goal, std::min(round_, rounds - 1), rounds, -1};
-        if (round_ == rounds) return where;
+        if (round_ == rounds || on_loan_) return where;
         if (posted_ < to_count_)
             where.peer = now_.to.at(posted_, self);
         else if (received_ < from_count_)
@@ -102,20 +102,23 @@ class walker {
         prepared_ = false;
     }
 
-    [[nodiscard]] bool lending(int parity) const noexcept {
-        return lent_[static_cast<std::size_t>(parity)].load(std::memory_order_acquire) != 0;
+    /// Whether peers still use what the even or the odd rounds have lent.
+    [[nodiscard]] bool waits_for_loans(int parity) noexcept {
+        return on_loan_ = lent_[static_cast<std::size_t>(parity)].load(std::memory_order_acquire) != 0;
     }
 
     bool step_through(const context& all) {
         if (!prepared_) {
             if (now_.idle()) return true;
-            if (lending(round_ % 2)) return false;  // from two rounds ago: its part list is about to be written anew
+            if (waits_for_loans(round_ % 2)) return false;  // from two rounds ago: its part list is about to be written anew
+            const bool writes = now_.local.what != local_work::kind::none;
+            if (writes && waits_for_loans((round_ + 1) % 2)) return false;  // a peer may still read what is written here
             do_local(all);
             prepared_ = true;
         }
         if (!post(all)) return false;
         if (now_.from.which() == peers::kind::none) return true;
-        if (lending((round_ + 1) % 2)) return false;  // a peer may still read what this round writes
+        if (waits_for_loans((round_ + 1) % 2)) return false;  // the same
         return receive(all);
     }
 
@@ -224,7 +227,7 @@ class walker {
 
     [[nodiscard]] static outgoing make_message(const context& all, std::span<const part> parts,
                                                std::atomic<int>& lent) noexcept {
-        outgoing message{parts, 0, Kernel::alignment, Kernel::copyable && Kernel::alignment <= 64, all.hash, &lent};
+        outgoing message{parts, 0, Kernel::alignment, Kernel::packable, all.hash, &lent};
         for (const part& p : parts) message.bytes = align_up(message.bytes, Kernel::alignment) + p.bytes;
         return message;
     }
@@ -316,6 +319,7 @@ class walker {
     int to_count_ = 0, posted_ = 0;
     int from_count_ = 0, received_ = 0;
     bool prepared_ = false;
+    bool on_loan_ = false;  // what it waits for is the end of a loan
     union {
         step now_;
     };

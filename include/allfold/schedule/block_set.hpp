@@ -16,7 +16,13 @@ struct block_run {
     int width = 1;
 
     [[nodiscard]] constexpr int size() const noexcept { return count * width; }
-    [[nodiscard]] constexpr int operator[](int i) const noexcept { return first + i / width * stride + i % width; }
+    [[nodiscard]] constexpr int operator[](int i) const noexcept {
+        return width == 1 ? first + i * stride : first + i / width * stride + i % width;  // divisions are slow
+    }
+    [[nodiscard]] constexpr bool contains(int block) const noexcept {
+        const int behind = block - first;
+        return behind >= 0 && behind / stride < count && behind % stride < width;
+    }
     friend constexpr bool operator==(const block_run&, const block_run&) = default;
 };
 
@@ -40,6 +46,9 @@ class block_set {
     [[nodiscard]] constexpr int operator[](int i) const noexcept {
         const int head = runs_[0].size();
         return i < head ? runs_[0][i] : runs_[1][i - head];
+    }
+    [[nodiscard]] constexpr bool contains(int block) const noexcept {
+        return runs_[0].contains(block) || runs_[1].contains(block);
     }
     /// Same blocks in the same order, however they are described.
     friend constexpr bool operator==(const block_set& a, const block_set& b) noexcept {

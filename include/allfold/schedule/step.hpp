@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 
@@ -35,6 +36,14 @@ class peers {
         }
         return 0;
     }
+    /// How many of them are below `self`: where its own operand stands in an ordered fold.
+    [[nodiscard]] constexpr int count_below(int self, int size) const noexcept {
+        switch (kind_) {
+            case kind::one: return rank_ < self ? 1 : 0;
+            case kind::higher: return 0;
+            default: return std::min(self, count(self, size));
+        }
+    }
     /// The i-th partner of rank `self`, in rank order.
     [[nodiscard]] constexpr int at(int i, int self) const noexcept {
         switch (kind_) {
@@ -42,6 +51,15 @@ class peers {
             case kind::everyone: return i < self ? i : i + 1;
             case kind::higher: return self + 1 + i;
             default: return i;
+        }
+    }
+    /// Which of the partners of `self` that rank is: `at(index_of(rank, self), self) == rank`.
+    [[nodiscard]] constexpr int index_of(int rank, int self) const noexcept {
+        switch (kind_) {
+            case kind::one: return 0;
+            case kind::everyone: return rank < self ? rank : rank - 1;
+            case kind::higher: return rank - self - 1;
+            default: return rank;
         }
     }
     [[nodiscard]] constexpr bool contains(int rank, int self) const noexcept {
@@ -74,7 +92,11 @@ enum class fold : std::uint8_t {
     right,          ///< into ← mine ∘ received
     in_rank_order,  ///< into ← received from the lower peers, mine, received from the higher ones, in rank order and
                     ///< bracketed as the canonical tree of that many operands
+    peers_in_rank_order,  ///< the same without mine: into ← what the peers sent
 };
+
+/// The fold that keeps rank order when `self` receives from `peer`: what comes from below belongs on the left.
+[[nodiscard]] constexpr fold side_of(int peer, int self) noexcept { return peer < self ? fold::left : fold::right; }
 
 /// Which blocks a k-ported step exchanges with each of its peers.
 enum class addressed : std::uint8_t {
@@ -91,6 +113,11 @@ struct local_work {
     slot into = slot::result;
     block_set blocks{};
 };
+
+/// Work of ranks whose input is part of the result: `blocks` of it are copied there.
+[[nodiscard]] constexpr local_work keep_input(const block_set& blocks) noexcept {
+    return {local_work::kind::copy, slot::input, slot::input, slot::result, blocks};
+}
 
 /// One round of one rank. Sending and receiving happen at the same time; a side without peers is left out.
 /// Order within the step: first `local`, then send and receive together, then the fold.
@@ -127,10 +154,12 @@ struct step {
 /// 1. `goal` is the collective that it performs, `keeps` the strongest order level that it gives.
 /// 2. `scratch_slots` is how many scratch slots its steps use (0, 1 or 2).
 /// 3. `in_place` says that it stays right when the result lies in the same memory as the input.
-/// 4. `s.blocks()` is how many blocks the data is cut into: 1, or one for each rank.
+/// 4. `s.blocks()` is how many blocks the data is cut into: 1, or one for each rank, or 0 in a barrier, whose messages
+///    carry nothing.
 /// 5. `s.rounds()` is the number of steps, the same for every rank; `s[i]` is step i of this rank.
 ///
 /// At P = 1 there are no rounds: the engine copies input to result itself.
+/// Not required: `static constexpr bool supports(int size)`, for a schedule that does not exist for every P.
 /// What the compiler cannot see, namely that all this is true, is what `analysis/prove.hpp` proves.
 template <class S>
 concept schedule = std::copy_constructible<S> && requires(const S s, int round) {
@@ -144,6 +173,28 @@ concept schedule = std::copy_constructible<S> && requires(const S s, int round) 
     { s.rounds() } -> std::same_as<int>;
     { s[round] } -> std::same_as<step>;
 };
+
+/// A schedule of a collective with a root: it is made of rank, size and root, the others of rank and size.
+template <class S>
+concept rooted_schedule = schedule<S> && std::constructible_from<S, int, int, int>;
+
+/// Whether `S` exists for this many ranks.
+template <schedule S>
+[[nodiscard]] constexpr bool supports(int size) noexcept {
+    if constexpr (requires { S::supports(size); })
+        return S::supports(size);
+    else
+        return size > 0;
+}
+
+/// The schedule of one rank. Schedules without a root do not look at it.
+template <schedule S>
+[[nodiscard]] constexpr S make_schedule(int rank, int size, int root = 0) noexcept {
+    if constexpr (rooted_schedule<S>)
+        return S(rank, size, root);
+    else
+        return S(rank, size);
+}
 
 /// A schedule whose two steps are "everyone folds its own block of all inputs, then publishes it": where ranks share
 /// memory the executor runs both as one pass that reads every input and writes every output once.

@@ -163,6 +163,7 @@ class thread_world {
         if (size < 1)
             throw error(errc::bad_argument, "thread_world: " + std::to_string(size) + " ranks, at least 1 is needed");
         if (size > detail::usable_processors()) tuning_.spins = 0;
+        tuning_.slot_bytes = detail::align_up(tuning_.slot_bytes, detail::slot_alignment);
         boards_ = std::make_unique<detail::rank_board[]>(static_cast<std::size_t>(size));
         announced_ = std::make_unique<detail::announcements[]>(static_cast<std::size_t>(size));
     }
@@ -288,6 +289,7 @@ class thread_communicator {
         std::uint32_t sent = 0, sent_taken = 0;        // messages of ours, and how many the peer has taken
         std::uint32_t slots_sent = 0, slots_free = 0;  // slots that we filled, and how many the peer has freed
         std::uint32_t received = 0;
+        std::uint32_t outdated = 0;                // cells to come that may tell less than the counters told us
         std::uint32_t freed = 0, freed_ahead = 0;  // slots given back in order, and a mask of those behind a gap
         std::vector<early_arrival> early;          // arrived before their lane asked for them
     };
@@ -460,6 +462,7 @@ inline thread_communicator::link& thread_communicator::add_link(int peer) {
 inline bool thread_communicator::has_cell(link& l) noexcept {
     if (l.sent - l.sent_taken < detail::cells_of_a_channel) return true;
     l.sent_taken = l.out->taken.load(std::memory_order_acquire);
+    l.outdated = detail::cells_of_a_channel;
     return l.sent - l.sent_taken < detail::cells_of_a_channel;
 }
 
@@ -498,6 +501,7 @@ inline void thread_communicator::post_in_cell(detail::cell& c, const outgoing& m
 inline bool thread_communicator::post_in_slot(link& l, detail::cell& c, const outgoing& message) {
     if (l.slots_sent - l.slots_free == detail::slots_of_a_channel) {
         l.slots_free = l.out->freed.load(std::memory_order_acquire);
+        l.outdated = detail::cells_of_a_channel;
         if (l.slots_sent - l.slots_free == detail::slots_of_a_channel) return false;
     }
     const std::size_t slot_bytes = world_->tuning_.slot_bytes;
@@ -533,8 +537,12 @@ inline thread_communicator::arrival_type thread_communicator::take(link& l, deta
     a.signature_ = c.signature;
     a.link_ = &l;
     a.home_ = this;
-    l.sent_taken += static_cast<std::uint8_t>(c.taken - static_cast<std::uint8_t>(l.sent_taken));
-    l.slots_free += static_cast<std::uint8_t>(c.freed - static_cast<std::uint8_t>(l.slots_free));
+    if (l.outdated > 0) {
+        --l.outdated;
+    } else {  // in order, so never behind what we know, and never ahead by more than what is in flight
+        l.sent_taken += static_cast<std::uint8_t>(c.taken - static_cast<std::uint8_t>(l.sent_taken));
+        l.slots_free += static_cast<std::uint8_t>(c.freed - static_cast<std::uint8_t>(l.slots_free));
+    }
     if (c.how == detail::carriage::in_cell) {
         a.bytes_ = c.length;
         arrival_type::copy_cell(a.here_, c.payload, c.length);

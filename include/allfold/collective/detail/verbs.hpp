@@ -174,7 +174,7 @@ class verbs {
     static auto issue(Comm& comm, const Data& data, const Op& op, const Options& options) {
         const auto go = [&](Bound& arguments, auto run_or_prepare) {
             const auto launch = [&](const placed& where, const partition* blocks) {
-                arguments.check(comm.rank(), where.contributes, where.receives);
+                arguments.check(where.where, comm.rank(), where.contributes, where.receives);
                 arguments.place(where.where, where.contributions);
                 run_or_prepare(launcher<goal, Comm, Op, Bound, Options>(comm, options, where.where.rows, blocks));
             };

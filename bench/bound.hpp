@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "bench/measure.hpp"
+#include "bench/workload.hpp"
+
+/// @file
+/// What the machine allows: collectives written by hand for one purpose, without choices, checks, or a way to sleep or
+/// to fail. The bound of a size is the fastest of these.
+
+namespace bench {
+
+/// How bytes get to where they are needed.
+enum class stores {
+    plain,
+    string,    ///< `rep movsb`, which need not fetch the lines that it overwrites from the core that holds them
+    streaming  ///< past the caches
+};
+
+inline void copy_string(void* to, const void* from, std::size_t bytes) {
+#if defined(__x86_64__)
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+    std::memcpy(to, from, bytes);
+#endif
+}
+
+#if defined(__AVX512F__)
+using stream_vector = __m512i;
+inline void stream(std::byte* to, stream_vector v) { _mm512_stream_si512(reinterpret_cast<stream_vector*>(to), v); }
+#elif defined(__x86_64__)
+using stream_vector = __m128i;
+inline void stream(std::byte* to, stream_vector v) { _mm_stream_si128(reinterpret_cast<stream_vector*>(to), v); }
+#endif
+
+inline void copy_streaming(void* to, const void* from, std::size_t bytes) {
+#if defined(__x86_64__)
+    constexpr std::size_t width = sizeof(stream_vector);
+    auto* const target = static_cast<std::byte*>(to);
+    const auto* const source = static_cast<const std::byte*>(from);
+    std::size_t i = std::min(bytes, -reinterpret_cast<std::uintptr_t>(target) % width);
+    std::memcpy(target, source, i);
+    for (; i + width <= bytes; i += width) {
+        stream_vector v;
+        std::memcpy(&v, source + i, width);
+        stream(target + i, v);
+    }
+    std::memcpy(target + i, source + i, bytes - i);
+#else
+    std::memcpy(to, from, bytes);
+#endif
+}
+
+/// Streaming stores become visible in any order; a flag must come behind them.
+inline void finish_streaming() {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
+template <stores How>
+void copy(void* to, const void* from, std::size_t bytes) {
+    if constexpr (How == stores::plain) std::memcpy(to, from, bytes);
+    if constexpr (How == stores::string) copy_string(to, from, bytes);
+    if constexpr (How == stores::streaming) copy_streaming(to, from, bytes);
+}
+
+/// What the ranks of a hand-written collective share.
+struct bound_board {
+    static constexpr std::size_t most_ranks = 16;
+    struct alignas(128) flag {
+        std::atomic<std::uint32_t> sequence{0};
+    };
+    struct alignas(128) cell {
+        std::atomic<std::uint32_t> sequence{0};
+        alignas(16) std::array<std::byte, 112> value;
+    };
+    struct addresses {
+        void* input;
+        void* output;
+        std::array<void*, 2> slots;
+    };
+    std::array<flag, most_ranks> flags;
+    std::array<std::array<cell, 2>, most_ranks> cells;
+    std::array<addresses, most_ranks> memory;
+};
+
+/// One rank's end of hand-written collectives.
+template <class Workload>
+class bound {
+  public:
+    using element = typename Workload::element;
+
+    /// To be made by all ranks before one of them uses it.
+    bound(bound_board& board, int rank, int ranks, const buffer& input, const buffer& output, bool has_slots)
+        : board_(board),
+          rank_(static_cast<std::size_t>(rank)),
+          ranks_(static_cast<std::size_t>(ranks)),
+          yields_(oversubscribed(ranks)),
+          n_(input.bytes() / sizeof(element)),
+          input_(input.as<element>()),
+          output_(output.as<element>()),
+          slots_{buffer(has_slots ? input.bytes() : 0, 40), buffer(has_slots ? input.bytes() : 0, 52)} {
+        board.memory[rank_] = {input_, output_, {slots_[0].template as<element>(), slots_[1].template as<element>()}};
+    }
+
+    /// A barrier; also the exchange that the others are made of.
+    void meet() {
+        const std::uint32_t sequence = ++meetings_;
+        board_.flags[rank_].sequence.store(sequence, std::memory_order_release);
+        each_other([&](std::size_t peer) {
+            const auto& theirs = board_.flags[peer].sequence;
+            wait([&] { return static_cast<std::int32_t>(theirs.load(std::memory_order_acquire) - sequence) >= 0; });
+        });
+    }
+
+    // --- all_reduce
+
+    /// The floor: the value in the line of the flag, in one of two cells by turns. A rank writes a cell again after it
+    /// has seen the others one call further, where they no longer read it.
+    template <std::size_t Count>
+    void in_cells() {
+        using values = std::array<element, Count>;
+        static_assert(sizeof(values) <= sizeof(bound_board::cell::value));
+        const std::uint32_t sequence = ++cells_used_;
+        values sum, theirs;
+        std::memcpy(&sum, input_, sizeof sum);
+        auto& mine = board_.cells[rank_][sequence % 2];
+        std::memcpy(mine.value.data(), &sum, sizeof sum);
+        mine.sequence.store(sequence, std::memory_order_release);
+        each_other([&](std::size_t peer) {
+            const auto& other = board_.cells[peer][sequence % 2];
+            wait([&] { return other.sequence.load(std::memory_order_acquire) == sequence; });
+            std::memcpy(&theirs, other.value.data(), sizeof theirs);
+            Workload::fold(sum.data(), sum.data(), theirs.data(), Count);
+        });
+        std::memcpy(output_, &sum, sizeof sum);
+    }
+
+    /// Everybody copies its input into one of two slots by turns, waits once, and folds all.
+    template <stores How>
+    void through_slots() {
+        fold_ranks(ranks_, output_, 0, n_, posted<How>());
+    }
+
+    /// Everybody folds everything, from the inputs themselves.
+    template <stores How>
+    void everything() {
+        meet();
+        if constexpr (How == stores::streaming)
+            by_chunks(0, n_, [&](std::size_t i, std::size_t count, element* local) {
+                fold_chunk(ranks_, local, i, count, inputs());
+                copy<How>(output_ + i, local, count * sizeof(element));
+            });
+        else
+            fold_ranks(ranks_, output_, 0, n_, inputs());
+        leave<How>();
+    }
+
+    /// Everybody folds its slice, and stores it in all outputs.
+    template <stores How>
+    void push() {
+        meet();
+        by_chunks(begin(rank_), begin(rank_ + 1), [&](std::size_t i, std::size_t count, element* local) {
+            element* const here = How == stores::streaming ? local : output_ + i;
+            fold_chunk(ranks_, here, i, count, inputs());
+            if (here == local) copy<How>(output_ + i, here, count * sizeof(element));
+            each_other([&](std::size_t peer) { copy<How>(output(peer) + i, here, count * sizeof(element)); });
+        });
+        leave<How>();
+    }
+
+    /// Everybody folds its slice, and fetches the others' from their outputs.
+    template <stores How>
+    void pull() {
+        meet();
+        fold_ranks(ranks_, output_ + begin(rank_), begin(rank_), begin(rank_ + 1), inputs());
+        meet();
+        each_other([&](std::size_t peer) { copy_slice<How>(peer, output_, output(peer)); });
+        leave<How>();
+    }
+
+    /// As `pull`, but what other ranks read lies in slots: no core touches another's inputs or outputs.
+    template <stores How>
+    void pull_from_slots() {
+        const std::size_t parity = meetings_ / 2 % 2;
+        each_other([&](std::size_t peer) { copy_slice<How>(peer, slot(rank_, parity), input_); });
+        meet();
+        fold_ranks(ranks_, output_ + begin(rank_), begin(rank_), begin(rank_ + 1), slots(parity));
+        copy_slice<How>(rank_, slot(rank_, parity), output_);
+        meet();
+        each_other([&](std::size_t peer) { copy_slice<stores::plain>(peer, output_, slot(peer, parity)); });
+    }
+
+    // --- reduce_scatter, in blocks of n / P, and inclusive_scan
+
+    template <stores How>
+    void scatter_through_slots() {
+        const std::size_t block = n_ / ranks_;
+        fold_ranks(ranks_, output_, rank_ * block, (rank_ + 1) * block, posted<How>());
+    }
+    void scatter() {
+        const std::size_t block = n_ / ranks_;
+        meet();
+        fold_ranks(ranks_, output_, rank_ * block, (rank_ + 1) * block, inputs());
+        meet();
+    }
+    template <stores How>
+    void scan_through_slots() {
+        fold_ranks(rank_ + 1, output_, 0, n_, posted<How>());
+    }
+    void scan() {
+        meet();
+        fold_ranks(rank_ + 1, output_, 0, n_, inputs());
+        meet();
+    }
+
+  private:
+    /// Elements that end where a cache line does.
+    static constexpr std::size_t grain = 64 / std::gcd<std::size_t>(64, sizeof(element));
+    static constexpr std::size_t chunk = std::max(grain, 4096 / sizeof(element) / grain * grain);
+
+    [[nodiscard]] std::size_t begin(std::size_t rank) const {
+        return rank == ranks_ ? n_ : n_ * rank / ranks_ / grain * grain;
+    }
+    [[nodiscard]] element* output(std::size_t rank) const { return static_cast<element*>(board_.memory[rank].output); }
+    [[nodiscard]] element* slot(std::size_t rank, std::size_t parity) const {
+        return static_cast<element*>(board_.memory[rank].slots[parity]);
+    }
+    [[nodiscard]] auto inputs() const {
+        return [this](std::size_t r) { return static_cast<const element*>(board_.memory[r].input); };
+    }
+    [[nodiscard]] auto slots(std::size_t parity) const {
+        return [this, parity](std::size_t r) { return r == rank_ ? input_ : slot(r, parity); };
+    }
+    /// A slot is written again when all others have met once more, and no longer read it.
+    template <stores How>
+    [[nodiscard]] auto posted() {
+        const std::size_t parity = meetings_ % 2;
+        copy<How>(slot(rank_, parity), input_, n_ * sizeof(element));
+        meet();
+        return slots(parity);
+    }
+
+    template <class Use>
+    void each_other(Use use) const {
+        for (std::size_t i = 1; i < ranks_; ++i) use((rank_ + i) % ranks_);
+    }
+    template <class Ready>
+    void wait(Ready ready) const {
+        while (!ready()) yields_ ? std::this_thread::yield() : relax();
+    }
+    template <stores How>
+    void leave() {
+        if constexpr (How == stores::streaming) finish_streaming();
+        meet();
+    }
+    template <stores How>
+    void copy_slice(std::size_t slice, element* to, const element* from) const {
+        copy<How>(to + begin(slice), from + begin(slice), (begin(slice + 1) - begin(slice)) * sizeof(element));
+    }
+
+    template <class Use>
+    void by_chunks(std::size_t first, std::size_t last, Use use) const {
+        alignas(64) std::array<element, chunk> local;
+        for (std::size_t i = first; i < last; i += chunk) use(i, std::min(chunk, last - i), local.data());
+    }
+    template <class Sources>
+    static void fold_chunk(std::size_t ranks, element* out, std::size_t i, std::size_t count, Sources source) {
+        if (ranks == 1) return copy<stores::plain>(out, source(0) + i, count * sizeof(element));
+        Workload::fold(out, source(0) + i, source(1) + i, count);
+        for (std::size_t r = 2; r < ranks; ++r) Workload::fold(out, out, source(r) + i, count);
+    }
+    /// out ← the elements [first, last) of the sources 0 to ranks - 1.
+    template <class Sources>
+    void fold_ranks(std::size_t ranks, element* out, std::size_t first, std::size_t last, Sources source) const {
+        if (ranks <= 2) return fold_chunk(ranks, out, first, last - first, source);
+        by_chunks(first, last, [&](std::size_t i, std::size_t count, element*) {
+            fold_chunk(ranks, out + (i - first), i, count, source);
+        });
+    }
+
+    bound_board& board_;
+    std::size_t rank_, ranks_;
+    bool yields_;
+    std::size_t n_;
+    element* input_;
+    element* output_;
+    std::array<buffer, 2> slots_;
+    std::uint32_t meetings_ = 0;
+    std::uint32_t cells_used_ = 0;
+};
+
+}  // namespace bench

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
+"""Measures allfold beside what the machine allows and beside Open MPI, by turns, and prints tables.
+
+Times are microseconds a call: medians over the turns of medians over batches, of the slowest rank. GB/s counts the
+operand of one rank. Between two calls every contestant reads its result and writes new inputs, as a program does.
+
+  ours/bound   the bound is the fastest of several collectives written by hand for this size (bench/bound.hpp)
+  MPI/ours     Open MPI as it is installed, in processes; for the merge three all-reduces, as it is done with MPI
+
+A hypervisor may move the processors about. Only figures of one placement are compared: smt (threads of one core), near
+(cores near each other) or far; each has tables of its own. With more ranks than processors every contestant yields."""
+
+import argparse
+import collections
+import csv
+import math
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+KIB, MIB = 1 << 10, 1 << 20
+STATE, MATRIX = 264, 32  # bytes
+LENGTHS = [8, 64, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB]
+SIZES = {
+    "all_reduce": LENGTHS,
+    "merge": [states * STATE for states in (1, 32, KIB, 16 * KIB, 256 * KIB)],
+    "reduce_scatter": LENGTHS,
+    "scan": [matrices * MATRIX for matrices in (1, 32, KIB, 32 * KIB)],
+    "barrier": [0],
+}
+TITLES = {
+    "all_reduce": "all_reduce, sum of floats",
+    "merge": "all_reduce, softmax merge of states of 264 bytes",
+    "reduce_scatter": "reduce_scatter, sum of floats",
+    "scan": "inclusive_scan, product of 2x2 matrices, and a barrier",
+    "barrier": "barrier",
+}
+PLACEMENTS = ("smt", "near", "far", "one")
+
+
+def read_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", help="numbers of ranks (default 2,4,8)")
+    parser.add_argument("--rows", help=f"of {', '.join(SIZES)} (default the first two)")
+    parser.add_argument("--all", action="store_true", help="all rows")
+    parser.add_argument("--sizes", help="bytes of an operand, instead of those of the rows")
+    parser.add_argument("--rounds", type=int, help="turns of each contestant (default 5)")
+    parser.add_argument("--quick", action="store_true", help="at most a minute: 3 rounds, 2 and 8 ranks, up to 4 MiB")
+    parser.add_argument("--no-mpi", action="store_true", help="ours and the bound only")
+    parser.add_argument("--csv", type=pathlib.Path, metavar="FILE", help="where to write every measurement")
+    parser.add_argument("--programs", type=pathlib.Path, metavar="FOLDER", help="of the built programs",
+                        default=pathlib.Path(__file__).parent.parent / "build/bench/bench")
+    options = parser.parse_args()
+    numbers = lambda text: [int(number) for number in text.split(",")]
+    options.ranks = numbers(options.ranks or ("2,8" if options.quick else "2,4,8"))
+    options.rounds = options.rounds or (3 if options.quick else 5)
+    names = options.rows.split(",") if options.rows else list(SIZES) if options.all else ["all_reduce", "merge"]
+    options.rows = {name: numbers(options.sizes) if options.sizes else SIZES[name] for name in names}
+    if options.quick:
+        options.rows = {name: [s for s in sizes if s < 5 * MIB] for name, sizes in options.rows.items()}
+    return options
+
+
+def sizes_for(row, sizes, ranks):
+    """Blocks of reduce_scatter are equal, and not empty."""
+    return [size for size in sizes if size % (4 * ranks) == 0] if row == "reduce_scatter" else sizes
+
+
+def get_priority():
+    """Keeps programs that run beside the benchmark out of its figures. Without permission all stays as it is."""
+    try:
+        os.setsid()
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+        pathlib.Path("/proc/self/autogroup").write_text("-20")
+    except OSError:
+        pass
+
+
+def output_of(command):
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment,
+                          preexec_fn=get_priority).stdout
+
+
+class OpenMpi:
+    """The peer and how it is started; `name` is None where it is missing."""
+
+    def __init__(self, programs):
+        self.peer = programs / "mpi_peer"
+        self.launcher = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+        self.name = None
+        if self.launcher and self.peer.exists():
+            name = output_of([self.launcher, "-n", "1", self.peer]).split(",")[0]
+            self.name = name if name.startswith("Open MPI") else None
+
+    def command(self, ranks):
+        command = [self.launcher, "--bind-to", "none", "-n", str(ranks)]
+        if ranks > len(os.sched_getaffinity(0)):
+            command += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        return [*command, self.peer]
+
+
+# Of one contestant, one time a turn; of a bound, also its name.
+Times = collections.namedtuple("Times", "ours bound mpi others bound_name")
+
+
+class Measurements:
+    def __init__(self, needs_mpi, needed_rounds):
+        self.needed = ("ours", "MPI") if needs_mpi else ("ours",)
+        self.needed_rounds = needed_rounds
+        self.lines = []
+        self.times = collections.defaultdict(lambda: collections.defaultdict(list))
+
+    def take(self, command, ranks, rows):
+        arguments = [f"{row}:{','.join(map(str, sizes))}" for row, sizes in rows.items() if sizes]
+        for line in csv.reader(output_of([*command, str(ranks), *arguments]).splitlines(), delimiter=";"):
+            row, contestant, _, size, placement, median = line[:6]
+            self.lines.append(line)
+            self.times[row, ranks, placement, int(size)][contestant].append(float(median))
+
+    def is_complete(self, row, ranks, placement, size):
+        times = self.times[row, ranks, placement, size]
+        return all(len(times[contestant]) >= self.needed_rounds for contestant in self.needed)
+
+    def incomplete(self, rows, ranks):
+        """The sizes of each row for which no placement has enough turns."""
+        return {row: [size for size in sizes if not any(self.is_complete(row, ranks, p, size) for p in PLACEMENTS)]
+                for row, sizes in rows.items()}
+
+    def cell(self, row, ranks, placement, size):
+        times = self.times[row, ranks, placement, size]
+        ways = {who: taken for who, taken in times.items() if who.startswith("bound: ")}
+        best = min(ways, key=lambda way: statistics.median(ways[way]))
+        others = {who: taken for who, taken in times.items() if who not in ways and who not in ("ours", "MPI")}
+        return Times(times["ours"], ways[best], times["MPI"], others, best.removeprefix("bound: "))
+
+    def write(self, path):
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow("row contestant ranks bytes placement median_us low_us high_us batches".split())
+            writer.writerows(self.lines)
+
+
+def number(x):
+    return f"{x:.3f}" if x < 10 else f"{x:.1f}" if x < 100 else f"{x:.0f}"
+
+
+def size_name(size):
+    for unit, name in ((MIB, "M"), (KIB, "K")):
+        if size and size % unit == 0:
+            return f"{size // unit}{name}"
+    return str(size)
+
+
+def wide_spread(name, times):
+    """Between which the middle half of the turns lies, where that is far apart."""
+    if len(times) < 2:
+        return []
+    low, middle, high = statistics.quantiles(times, n=4)
+    return [f"{name} {number(low)}..{number(high)}"] if high - low > 0.15 * middle else []
+
+
+def geometric_mean(ratios):
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+class Table:
+    """Of one row at one number of ranks and one placement."""
+
+    def __init__(self, measurements, row, ranks, placement):
+        sizes = sorted(key[3] for key in measurements.times if key[:3] == (row, ranks, placement))
+        self.name = f"{row}, P = {ranks}, {placement}"
+        self.title = f"{TITLES[row]}, P = {ranks}, {placement}"
+        self.cells = {size: measurements.cell(row, ranks, placement, size) for size in sizes
+                      if measurements.is_complete(row, ranks, placement, size)}
+        self.to_bound = [self.ratio(cell.ours, cell.bound) for cell in self.cells.values()]
+        self.to_mpi = [self.ratio(cell.mpi, cell.ours) for cell in self.cells.values() if cell.mpi]
+
+    @staticmethod
+    def ratio(times, reference):
+        return statistics.median(times) / statistics.median(reference)
+
+    def print(self):
+        print(f"\n{self.title}\n   bytes   ours us    GB/s  bound us    MPI us | ours/bound  MPI/ours |  n  notes")
+        for size, cell in self.cells.items():
+            ours, bound = statistics.median(cell.ours), statistics.median(cell.bound)
+            mpi = statistics.median(cell.mpi) if cell.mpi else None
+            notes = [f"bound: {cell.bound_name}"]
+            notes += [f"{who} {number(statistics.median(times))}" for who, times in cell.others.items()]
+            notes += wide_spread("ours", cell.ours) + wide_spread("bound", cell.bound) + wide_spread("MPI", cell.mpi)
+            print(f"{size_name(size):>8} {number(ours):>9} {size / ours / 1e3:>7.2f} {number(bound):>9} "
+                  f"{number(mpi) if mpi else '-':>9} | {ours / bound:>10.2f} {f'{mpi / ours:.2f}' if mpi else '-':>9} |"
+                  f" {len(cell.ours):>2}  {'; '.join(notes)}")
+
+    def print_means(self):
+        mpi = f"{geometric_mean(self.to_mpi):>9.2f} (least {min(self.to_mpi):.2f})" if self.to_mpi else f"{'-':>9}"
+        print(f"  {self.name:<36} ours/bound {geometric_mean(self.to_bound):>5.2f} (most {max(self.to_bound):.2f})"
+              f"   MPI/ours {mpi}")
+
+
+def measure(options, mpi, measurements):
+    contestants = lambda ranks: [[options.programs / "threads"]] + ([mpi.command(ranks)] if mpi else [])
+    for ranks in options.ranks:
+        rows = {row: sizes_for(row, sizes, ranks) for row, sizes in options.rows.items()}
+        for turn in range(2 * options.rounds):
+            if turn >= options.rounds:
+                rows = measurements.incomplete(rows, ranks)
+            if not any(rows.values()):
+                break
+            if sys.stderr.isatty():
+                print(f"\rP = {ranks}, turn {turn + 1} ", end="", file=sys.stderr)
+            for command in contestants(ranks):
+                measurements.take(command, ranks, rows)
+    if sys.stderr.isatty():
+        print(end="\r", file=sys.stderr)
+
+
+def main():
+    options = read_options()
+    start = time.monotonic()
+    mpi = OpenMpi(options.programs)
+    has_mpi = bool(mpi.name) and not options.no_mpi
+    print(mpi.name or "Open MPI is missing (Debian: openmpi-bin, libopenmpi-dev): nothing to compare with",
+          f"{len(os.sched_getaffinity(0))} processors, load {os.getloadavg()[0]:.1f}", sep="; ")
+
+    measurements = Measurements(has_mpi, min(3, options.rounds))
+    measure(options, mpi if has_mpi else None, measurements)
+    if options.csv:
+        measurements.write(options.csv)
+
+    tables = [Table(measurements, row, ranks, placement)
+              for ranks in options.ranks for row in options.rows for placement in PLACEMENTS]
+    tables = [table for table in tables if table.cells]
+    for table in tables:
+        table.print()
+    print(f"\nGeometric means ({time.monotonic() - start:.0f} s):")
+    for table in tables:
+        table.print_means()
+
+
+main()

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+
+/// @file
+/// What all contestants fold, with hand-written operators for those that do not bring their own.
+///
+/// A workload has the type of its elements and of the scalars in them, fills the input of a rank, and knows whether an
+/// output is the fold of the inputs of the first ranks.
+
+/// Before a loop whose output may be one of its inputs, but in place only.
+#if defined(__clang__)
+#define BENCH_ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define BENCH_ELEMENTWISE _Pragma("GCC ivdep")
+#endif
+
+namespace bench {
+
+/// Memory that starts some lines behind a page: where input and output start at the same place of a page, as large
+/// allocations do, loads wait for stores to addresses that look the same.
+class buffer {
+  public:
+    buffer(std::size_t bytes, std::size_t lines)
+        : memory_(static_cast<std::byte*>(::operator new(lines * 64 + bytes, std::align_val_t{4096}))),
+          data_(memory_.get() + lines * 64),
+          bytes_(bytes) {
+        clear();
+    }
+    template <class T>
+    [[nodiscard]] T* as() const {
+        return reinterpret_cast<T*>(data_);
+    }
+    template <class T>
+    [[nodiscard]] std::span<T> all() const {
+        return {as<T>(), bytes_ / sizeof(T)};
+    }
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
+    void clear() { std::memset(data_, 0, bytes_); }
+
+  private:
+    struct release {
+        void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{4096}); }
+    };
+    std::unique_ptr<std::byte, release> memory_;
+    std::byte* data_;
+    std::size_t bytes_;
+};
+
+/// Between two calls a program reads results and writes new inputs: here a word of every line. Without it a repeated
+/// call finds the unchanged inputs of its peers in its own cache. Adds so little that inputs keep their values.
+template <class Scalar>
+void use(const buffer& input, const buffer& output) {
+    constexpr std::size_t line = 64 / sizeof(Scalar);
+    constexpr Scalar little = sizeof(Scalar) == 4 ? Scalar(1e-9) : Scalar(1e-18);
+    const auto in = input.all<Scalar>(), out = output.all<Scalar>();
+    for (std::size_t part = 0; part < in.size(); part += out.size())  // an output may be a part of an input in size
+        for (std::size_t i = 0; i < out.size(); i += line) in[part + i] += little * out[i];
+}
+
+/// Floats under +.
+struct sum_of_floats {
+    using element = float;
+    using scalar = float;
+
+    static void fill(const buffer& input, int rank) {
+        std::ranges::fill(input.all<element>(), static_cast<float>(rank + 1));
+    }
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        const float sum = static_cast<float>(ranks * (ranks + 1) / 2);
+        return std::ranges::all_of(output.all<element>(), [&](float x) { return x == sum; });
+    }
+    static void fold(element* out, const element* left, const element* right, std::size_t n) {
+        BENCH_ELEMENTWISE
+        for (std::size_t i = 0; i < n; ++i) out[i] = left[i] + right[i];
+    }
+};
+
+/// Partial results of attention under the merge of online softmax.
+struct merge_of_states {
+    static constexpr std::size_t depth = 64;
+    struct element {
+        float m, l;
+        std::array<float, depth> s;
+    };
+    static_assert(sizeof(element) == 264);
+    using scalar = float;
+
+    static void fill(const buffer& input, int rank) {
+        std::ranges::fill(input.all<float>(), 1.0f);
+        for (element& state : input.all<element>()) state.m = maximum_of(rank);
+    }
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        return std::ranges::all_of(output.all<element>(), [&](const element& state) {
+            return state.m == maximum_of(ranks - 1) && is_sum(state.l, ranks) &&
+                   std::ranges::all_of(state.s, [&](float x) { return is_sum(x, ranks); });
+        });
+    }
+    static void fold(element* out, const element* left, const element* right, std::size_t n) {
+        for (std::size_t i = 0; i < n; ++i) {
+            const bool swapped = left[i].m < right[i].m;
+            const element& high = swapped ? right[i] : left[i];
+            const element& low = swapped ? left[i] : right[i];
+            const float factor = std::exp(low.m - high.m);
+            out[i].m = high.m;
+            out[i].l = high.l + factor * low.l;
+            BENCH_ELEMENTWISE
+            for (std::size_t d = 0; d < depth; ++d) out[i].s[d] = high.s[d] + factor * low.s[d];
+        }
+    }
+
+    [[nodiscard]] static float maximum_of(int rank) { return 1 + 0.25f * static_cast<float>(rank); }
+    /// Denominator and numerators start at 1 on every rank.
+    [[nodiscard]] static bool is_sum(float x, int ranks) {
+        float sum = 0;
+        for (int r = 0; r < ranks; ++r) sum += std::exp(maximum_of(r) - maximum_of(ranks - 1));
+        return std::abs(x - sum) < 1e-4f;
+    }
+};
+
+/// The same states in three tensors, one behind the other: as those who compute them have it.
+struct merge_of_tensors {
+    static constexpr std::size_t depth = merge_of_states::depth;
+    using element = merge_of_states::element;
+    using scalar = float;
+
+    explicit merge_of_tensors(const buffer& memory)
+        : n(memory.bytes() / sizeof(element)), m(memory.as<float>()), l(m + n), s(l + n) {}
+    std::size_t n;
+    float *m, *l, *s;
+
+    static void fill(const buffer& input, int rank) {
+        std::ranges::fill(input.all<float>(), 1.0f);
+        const merge_of_tensors states(input);
+        std::fill_n(states.m, states.n, merge_of_states::maximum_of(rank));
+    }
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        const merge_of_tensors states(output);
+        const float maximum = merge_of_states::maximum_of(ranks - 1);
+        return std::all_of(states.m, states.l, [&](float x) { return x == maximum; }) &&
+               std::all_of(states.l, states.s + states.n * depth,
+                           [&](float x) { return merge_of_states::is_sum(x, ranks); });
+    }
+};
+
+/// 2x2 matrices under the product, which must keep its order.
+struct product_of_matrices {
+    struct element {
+        double a, b, c, d;
+    };
+    using scalar = double;
+
+    static void fill(const buffer& input, int rank) {
+        std::ranges::fill(input.all<element>(), element{1, static_cast<double>(rank + 1), 0, 1});
+    }
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        const double sum = ranks * (ranks + 1) / 2;
+        return std::ranges::all_of(output.all<element>(), [&](const element& x) {
+            return x.a == 1 && x.b == sum && std::abs(x.c) < 1e-9 && x.d == 1;
+        });
+    }
+    [[nodiscard]] static element multiply(const element& x, const element& y) {
+        return {x.a * y.a + x.b * y.c, x.a * y.b + x.b * y.d, x.c * y.a + x.d * y.c, x.c * y.b + x.d * y.d};
+    }
+    static void fold(element* out, const element* left, const element* right, std::size_t n) {
+        BENCH_ELEMENTWISE
+        for (std::size_t i = 0; i < n; ++i) out[i] = multiply(left[i], right[i]);
+    }
+};
+
+}  // namespace bench

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSL-1.0
+# How this project compiles its own programs. Nothing here reaches a user of allfold::allfold.
+option(ALLFOLD_WARNINGS_AS_ERRORS "A warning stops the build" ON)
+set(ALLFOLD_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+add_library(allfold_warnings INTERFACE)
+target_compile_options(allfold_warnings INTERFACE
+    -Wall -Wextra -Wpedantic -Wconversion -Wshadow $<$<BOOL:${ALLFOLD_WARNINGS_AS_ERRORS}>:-Werror>)
+link_libraries(allfold_warnings)  # for every target made after this line, also for the one below
+
+if(ALLFOLD_SANITIZE)
+    add_compile_options(-fsanitize=${ALLFOLD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${ALLFOLD_SANITIZE})
+endif()
+
+# The target allfold_verify_interface_header_sets compiles each header alone.
+set_target_properties(allfold PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "examples/attention/ranks.hpp"
+
+template std::vector<double> attention::attend_on_ranks(const problem<double>&, int, const merge_options&, report&,
+                                                        allfold::trace_recorder&);

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <allfold/algebra/online_softmax.hpp>
+
+/// @file
+/// Attention over some of the keys, softmax(scale · Q Kᵀ) V left unfinished so that it can be merged, and the same in
+/// two passes over all keys in double as a reference.
+
+namespace attention {
+
+/// Heads counts batches times heads. Queries and keys have `depth` elements, values and results `value_depth`.
+struct sizes {
+    std::size_t heads = 1;
+    std::size_t queries = 0;
+    std::size_t keys = 0;
+    std::size_t depth = 0;
+    std::size_t value_depth = 0;
+
+    /// One row of the result for each head and query.
+    [[nodiscard]] constexpr std::size_t rows() const noexcept { return heads * queries; }
+};
+
+/// Queries, keys and values, each [head][position][element].
+template <std::floating_point T>
+struct problem {
+    sizes size;
+    double scale = 1;
+    bool causal = false;
+    std::vector<T> q, k, v;
+
+    [[nodiscard]] const T* query(std::size_t head, std::size_t i) const noexcept {
+        return q.data() + (head * size.queries + i) * size.depth;
+    }
+    [[nodiscard]] const T* key(std::size_t head, std::size_t j) const noexcept {
+        return k.data() + (head * size.keys + j) * size.depth;
+    }
+    [[nodiscard]] const T* value(std::size_t head, std::size_t j) const noexcept {
+        return v.data() + (head * size.keys + j) * size.value_depth;
+    }
+    /// How many keys query i sees, counted from the first. The causal mask is aligned to the end, the last query sees
+    /// the last key: query i sees keys j <= i + keys - queries, none where that is negative (PyTorch's
+    /// `causal_lower_right`).
+    [[nodiscard]] std::size_t visible(std::size_t i) const noexcept {
+        if (!causal) return size.keys;
+        return i + 1 + size.keys > size.queries ? i + 1 + size.keys - size.queries : 0;
+    }
+};
+
+/// The keys first ... end - 1.
+struct key_range {
+    std::size_t first = 0;
+    std::size_t end = 0;
+};
+
+/// Attention over some of the keys, for each row: the largest score m, the sum l of exp(score - m) and the sum s of
+/// values weighted so. Before the first key it is the identity of `allfold::online_softmax`.
+template <std::floating_point T>
+struct partial {
+    std::size_t depth;  ///< elements of s in a row
+    std::vector<T> m, l, s;
+
+    explicit partial(const sizes& size)
+        : depth(size.value_depth),
+          m(size.rows(), -std::numeric_limits<T>::infinity()),
+          l(size.rows()),
+          s(size.rows() * depth) {}
+
+    [[nodiscard]] std::size_t rows() const noexcept { return m.size(); }
+    [[nodiscard]] std::span<T> s_of(std::size_t row) noexcept { return std::span(s).subspan(row * depth, depth); }
+    [[nodiscard]] std::span<const T> s_of(std::size_t row) const noexcept {
+        return std::span(s).subspan(row * depth, depth);
+    }
+};
+
+namespace detail {
+
+/// Some neighbouring keys of one head, transposed, so that their scores are computed side by side in vector registers.
+template <std::floating_point T>
+class key_tile {
+  public:
+    static constexpr std::size_t width = 64;
+
+    explicit key_tile(std::size_t depth) : transposed_(depth * width) {}
+
+    /// Takes up to `width` keys from `first` on; columns that are left over keep old keys, whose scores nobody reads.
+    void load(const problem<T>& p, std::size_t head, std::size_t first, std::size_t count) {
+        for (std::size_t j = 0; j < count; ++j)
+            for (std::size_t d = 0; d < p.size.depth; ++d) transposed_[d * width + j] = p.key(head, first + j)[d];
+    }
+
+    [[nodiscard]] std::array<T, width> scores(std::span<const T> query, T scale) const noexcept {
+        std::array<T, width> sums{};
+        for (std::size_t d = 0; d < query.size(); ++d)
+            for (std::size_t j = 0; j < width; ++j) sums[j] += query[d] * transposed_[d * width + j];
+        for (T& sum : sums) sum *= scale;
+        return sums;
+    }
+
+  private:
+    std::vector<T> transposed_;
+};
+
+/// What scores are taken relative to: their maximum, unless all are -inf, when -inf - -inf must not be computed.
+template <std::floating_point T>
+[[nodiscard]] constexpr T finite_base(T highest) noexcept {
+    return highest == -std::numeric_limits<T>::infinity() ? T(0) : highest;
+}
+
+/// Adds keys with these scores, and their values one behind another, to the state of one row.
+template <std::floating_point T>
+void absorb(std::span<const T> scores, const T* values, T& m, T& l, std::span<T> s) noexcept {
+    const T highest = std::max(m, *std::max_element(scores.begin(), scores.end()));
+    const T base = finite_base(highest);
+    const T shrink = std::exp(m - base);
+    m = highest;
+    l *= shrink;
+    for (T& element : s) element *= shrink;
+    for (const T score : scores) {
+        const T weight = std::exp(score - base);
+        l += weight;
+        for (std::size_t d = 0; d < s.size(); ++d) s[d] += weight * values[d];
+        values += s.size();
+    }
+}
+
+}  // namespace detail
+
+/// Attention over the given keys alone. Any partition of the keys gives partial results that `allfold::online_softmax`
+/// merges to the whole.
+template <std::floating_point T>
+[[nodiscard]] partial<T> attend(const problem<T>& p, key_range keys) {
+    using tile = detail::key_tile<T>;
+    partial<T> state(p.size);
+    tile loaded(p.size.depth);
+    for (std::size_t head = 0; head < p.size.heads; ++head)
+        for (std::size_t first = keys.first; first < keys.end; first += tile::width) {
+            const std::size_t end = std::min(first + tile::width, keys.end);
+            loaded.load(p, head, first, end - first);
+            for (std::size_t i = 0; i < p.size.queries; ++i) {
+                const std::size_t seen = std::min(end, p.visible(i));
+                if (seen <= first) continue;
+                const auto scores = loaded.scores({p.query(head, i), p.size.depth}, static_cast<T>(p.scale));
+                const std::size_t row = head * p.size.queries + i;
+                detail::absorb<T>(std::span(scores).first(seen - first), p.value(head, first), state.m[row],
+                                  state.l[row], state.s_of(row));
+            }
+        }
+    return state;
+}
+
+/// Takes each row relative to another maximum than its own, no smaller one.
+template <std::floating_point T>
+void rescale(partial<T>& state, std::span<const T> maxima) noexcept {
+    for (std::size_t row = 0; row < state.rows(); ++row) {
+        const T shrink = std::exp(state.m[row] - detail::finite_base(maxima[row]));
+        state.m[row] = maxima[row];
+        state.l[row] *= shrink;
+        for (T& element : state.s_of(row)) element *= shrink;
+    }
+}
+
+/// The last division, s / l, of rows first ... end - 1 into the same rows of `result`. A row that saw no key is 0.
+template <std::floating_point T>
+void normalise(const partial<T>& state, std::size_t first, std::size_t end, std::span<T> result) noexcept {
+    for (std::size_t row = first; row < end; ++row)
+        allfold::online_softmax::normalize(state.l[row], state.s_of(row),
+                                           result.subspan(row * state.depth, state.depth));
+}
+
+namespace detail {
+
+/// softmax(scores) in place, in two passes: first the maximum, then the sum. A score of -inf is a masked key; where all
+/// are, all weights are 0.
+inline void softmax(std::span<double> scores) noexcept {
+    const double base = finite_base(*std::max_element(scores.begin(), scores.end()));
+    double sum = 0;
+    for (double& score : scores) sum += score = std::exp(score - base);
+    if (sum == 0) return;
+    for (double& score : scores) score /= sum;
+}
+
+}  // namespace detail
+
+/// The same attention over all keys, straight from its definition, in double: what results are compared with.
+template <std::floating_point T>
+[[nodiscard]] std::vector<double> reference(const problem<T>& p) {
+    std::vector<double> result(p.size.rows() * p.size.value_depth);
+    std::vector<double> weights;
+    for (std::size_t row = 0; row < p.size.rows(); ++row) {
+        const std::size_t head = row / p.size.queries, i = row % p.size.queries;
+        weights.assign(p.visible(i), 0);
+        if (weights.empty()) continue;
+        for (std::size_t j = 0; j < weights.size(); ++j) {
+            for (std::size_t d = 0; d < p.size.depth; ++d)
+                weights[j] += double{p.query(head, i)[d]} * double{p.key(head, j)[d]};
+            weights[j] *= p.scale;
+        }
+        detail::softmax(weights);
+        for (std::size_t j = 0; j < weights.size(); ++j)
+            for (std::size_t d = 0; d < p.size.value_depth; ++d)
+                result[row * p.size.value_depth + d] += weights[j] * double{p.value(head, j)[d]};
+    }
+    return result;
+}
+
+/// The largest |a - b|; two infinities of one sign, or two NaN, are equal, and otherwise infinitely far apart.
+[[nodiscard]] inline double largest_deviation(std::span<const double> a, std::span<const double> b) noexcept {
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+        const double distance = std::abs(a[i] - b[i]);
+        largest = std::isnan(distance) ? std::numeric_limits<double>::infinity() : std::max(largest, distance);
+    }
+    return largest;
+}
+
+/// The largest Euclidean length of vectors of `depth` elements, one behind another.
+template <std::floating_point T>
+[[nodiscard]] double longest_vector(const std::vector<T>& vectors, std::size_t depth) {
+    double longest = 0;
+    for (std::size_t first = 0; first < vectors.size(); first += depth) {
+        double squares = 0;
+        for (std::size_t d = first; d < first + depth; ++d) squares += double{vectors[d]} * double{vectors[d]};
+        longest = std::max(longest, std::sqrt(squares));
+    }
+    return longest;
+}
+
+/// How far a right result in T may be from the reference, apart from the rounding of its own elements when stored.
+///
+/// A sum of n terms of random signs is off by about sqrt(n) roundings of its size. Scores that are off by e change
+/// weights by the factor 1 ± e, twice over because of the denominator, and so the result by 2 e max|v|; |score| is at
+/// most |q| |k| scale. Four times that is allowed.
+template <std::floating_point T>
+[[nodiscard]] double tolerance(const problem<T>& p) {
+    const double rounding = std::numeric_limits<T>::epsilon() / 2;
+    const double largest_score =
+        std::abs(p.scale) * longest_vector(p.q, p.size.depth) * longest_vector(p.k, p.size.depth);
+    const double roots =
+        std::sqrt(static_cast<double>(p.size.keys)) + 2 * std::sqrt(static_cast<double>(p.size.depth)) * largest_score;
+    return 4 * rounding * roots * longest_vector(p.v, 1);
+}
+
+}  // namespace attention

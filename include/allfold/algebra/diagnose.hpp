@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <type_traits>
+
+#include "allfold/algebra/operator.hpp"
+#include "allfold/algebra/row.hpp"
+#include "allfold/algebra/standard_functors.hpp"
+
+/// @file
+/// Says in one line what is wrong with an operator, and what to write instead. A collective asks first and leaves the
+/// rest of its body out if the answer is no, so that this line is the only error:
+///
+///     if constexpr (detail::require_associative<Op, T>()) run(...);
+
+namespace allfold {
+
+struct mean;
+
+namespace detail {
+
+template <class Op>
+inline constexpr bool is_minus = false;
+template <class T>
+inline constexpr bool is_minus<std::minus<T>> = true;
+
+template <class Op>
+inline constexpr bool is_divides = false;
+template <class T>
+inline constexpr bool is_divides<std::divides<T>> = true;
+
+template <class T>
+inline constexpr bool is_row = false;
+template <class... Ts>
+inline constexpr bool is_row<row<Ts...>> = true;
+
+/// Whether `Op` is an associative operator on T; a compile-time error where it is not.
+template <class Op, class T>
+[[nodiscard]] consteval bool require_associative() {
+    using operation = std::remove_cvref_t<Op>;
+    constexpr bool fine = associative_operator<operation, T>;
+    if constexpr (fine)
+        return true;
+    else if constexpr (is_minus<operation>)
+        static_assert(fine,
+                      "allfold: std::minus is not associative: fold with allfold::sum{} and negate, or write an "
+                      "associative operator");
+    else if constexpr (is_divides<operation>)
+        static_assert(fine,
+                      "allfold: std::divides is not associative: fold with allfold::product{} and invert, or write an "
+                      "associative operator");
+    else if constexpr (!std::copy_constructible<operation>)
+        static_assert(fine,
+                      "allfold: the operator cannot be copied: let it refer to what it cannot copy, by a pointer or a "
+                      "std::shared_ptr");
+    else if constexpr (std::same_as<operation, mean> && std::integral<T>)
+        static_assert(fine,
+                      "allfold: the mean of integers is not an integer: convert them to floating point, or fold with "
+                      "allfold::sum{} and divide");
+    else if constexpr (!binary_operation<operation, T> && is_row<T>)
+        static_assert(fine,
+                      "allfold: the operator can neither be called as op(left, right, out) on these rows nor as "
+                      "T(const T&, const T&) on each of their element types: give it one such const call operator");
+    else if constexpr (!binary_operation<operation, T>)
+        static_assert(fine,
+                      "allfold: the operator cannot be called as T(const T&, const T&) on this element type: give it "
+                      "such a const call operator");
+    else
+        static_assert(fine,
+                      "allfold: this operator is not declared associative: write allfold::associative(op), or "
+                      "allfold::commutative(op) if the order of operands does not matter either");
+    return false;
+}
+
+/// Whether `Op` is a commutative operator on T; a compile-time error where it is not.
+template <class Op, class T>
+[[nodiscard]] consteval bool require_commutative() {
+    constexpr bool fine = commutative_operator<Op, T>;
+    if constexpr (!associative_operator<Op, T>)
+        return require_associative<Op, T>();
+    else
+        static_assert(fine,
+                      "allfold: this schedule rotates the order of the operands and needs a commutative operator: "
+                      "write allfold::commutative(op) if it is, or choose one that keeps rank order: "
+                      "recursive_doubling{}, halving{}, direct{}");
+    return fine;
+}
+
+}  // namespace detail
+}  // namespace allfold

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+
+#include "allfold/algebra/arithmetic.hpp"
+
+/// @file
+/// min_loc and max_loc: the extreme value and where it lies.
+
+namespace allfold {
+
+/// A value and the index at which it was found; what the index counts is the caller's choice.
+template <class T>
+struct located {
+    using value_type = T;
+
+    T value;
+    std::int64_t index;
+
+    friend constexpr bool operator==(const located&, const located&) = default;
+};
+template <class T>
+located(T, std::int64_t) -> located<T>;
+
+namespace detail {
+
+/// For a zero only; float keeps its sign.
+template <std::floating_point T>
+[[nodiscard]] constexpr bool is_negative_zero(T zero) noexcept {
+    return std::bit_cast<std::uint32_t>(static_cast<float>(zero)) != 0;
+}
+
+/// The order in which `min` ranks values: by <, and of floats -0 below +0.
+template <class T>
+[[nodiscard]] constexpr bool below(const T& a, const T& b) {
+    if constexpr (std::floating_point<T>)
+        return a < b || (a == 0 && b == 0 && is_negative_zero(a) && !is_negative_zero(b));
+    else
+        return a < b;
+}
+
+template <class T>
+[[nodiscard]] constexpr bool is_nan(const T& value) noexcept {
+    if constexpr (std::floating_point<T>)
+        return value != value;
+    else
+        return false;
+}
+
+/// A NaN before any number, then by `better(value, other)`, then the lower index.
+template <class T, class Better>
+[[nodiscard]] constexpr located<T> best_of(const located<T>& a, const located<T>& b, Better better) {
+    const bool a_is_nan = is_nan(a.value), b_is_nan = is_nan(b.value);
+    if (a_is_nan != b_is_nan) return a_is_nan ? a : b;
+    if (better(a.value, b.value)) return a;
+    if (better(b.value, a.value)) return b;
+    return b.index < a.index ? b : a;
+}
+
+template <class T>
+inline constexpr law_set location_laws{};
+template <class T>
+inline constexpr law_set location_laws<located<T>> = order_laws<T>;
+
+template <class T>
+concept bounded_location = bounded<typename T::value_type> && std::same_as<T, located<typename T::value_type>>;
+
+/// The index of the identity: every found one is lower.
+inline constexpr std::int64_t nowhere = std::numeric_limits<std::int64_t>::max();
+
+}  // namespace detail
+
+/// The least value, and of several equal ones that with the lowest index. Ranks values as `min` does: -0 is less than
+/// +0, and a NaN wins over every number, the lowest-placed NaN over the others.
+struct min_loc {
+    template <detail::less_than_comparable T>
+    [[nodiscard]] constexpr located<T> operator()(const located<T>& a, const located<T>& b) const {
+        return detail::best_of(a, b, [](const T& x, const T& y) { return detail::below(x, y); });
+    }
+
+    template <class T>
+    static constexpr law_set laws_on = detail::location_laws<T>;
+
+    template <detail::bounded_location T>
+    [[nodiscard]] static constexpr T identity() {
+        return {min::identity<typename T::value_type>(), detail::nowhere};
+    }
+};
+
+/// The greatest value, and of several equal ones that with the lowest index. Zeros and NaN as with `min_loc`.
+struct max_loc {
+    template <detail::less_than_comparable T>
+    [[nodiscard]] constexpr located<T> operator()(const located<T>& a, const located<T>& b) const {
+        return detail::best_of(a, b, [](const T& x, const T& y) { return detail::below(y, x); });
+    }
+
+    template <class T>
+    static constexpr law_set laws_on = detail::location_laws<T>;
+
+    template <detail::bounded_location T>
+    [[nodiscard]] static constexpr T identity() {
+        return {max::identity<typename T::value_type>(), detail::nowhere};
+    }
+};
+
+}  // namespace allfold

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+
+#include "allfold/algebra/arithmetic.hpp"
+
+/// @file
+/// The mean of floating point or complex numbers.
+
+namespace allfold {
+namespace detail {
+
+/// The mean of integers is no integer, so they have none.
+template <class T>
+concept divisible = std::floating_point<T> || complex_number<T>;
+
+}  // namespace detail
+
+/// Folds by `sum` and divides the result by the number of contributions, once, at the end. Of integers there is no
+/// mean: convert them to floating point, or fold with `sum` and divide as you see fit. The mean of nothing is NaN.
+struct mean {
+    template <detail::divisible T>
+    [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
+        return sum{}(a, b);
+    }
+
+    template <std::floating_point T>
+    [[nodiscard]] static constexpr T lower(const T& total, int contributions) {
+        return total / static_cast<T>(contributions);
+    }
+    template <detail::complex_number T>
+    [[nodiscard]] static constexpr T lower(const T& total, int contributions) {
+        return total / static_cast<typename T::value_type>(contributions);
+    }
+
+    template <class T>
+    static constexpr law_set laws_on = detail::divisible<T> ? detail::number_laws<T> : law_set{};
+
+    template <detail::divisible T>
+    [[nodiscard]] static constexpr T identity() {
+        return sum::identity<T>();
+    }
+};
+
+}  // namespace allfold

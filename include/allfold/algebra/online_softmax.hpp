@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <tuple>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/elementwise.hpp"
+#include "allfold/algebra/laws.hpp"
+#include "allfold/algebra/row.hpp"
+
+/// @file
+/// The merge of partial attention results.
+///
+///     a part of the keys, with logits x_i and values v_i:   m = max x_i   l = Σ exp(x_i - m)   s = Σ exp(x_i - m) ·
+///     v_i two parts:   m = max(m1, m2)   l = l1·exp(m1 - m) + l2·exp(m2 - m)   s = s1·exp(m1 - m) + s2·exp(m2 - m) all
+///     parts:   softmax(x)·v = s / l
+///
+/// Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, Fu, Ermon, Rudra and Ré,
+/// "FlashAttention", 2022. Departure: of the two factors that with the greater m is exactly 1, so one exp is computed
+/// and one product added to the other part as it stands.
+
+namespace allfold {
+
+/// What is known of attention after some of the keys: their greatest logit m, the denominator l and the numerator s,
+/// both relative to exp(m). Without a key it is the identity of the merge.
+template <std::floating_point T, std::size_t D>
+struct softmax_state {
+    T m = -std::numeric_limits<T>::infinity();
+    T l = 0;
+    std::array<T, D> s{};
+
+    friend constexpr bool operator==(const softmax_state&, const softmax_state&) = default;
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_softmax_state = false;
+template <class T, std::size_t D>
+inline constexpr bool is_softmax_state<softmax_state<T, D>> = true;
+
+/// exp(-|m1 - m2|), with which the part of the lower maximum is multiplied. Equal maxima have the factor 1, also where
+/// both are -inf and their difference would be NaN.
+template <std::floating_point T>
+[[nodiscard]] T lower_factor(T m1, T m2) {
+    return m1 == m2 ? T{1} : std::exp(-std::abs(m1 - m2));
+}
+
+/// out = higher + factor · lower, where `out` may be either.
+template <std::floating_point T>
+void add_scaled(std::span<const T> higher, T factor, std::span<const T> lower, std::span<T> out) noexcept {
+    elementwise<touches::nothing>(higher.data(), lower.data(), out.data(), out.size(),
+                                  [factor](T x, T y) { return x + factor * y; });
+}
+
+template <class T, std::size_t D>
+[[nodiscard]] row<const T, const T, const T> as_row(const softmax_state<T, D>& state) noexcept {
+    return {std::span(&state.m, 1), std::span(&state.l, 1), std::span(state.s)};
+}
+template <class T, std::size_t D>
+[[nodiscard]] row<T, T, T> as_row(softmax_state<T, D>& state) noexcept {
+    return {std::span(&state.m, 1), std::span(&state.l, 1), std::span(state.s)};
+}
+
+}  // namespace detail
+
+/// Merges partial attention results: `softmax_state` values, or rows (m, l, s[D]) of three tensors of the caller's,
+/// with one m and one l a row.
+///
+/// Commutative to the last bit, associative up to rounding; m is exact. No exponent is above 0, so that logits of any
+/// size neither overflow nor cancel: a part whose maximum lies so far below the other's that its factor underflows
+/// (by 104 for float, 746 for double) vanishes. A part without keys, or with masked ones only (logit -inf), is the
+/// identity (-inf, 0, 0), and the merge of two of those is one again, not NaN. A logit NaN makes the whole row NaN.
+///
+/// One exp and D multiply-adds a merge.
+struct online_softmax {
+    template <std::floating_point M, std::floating_point L, std::floating_point S>
+    void operator()(row<const M, const L, const S> left, row<const M, const L, const S> right, row<M, L, S> out) const {
+        const M left_m = std::get<0>(left)[0], right_m = std::get<0>(right)[0];
+        const M factor = detail::lower_factor(left_m, right_m);
+        const auto& [higher_m, higher_l, higher_s] = left_m < right_m ? right : left;
+        const auto& [lower_m, lower_l, lower_s] = left_m < right_m ? left : right;
+        std::get<0>(out)[0] = max{}(left_m, right_m);
+        std::get<1>(out)[0] = higher_l[0] + static_cast<L>(factor) * lower_l[0];
+        detail::add_scaled(higher_s, static_cast<S>(factor), lower_s, std::get<2>(out));
+    }
+
+    template <std::floating_point T, std::size_t D>
+    [[nodiscard]] softmax_state<T, D> operator()(const softmax_state<T, D>& left,
+                                                 const softmax_state<T, D>& right) const {
+        softmax_state<T, D> out;
+        (*this)(detail::as_row(left), detail::as_row(right), detail::as_row(out));
+        return out;
+    }
+
+    static constexpr law_set laws = law::associative | law::commutative;
+
+    template <class State>
+        requires detail::is_softmax_state<State>
+    [[nodiscard]] static constexpr State identity() {
+        return {};
+    }
+
+    /// Makes a row the identity: no keys yet.
+    template <std::floating_point M, std::floating_point L, std::floating_point S>
+    static void set_identity(row<M, L, S> out) {
+        std::get<0>(out)[0] = -std::numeric_limits<M>::infinity();
+        std::get<1>(out)[0] = 0;
+        for (S& s : std::get<2>(out)) s = 0;
+    }
+
+    /// The state of one key. A masked key, one with logit -inf, counts as none.
+    template <std::floating_point T, std::size_t D>
+    [[nodiscard]] static constexpr softmax_state<T, D> lift(T logit, const std::array<T, D>& value) {
+        if (logit == -std::numeric_limits<T>::infinity()) return {};
+        return {logit, T{1}, value};
+    }
+
+    /// s / l, the attention over all keys merged so far; zeros where there were none. It is for the caller to apply: a
+    /// collective leaves states, which can be merged further.
+    template <std::floating_point L, std::floating_point S>
+    static void normalize(L l, std::span<const S> s, std::span<S> out) noexcept {
+        const S divisor = l == 0 ? S{1} : static_cast<S>(l);  // no keys: s is zero already
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = s[i] / divisor;
+    }
+    template <std::floating_point T, std::size_t D>
+    [[nodiscard]] static std::array<T, D> normalize(const softmax_state<T, D>& state) noexcept {
+        std::array<T, D> out;
+        normalize(state.l, std::span<const T>(state.s), std::span<T>(out));
+        return out;
+    }
+};
+
+}  // namespace allfold

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/logic.hpp"
+#include "allfold/algebra/operator.hpp"
+
+/// @file
+/// Laws of std::plus, multiplies, logical_and, logical_or, bit_and, bit_or and bit_xor, as `std::plus<>` on any T or as
+/// `std::plus<T>` on T. minus, divides, less and the others are not associative, and so get none.
+///
+/// Beware: std::plus and std::multiplies on signed integers are undefined where they overflow; `sum` and `product`
+/// wrap.
+
+namespace allfold {
+namespace detail {
+
+template <template <class> class Functor, class T>
+inline constexpr law_set functor_laws{};
+
+template <class T>
+inline constexpr law_set functor_laws<std::plus, T> = number_laws<T>;
+/// Concatenation: exact, for it does not matter where a word is cut; but not commutative.
+template <class Char, class Traits, class Allocator>
+inline constexpr law_set functor_laws<std::plus, std::basic_string<Char, Traits, Allocator>> =
+    law::associative | law::exact;
+template <class T>
+inline constexpr law_set functor_laws<std::multiplies, T> = number_laws<T>;
+template <class T>
+inline constexpr law_set functor_laws<std::logical_and, T> = logical_laws<T>;
+template <class T>
+inline constexpr law_set functor_laws<std::logical_or, T> = logical_laws<T>;
+template <class T>
+inline constexpr law_set functor_laws<std::bit_and, T> = bit_laws<T>;
+template <class T>
+inline constexpr law_set functor_laws<std::bit_or, T> = bit_laws<T>;
+template <class T>
+inline constexpr law_set functor_laws<std::bit_xor, T> = bit_xor_laws<T>;
+
+}  // namespace detail
+
+template <template <class> class Functor, class T>
+    requires(detail::functor_laws<Functor, T> != law_set{})
+struct operator_laws<Functor<void>, T> {
+    static constexpr law_set value = detail::functor_laws<Functor, T>;
+};
+
+template <template <class> class Functor, class T>
+    requires(detail::functor_laws<Functor, T> != law_set{})
+struct operator_laws<Functor<T>, T> {
+    static constexpr law_set value = detail::functor_laws<Functor, T>;
+};
+
+}  // namespace allfold

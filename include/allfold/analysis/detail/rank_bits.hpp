@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "allfold/schedule/step.hpp"
+
+/// @file
+/// Sets of ranks whose size is known only at run time: who has been met in a step, who has been heard of in a barrier.
+
+namespace allfold::detail {
+
+/// A set of numbers below `size`.
+class rank_bits {
+  public:
+    constexpr rank_bits() = default;
+    constexpr explicit rank_bits(int size) : words_((static_cast<std::size_t>(size) + 63) / 64) {}
+
+    constexpr void insert(int i) noexcept { words_[word_of(i)] |= bit_of(i); }
+    [[nodiscard]] constexpr bool contains(int i) const noexcept { return (words_[word_of(i)] & bit_of(i)) != 0; }
+    constexpr void unite(const rank_bits& other) noexcept {
+        for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+    }
+    [[nodiscard]] constexpr int count() const noexcept {
+        int n = 0;
+        for (const std::uint64_t word : words_) n += std::popcount(word);
+        return n;
+    }
+
+  private:
+    [[nodiscard]] static constexpr std::size_t word_of(int i) noexcept { return static_cast<std::size_t>(i) / 64; }
+    [[nodiscard]] static constexpr std::uint64_t bit_of(int i) noexcept { return std::uint64_t{1} << i % 64; }
+
+    std::vector<std::uint64_t> words_;
+};
+
+/// One side of a step in progress: how many peers it has, and which of them have come.
+class meeting {
+  public:
+    constexpr void open(const peers& who, int self, int size) {
+        count_ = open_ = who.count(self, size);
+        if (count_ > 1) met_ = rank_bits(count_);
+    }
+    constexpr void meet(const peers& who, int peer, int self) noexcept {
+        if (count_ > 1) met_.insert(who.index_of(peer, self));
+        --open_;
+    }
+    [[nodiscard]] constexpr int count() const noexcept { return count_; }
+    [[nodiscard]] constexpr bool over() const noexcept { return open_ == 0; }
+    [[nodiscard]] constexpr bool awaits(const peers& who, int peer, int self) const noexcept {
+        return open_ > 0 && who.contains(peer, self) && (count_ == 1 || !met_.contains(who.index_of(peer, self)));
+    }
+
+  private:
+    int count_ = 0;
+    int open_ = 0;
+    rank_bits met_{};
+};
+
+}  // namespace allfold::detail

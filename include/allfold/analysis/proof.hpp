@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "allfold/schedule/step.hpp"
+
+/// @file
+/// The outcome of `prove`: what a schedule costs, or the first thing that is wrong with it.
+
+namespace allfold {
+
+/// What is wrong with a schedule.
+enum class fault : std::uint8_t {
+    none,
+    unsupported,      ///< it does not exist for this many ranks
+    rounds_differ,    ///< ranks disagree about the number of rounds, or there are some at P = 1
+    blocks_differ,    ///< ranks disagree about the number of blocks, or it is none of 0, 1 and P
+    no_such_peer,     ///< a step names itself or a rank outside [0, P)
+    no_such_block,    ///< a step names a block that does not exist
+    unmatched,        ///< a message that nobody receives, or a receive that nobody answers
+    message_differs,  ///< sender and receiver name different blocks for one message
+    deadlock,         ///< without buffers ranks wait for each other in a circle
+    empty_slot,       ///< a block is read where nothing lies
+    overwrites_sent,  ///< a block is received into the slot from which the same step sends it
+    fold_unclear,     ///< several peers' blocks meet in one place without an ordered fold, or an ordered fold gets
+                      ///< another block from each peer
+    misplaced,        ///< a block is written where this rank may not: input, foreign result, undeclared scratch slot
+    repeated,         ///< a rank's operand is counted twice
+    out_of_order,     ///< operands that are not neighbours in rank order are folded
+    bracketing,       ///< a fold that is none of the canonical tree's
+    wrong_result,     ///< a block does not end as the contract says
+    not_in_place,     ///< it goes wrong when result and input are one memory: a block is overwritten while it
+                      ///< is sent (`cause` is overwrites_sent), or before it is read (empty_slot)
+};
+
+/// The ranks whose operands a value is made of: `count` ranks of [low, high).
+struct ranks_held {
+    int low = 0;
+    int high = 0;
+    int count = 0;
+    friend constexpr bool operator==(const ranks_held&, const ranks_held&) = default;
+};
+
+/// What a schedule costs, and where it fails if it does. Blocks are the whole vector where `blocks` is 1, else 1/P of
+/// it.
+struct proof {
+    fault what = fault::none;
+    [[nodiscard]] constexpr bool ok() const noexcept { return what == fault::none; }
+
+    int size = 0;
+    int blocks = 0;
+    int rounds = 0;
+    int scratch_slots = 0;              ///< how many are really used
+    long long messages = 0;             ///< of all ranks
+    long long blocks_sent = 0;          ///< of all ranks
+    long long busiest_blocks_sent = 0;  ///< of the rank that sends most
+    long long folds = 0;                ///< blocks folded by all ranks
+    long long busiest_folds = 0;        ///< by the rank that folds most
+
+    fault cause = fault::none;  ///< behind `not_in_place`
+    int rank = -1;              ///< where the fault shows
+    int peer = -1;              ///< the other rank, if there is one
+    int round = -1;             ///< -1: before the first or after the last round
+    int block = -1;
+    slot where = slot::result;
+    int found = 0;  ///< the two figures that ought to agree
+    int wanted = 0;
+    ranks_held left{};  ///< the two operands of a fold; or what a block holds, and what it should
+    ranks_held right{};
+    int circle_length = 0;        ///< of a deadlock
+    std::array<int, 8> circle{};  ///< its ranks, each waiting for the next; the first eight of them
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::string text_of(const ranks_held& ranks) {
+    if (ranks.count == 0) return "nothing";
+    if (ranks.count == 1) return "rank " + std::to_string(ranks.low);
+    const std::string range = std::to_string(ranks.low) + ".." + std::to_string(ranks.high - 1);
+    if (ranks.count == ranks.high - ranks.low) return "ranks " + range;
+    return std::to_string(ranks.count) + " of the ranks " + range;
+}
+
+[[nodiscard]] inline std::string text_of(slot where) {
+    constexpr const char* names[] = {"the input", "the result", "scratch_a", "scratch_b"};
+    return names[static_cast<int>(where)];
+}
+
+[[nodiscard]] inline std::string text_of_circle(const proof& p) {
+    std::string text = "waits";
+    const int shown = std::min(p.circle_length, static_cast<int>(p.circle.size()));
+    for (int i = 1; i < shown; ++i)
+        text += " for rank " + std::to_string(p.circle[static_cast<std::size_t>(i)]) + ", which waits";
+    if (shown < p.circle_length) text += " ... (" + std::to_string(p.circle_length) + " ranks in all)";
+    return text + " for rank " + std::to_string(p.circle[0]) + ": without buffers nobody goes on";
+}
+
+[[nodiscard]] inline std::string text_of_misplaced(const proof& p) {
+    const std::string block = "block " + std::to_string(p.block) + " of " + text_of(p.where);
+    switch (p.where) {
+        case slot::input: return "writes " + block + ", which is the caller's";
+        case slot::result: return "writes " + block + ", which is not this rank's to have";
+        default: return "writes " + block + ", but declares " + std::to_string(p.wanted) + " scratch slots";
+    }
+}
+
+[[nodiscard]] inline std::string text_of_fault(const proof& p) {
+    const auto number = [](long long n) { return std::to_string(n); };
+    const std::string peer = "rank " + number(p.peer), block = "block " + number(p.block);
+    const std::string fold = "folds " + text_of(p.left) + " ∘ " + text_of(p.right) + " in " + block;
+    switch (p.what) {
+        case fault::none: return "nothing is wrong";
+        case fault::unsupported: return "the schedule does not exist for this many ranks";
+        case fault::rounds_differ: return "has " + number(p.found) + " rounds, not " + number(p.wanted);
+        case fault::blocks_differ: return "has " + number(p.found) + " blocks, not " + number(p.wanted);
+        case fault::no_such_peer: return "names " + peer + ", which is no other rank of the " + number(p.size);
+        case fault::no_such_block: return "names " + block + " of " + number(p.wanted);
+        case fault::unmatched:
+            return p.found ? "sends to " + peer + ", which never receives it"
+                           : "receives from " + peer + ", which never sends it";
+        case fault::message_differs:
+            return p.block < 0
+                       ? "sends " + number(p.found) + " blocks to " + peer + ", which expects " + number(p.wanted)
+                       : "sends block " + number(p.found) + " to " + peer + ", which expects block " + number(p.wanted);
+        case fault::deadlock: return text_of_circle(p);
+        case fault::empty_slot: return "reads " + block + " of " + text_of(p.where) + ", where nothing lies";
+        case fault::overwrites_sent:
+            return "receives " + block + " into " + text_of(p.where) + " while it sends that block from there";
+        case fault::fold_unclear:
+            return "receives from " + number(p.found) + " peers " +
+                   (p.block < 0 ? "a block each, and folds them in rank order"
+                                : "the same block " + number(p.block) + " without an ordered fold");
+        case fault::misplaced: return text_of_misplaced(p);
+        case fault::repeated: return fold + ": an operand is counted twice";
+        case fault::out_of_order: return fold + ", which are not neighbours in rank order";
+        case fault::bracketing: return fold + ", which the canonical tree of " + number(p.size) + " does not";
+        case fault::wrong_result:
+            if (p.block < 0) return "has heard of " + text_of(p.left) + ", should have heard of " + text_of(p.right);
+            return "ends with " + text_of(p.left) + " in " + block + ", should have " + text_of(p.right);
+        case fault::not_in_place:
+            return p.cause == fault::empty_slot
+                       ? "in place reads " + block + " of the input after the result has been written there"
+                       : "in place receives " + block + " of the result while it sends that block of the input";
+    }
+    return {};
+}
+
+}  // namespace detail
+
+/// One line for people: the costs, or the ranks, round, block and both figures of the fault.
+[[nodiscard]] inline std::string explain(const proof& p) {
+    const auto number = [](long long n) { return std::to_string(n); };
+    std::string text = "P = " + number(p.size);
+    if (p.ok())
+        return text + ": proved; " + number(p.rounds) + " rounds, " + number(p.messages) +
+               " messages; the busiest rank sends " + number(p.busiest_blocks_sent) + " and folds " +
+               number(p.busiest_folds) + " of " + number(p.blocks) + " blocks";
+    if (p.rank >= 0) text += ", rank " + number(p.rank);
+    if (p.round >= 0) text += ", round " + number(p.round);
+    return text + ": " + detail::text_of_fault(p);
+}
+
+}  // namespace allfold

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/schedule/canonical_tree.hpp"
+#include "allfold/schedule/schedule_of.hpp"
+#include "allfold/schedule/step.hpp"
+
+/// @file
+/// Binomial trees, for any root and in rank order.
+///
+///     P = 6, reduce to rank 2    round 0     round 1     round 2
+///     rank 0                     ──┐
+///          1                     ◄─┘ 01      ──┐
+///          2                     ◄─┐ 23      ◄─┘ 0..3    ◄─┐ 0..5
+///          3                     ──┘                       │
+///          4                                 ◄─┐ 45      ──┘
+///          5                                 ──┘
+///
+/// First the pairs of the canonical tree fold, then its leaves as in recursive doubling, but only towards the root: the
+/// root stands for its own pair. A leaf is free to send its fold to that rank of the sibling node that is nearest to
+/// the root, so rank order needs no extra hop whatever the root. Broadcast is the mirror image.
+///
+/// With m bytes: ⌈log2 P⌉ rounds, m sent by every rank but the root of a reduce; in a broadcast the root sends
+/// ⌈log2 P⌉·m at most, in a reduce it folds as much.
+///
+/// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
+/// Departure: there partners are counted from the root, which keeps rank order for root 0 only.
+
+namespace allfold {
+
+/// The fewest rounds to and from a root.
+struct binomial {
+    static constexpr const char* name = "binomial tree";
+
+    class reduce : public rooted_schedule_of<binomial> {
+      public:
+        static constexpr collective goal = collective::reduce;
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 1;
+        static constexpr bool in_place = true;
+
+        using rooted_schedule_of::rooted_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return power_of_two_fold(size()).rounds(); }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            const link towards_root = link_of(*this, round);
+            const slot partial = is_root() ? slot::result : slot::scratch_a;
+            const slot mine = towards_root.first ? slot::input : partial;
+            if (towards_root.sends)
+                return {.to = peers::one(towards_root.peer), .send = block_set::one(0), .source = mine};
+            if (towards_root.receives)
+                return {.from = peers::one(towards_root.peer),
+                        .receive = block_set::one(0),
+                        .how = side_of(towards_root.peer, rank()),
+                        .mine = mine,
+                        .into = partial};
+            return {};
+        }
+    };
+
+    class broadcast : public rooted_schedule_of<binomial> {
+      public:
+        static constexpr collective goal = collective::broadcast;
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 0;
+        static constexpr bool in_place = true;
+
+        using rooted_schedule_of::rooted_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return power_of_two_fold(size()).rounds(); }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            const link towards_root = link_of(*this, rounds() - 1 - round);
+            step s;
+            if (is_root() && round == 0) s.local = keep_input(block_set::one(0));
+            if (towards_root.sends) {
+                s.from = peers::one(towards_root.peer);
+                s.receive = block_set::one(0);
+            }
+            if (towards_root.receives) {
+                s.to = peers::one(towards_root.peer);
+                s.send = block_set::one(0);
+                s.source = is_root() ? slot::input : slot::result;
+            }
+            return s;
+        }
+    };
+
+  private:
+    /// What one rank does in one round of a reduce.
+    struct link {
+        bool sends = false;
+        bool receives = false;
+        bool first = false;  ///< nothing has been folded in at this rank before
+        int peer = 0;
+    };
+
+    [[nodiscard]] static constexpr link link_of(const rooted_schedule_of<binomial>& self, int round) noexcept {
+        const power_of_two_fold ranks(self.size());
+        const int level = ranks.extra ? round - 1 : round;
+        if (level < 0) return link_in_pair(self, ranks);
+        const int leaf = ranks.leaf_of(self.rank()), from_root = leaf ^ ranks.leaf_of(self.root());
+        const bool below = (from_root & ((1 << level) - 1)) == 0;
+        if (self.rank() != stands_for(leaf, self.root(), ranks) || !below) return {};
+        const bool sends = (from_root >> level & 1) != 0;
+        return {.sends = sends,
+                .receives = !sends,
+                .first = level == 0 && !ranks.paired(self.rank()),
+                .peer = stands_for(leaf ^ (1 << level), self.root(), ranks)};
+    }
+
+    [[nodiscard]] static constexpr link link_in_pair(const rooted_schedule_of<binomial>& self,
+                                                     const power_of_two_fold& ranks) noexcept {
+        if (!ranks.paired(self.rank())) return {};
+        const bool receives = self.rank() == stands_for(ranks.leaf_of(self.rank()), self.root(), ranks);
+        return {.sends = !receives, .receives = receives, .first = true, .peer = self.rank() ^ 1};
+    }
+
+    /// The rank of a leaf that goes on when its pair is folded: the root, or the higher one.
+    [[nodiscard]] static constexpr int stands_for(int leaf, int root, const power_of_two_fold& ranks) noexcept {
+        return ranks.leaf_of(root) == leaf ? root : ranks.last_of(leaf);
+    }
+};
+
+}  // namespace allfold

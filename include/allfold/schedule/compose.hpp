@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+
+#include "allfold/schedule/schedule_of.hpp"
+#include "allfold/schedule/step.hpp"
+
+/// @file
+/// An all_reduce made of a reduce_scatter and an all_gather.
+
+namespace allfold {
+
+namespace detail {
+
+/// The step with each of its slots replaced.
+[[nodiscard]] constexpr step with_slots(step s, slot (*replaced)(slot)) noexcept {
+    s.local.left = replaced(s.local.left);
+    s.local.right = replaced(s.local.right);
+    s.local.into = replaced(s.local.into);
+    s.source = replaced(s.source);
+    s.mine = replaced(s.mine);
+    s.into = replaced(s.into);
+    if (s.local.what == local_work::kind::copy && s.local.left == s.local.into) s.local = {};
+    return s;
+}
+
+/// Every rank owns the whole result in the end, so a reduce_scatter may keep its partial folds there.
+[[nodiscard]] constexpr slot partials_in_result(slot s) noexcept {
+    return s == slot::scratch_a ? slot::result : s == slot::scratch_b ? slot::scratch_a : s;
+}
+
+/// The all_gather starts from what the reduce_scatter left.
+[[nodiscard]] constexpr slot input_is_result(slot s) noexcept { return s == slot::input ? slot::result : s; }
+
+}  // namespace detail
+
+/// First `ReduceScatter`, then `AllGather`:
+///
+///     struct mine {
+///         static constexpr const char* name = "halving, then ring";
+///         using all_reduce = composed<halving::reduce_scatter, ring::all_gather>;
+///     };
+///     all_reduce(comm, x, op, mine{});
+///
+/// Rounds and volume are the sums of both; the order is the reduce_scatter's.
+template <class ReduceScatter, class AllGather>
+class composed : public schedule_of<typename ReduceScatter::algorithm> {
+  public:
+    static constexpr collective goal = collective::all_reduce;
+    static constexpr order keeps = ReduceScatter::keeps;
+    static constexpr int scratch_slots = std::max(ReduceScatter::scratch_slots - 1, AllGather::scratch_slots);
+    static constexpr bool in_place = ReduceScatter::in_place && AllGather::in_place;
+    static_assert(ReduceScatter::goal == collective::reduce_scatter && AllGather::goal == collective::all_gather,
+                  "composed<ReduceScatter, AllGather> takes the schedule of a reduce_scatter and of an all_gather");
+
+    using schedule_of<typename ReduceScatter::algorithm>::schedule_of;
+    [[nodiscard]] static constexpr bool supports(int size) noexcept {
+        return allfold::supports<ReduceScatter>(size) && allfold::supports<AllGather>(size);
+    }
+    [[nodiscard]] constexpr int blocks() const noexcept { return first().blocks(); }
+    [[nodiscard]] constexpr int rounds() const noexcept { return first().rounds() + second().rounds(); }
+    [[nodiscard]] constexpr step operator[](int round) const noexcept {
+        const int before = first().rounds();
+        return round < before ? detail::with_slots(first()[round], detail::partials_in_result)
+                              : detail::with_slots(second()[round - before], detail::input_is_result);
+    }
+
+  private:
+    [[nodiscard]] constexpr ReduceScatter first() const noexcept { return {this->rank(), this->size()}; }
+    [[nodiscard]] constexpr AllGather second() const noexcept { return {this->rank(), this->size()}; }
+};
+
+}  // namespace allfold

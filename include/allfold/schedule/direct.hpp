@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/schedule/schedule_of.hpp"
+#include "allfold/schedule/step.hpp"
+
+/// @file
+/// Direct: every rank owns one block, gets that block of all operands from their ranks, folds it in rank order, and
+/// publishes it.
+///
+///     P = 4     round 0: own block of everyone       round 1: everyone's block
+///     rank 0    block 0 ◄── 1, 2, 3                  ◄── 1: block 1   2: block 2   3: block 3
+///          1    block 1 ◄── 0, 2, 3                  ◄── 0: block 0   2: block 2   3: block 3
+///          2    block 2 ◄── 0, 1, 3                  ◄── 0: block 0   1: block 1   3: block 3
+///          3    block 3 ◄── 0, 1, 2                  ◄── 0: block 0   1: block 1   2: block 2
+///
+/// With blocks of b = m / P bytes: 2 rounds for all_reduce and reduce, 1 for the others; in all_reduce a rank sends
+/// 2·(P - 1)·b in 2·(P - 1) messages and folds (P - 1)·b: the least possible volume and work. Where ranks share memory
+/// it is the bound for traffic too: all_reduce is one pass that reads every input once and writes every output once.
+/// Folds are bracketed as the canonical tree.
+///
+/// Source: the kernels for large messages in NCCL's symmetric memory (RSxLD_AGxST: load and fold one slice of everyone,
+/// store it to everyone), 2025.
+
+namespace allfold {
+
+/// Least volume in two rounds: for shared memory, and for networks without contention.
+struct direct {
+    static constexpr const char* name = "direct";
+
+    class all_reduce : public schedule_of<direct> {
+      public:
+        static constexpr collective goal = collective::all_reduce;
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 0;
+        static constexpr bool in_place = true;
+        static constexpr bool slice_owner = true;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 2 : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            return round == 0 ? fold_own_block(rank(), slot::result) : publish_own_block(rank(), slot::result);
+        }
+    };
+
+    class reduce : public rooted_schedule_of<direct> {
+      public:
+        static constexpr collective goal = collective::reduce;
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 1;
+        static constexpr bool in_place = true;
+        static constexpr bool slice_owner = true;
+
+        using rooted_schedule_of::rooted_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 2 : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (round == 0) return fold_own_block(rank(), is_root() ? slot::result : slot::scratch_a);
+            if (is_root()) return {.from = peers::everyone(), .received = addressed::per_peer};
+            return {.to = peers::one(root()), .send = block_set::one(rank()), .source = slot::scratch_a};
+        }
+    };
+
+    class reduce_scatter : public schedule_of<direct> {
+      public:
+        static constexpr collective goal = collective::reduce_scatter;
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 0;
+        static constexpr bool in_place = true;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 1 : 0; }
+        [[nodiscard]] constexpr step operator[](int) const noexcept { return fold_own_block(rank(), slot::result); }
+    };
+
+    class all_gather : public schedule_of<direct> {
+      public:
+        static constexpr collective goal = collective::all_gather;
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 0;
+        static constexpr bool in_place = true;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 1 : 0; }
+        [[nodiscard]] constexpr step operator[](int) const noexcept {
+            step s = publish_own_block(rank(), slot::input);
+            s.local = keep_input(block_set::one(rank()));
+            return s;
+        }
+    };
+
+    class broadcast : public rooted_schedule_of<direct> {
+      public:
+        static constexpr collective goal = collective::broadcast;
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 0;
+        static constexpr bool in_place = true;
+
+        using rooted_schedule_of::rooted_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 1 : 0; }
+        [[nodiscard]] constexpr step operator[](int) const noexcept {
+            if (!is_root()) return {.from = peers::one(root()), .receive = block_set::one(0)};
+            return {.local = keep_input(block_set::one(0)), .to = peers::everyone(), .send = block_set::one(0)};
+        }
+    };
+
+  private:
+    [[nodiscard]] static constexpr step fold_own_block(int rank, slot into) noexcept {
+        return {.to = peers::everyone(),
+                .sent = addressed::per_peer,
+                .from = peers::everyone(),
+                .receive = block_set::one(rank),
+                .how = fold::in_rank_order,
+                .into = into};
+    }
+    [[nodiscard]] static constexpr step publish_own_block(int rank, slot source) noexcept {
+        return {.to = peers::everyone(),
+                .send = block_set::one(rank),
+                .source = source,
+                .from = peers::everyone(),
+                .received = addressed::per_peer};
+    }
+};
+
+}  // namespace allfold

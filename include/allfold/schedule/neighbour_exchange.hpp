@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <bit>
+
+#include "allfold/schedule/detail/doubling.hpp"
+#include "allfold/schedule/schedule_of.hpp"
+
+/// @file
+/// Neighbour exchange: recursive doubling with mirrored partners, r ^ 1, r ^ 3, r ^ 7, ...
+///
+///     P = 4     round 0     round 1
+///     rank 0    ◄─┐ 01      ◄─┐ 0..3
+///          1    ◄─┘ 01      ◄─│┐ 0..3
+///          2    ◄─┐ 23      ◄─│┘ 0..3
+///          3    ◄─┘ 23      ◄─┘ 0..3
+///
+/// For four ranks on a ring 0-1-2-3-0: both partners are neighbours, 0-1 and 2-3, then 1-2 and 3-0; recursive doubling
+/// would go two hops in its second round. At larger P the pairs of round k are 1, 3, ..., 2^(k+1) - 1 apart: 2^k on
+/// average, as in recursive doubling; only the last round gains, where half the pairs go round the end of the ring, so
+/// that no message goes further than P/2 - 1 and the average is P/4 instead of P/2.
+///
+/// With m bytes: log2 P rounds, a rank sends m and folds m in each. For powers of two only. Folded by side, so rank
+/// order is kept and all ranks bracket alike: the canonical tree.
+///
+/// Source: reduce-to-all over a ring of four devices, as used for partial attention results; the mirrored partners for
+/// P > 4 are our continuation.
+
+namespace allfold {
+
+/// For four devices on a ring.
+struct neighbour_exchange {
+    static constexpr const char* name = "neighbour exchange";
+
+    class all_reduce : public schedule_of<neighbour_exchange> {
+      public:
+        static constexpr collective goal = collective::all_reduce;
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 2;
+        static constexpr bool in_place = true;
+        [[nodiscard]] static constexpr bool supports(int size) noexcept {
+            return size > 0 && std::has_single_bit(static_cast<unsigned>(size));
+        }
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return detail::ceil_log2(size()); }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            return detail::exchange(rank(), rank() ^ ((2 << round) - 1), round, rounds());
+        }
+    };
+};
+
+}  // namespace allfold

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// A transport that keeps a time line of another one.
+
+namespace allfold {
+
+/// The time lines of all ranks of a group: what `traced` communicators and the program itself record. Each rank writes
+/// only its own line, so ranks need no lock; look at it, or write it out, when they are through.
+class trace_recorder {
+  public:
+    using clock = std::chrono::steady_clock;
+
+    explicit trace_recorder(int size) : begin_(clock::now()), lines_(static_cast<std::size_t>(size)) {}
+
+    /// Something that took from `begin` to `end` on a rank.
+    void span(int rank, std::string name, clock::time_point begin, clock::time_point end) {
+        lines_[static_cast<std::size_t>(rank)].events.push_back({std::move(name), begin, end, -1, 0});
+    }
+    /// A message that a rank sent to, or took from, `peer` at this moment.
+    void message(int rank, const char* what, int peer, std::size_t bytes) {
+        const auto now = clock::now();
+        lines_[static_cast<std::size_t>(rank)].events.push_back({what, now, now, peer, bytes});
+    }
+    [[nodiscard]] std::size_t events(int rank) const { return lines_[static_cast<std::size_t>(rank)].events.size(); }
+
+    /// Writes the JSON that chrome://tracing and ui.perfetto.dev open: a row for each rank, times in microseconds.
+    void write_chrome_trace(std::ostream& out) const {
+        out << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+        const char* separator = "\n";
+        for (std::size_t r = 0; r < lines_.size(); ++r) {
+            out << std::exchange(separator, ",\n") << R"({"name":"thread_name","ph":"M","pid":0,"tid":)" << r
+                << R"(,"args":{"name":"rank )" << r << "\"}}";
+            for (const event& e : lines_[r].events) write(out << separator, r, e);
+        }
+        out << "\n]}\n";
+    }
+
+  private:
+    struct event {
+        std::string name;
+        clock::time_point begin;
+        clock::time_point end;
+        int peer;  // -1: a span
+        std::size_t bytes;
+    };
+    struct alignas(128) line {
+        std::vector<event> events;
+    };
+
+    void write(std::ostream& out, std::size_t rank, const event& e) const {
+        out << R"({"name":")" << escaped(e.name) << R"(","pid":0,"tid":)" << rank << R"(,"ts":)"
+            << microseconds(e.begin);
+        if (e.peer < 0)
+            out << R"(,"ph":"X","dur":)" << microseconds(e.end) - microseconds(e.begin) << '}';
+        else
+            out << R"(,"ph":"i","s":"t","args":{"peer":)" << e.peer << R"(,"bytes":)" << e.bytes << "}}";
+    }
+    [[nodiscard]] double microseconds(clock::time_point t) const {
+        return std::chrono::duration<double, std::micro>(t - begin_).count();
+    }
+    [[nodiscard]] static std::string escaped(const std::string& text) {
+        std::string safe;
+        for (char c : text) {
+            if (c == '"' || c == '\\') safe += '\\';
+            safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        }
+        return safe;
+    }
+
+    clock::time_point begin_;
+    std::vector<line> lines_;
+};
+
+/// A communicator that behaves as the one it wraps, and records each collective as a span and each message as a moment.
+///
+///     trace_recorder recorder(4);
+///     run(4, [&](auto& comm) {
+///         traced watched(comm, recorder);
+///         all_reduce(watched, x, sum{});
+///     });
+///     recorder.write_chrome_trace(file);
+template <communicator Comm>
+class traced {
+  public:
+    static constexpr bool shares_memory = Comm::shares_memory;
+    using arrival_type = typename Comm::arrival_type;
+
+    traced(Comm& comm, trace_recorder& recorder) : comm_(comm), recorder_(recorder) {}
+
+    [[nodiscard]] int rank() const noexcept { return comm_.rank(); }
+    [[nodiscard]] int size() const noexcept { return comm_.size(); }
+    [[nodiscard]] allfold::background& background() noexcept { return comm_.background(); }
+    lane open(const signature& what, unsigned lanes) {
+        latest_ = name_of(what.what);
+        opened_ = trace_recorder::clock::now();
+        return comm_.open(what, lanes);
+    }
+    [[nodiscard]] std::optional<signature> announced(int peer, lane on) const { return comm_.announced(peer, on); }
+    [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return comm_.lends(bytes, copyable); }
+    bool try_post(int to, lane on, const outgoing& message) {
+        const bool posted = comm_.try_post(to, on, message);
+        if (posted) recorder_.message(rank(), "send", to, message.bytes);
+        return posted;
+    }
+    template <class Sink>
+    bool try_receive(int from, lane on, Sink&& sink) {
+        return comm_.try_receive(from, on, [&](arrival_type&& message) {
+            recorder_.message(rank(), "receive", from, message.bytes());
+            sink(std::move(message));
+        });
+    }
+    template <pending_work Work>
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+        comm_.wait(work, deadline);
+        recorder_.span(rank(), latest_, opened_, trace_recorder::clock::now());
+    }
+    void abandon() noexcept { comm_.abandon(); }
+
+  private:
+    Comm& comm_;
+    trace_recorder& recorder_;
+    const char* latest_ = "";
+    trace_recorder::clock::time_point opened_{};
+};
+
+}  // namespace allfold
