@@ -98,20 +98,22 @@ void bounds_of_all_reduce(thread_stage& on, bound_board& board) {
         if (bytes == 8) by_hand.measure("cells", [](auto& hands) { hands.template in_cells<2>(); });
         if (bytes == 64) by_hand.measure("cells", [](auto& hands) { hands.template in_cells<16>(); });
     }
-    if (bytes <= 256 << 10) {
+    const bool folds_all = on.what.ranks == 2 || bytes <= 16 << 10;  // otherwise there is too much to fold
+    if (folds_all && bytes <= 256 << 10) {
         by_hand.measure("slots", [](auto& hands) { hands.template through_slots<plain>(); });
         if (bytes >= 256) by_hand.measure("slots, string", [](auto& hands) { hands.template through_slots<string>(); });
     }
     if (bytes < 4 << 10) return;
 
-    by_hand.measure("everything", [](auto& hands) { hands.template everything<plain>(); });
+    if (folds_all) by_hand.measure("everything", [](auto& hands) { hands.template everything<plain>(); });
     by_hand.measure("push", [](auto& hands) { hands.template push<plain>(); });
     by_hand.measure("push, string", [](auto& hands) { hands.template push<string>(); });
     by_hand.measure("pull", [](auto& hands) { hands.template pull<plain>(); });
     if (by_hand.has_slots())
         by_hand.measure("pull from slots", [](auto& hands) { hands.template pull_from_slots<string>(); });
     if (bytes >= 1 << 20) {
-        by_hand.measure("everything, streaming", [](auto& hands) { hands.template everything<streaming>(); });
+        if (folds_all)
+            by_hand.measure("everything, streaming", [](auto& hands) { hands.template everything<streaming>(); });
         by_hand.measure("push, streaming", [](auto& hands) { hands.template push<streaming>(); });
     }
 }

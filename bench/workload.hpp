@@ -99,9 +99,10 @@ struct merge_of_states {
         for (element& state : input.all<element>()) state.m = maximum_of(rank);
     }
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        const float maximum = maximum_of(ranks - 1), sum = sum_of(ranks);
+        const auto is_sum = [&](float x) { return std::abs(x - sum) < 1e-4f; };
         return std::ranges::all_of(output.all<element>(), [&](const element& state) {
-            return state.m == maximum_of(ranks - 1) && is_sum(state.l, ranks) &&
-                   std::ranges::all_of(state.s, [&](float x) { return is_sum(x, ranks); });
+            return state.m == maximum && is_sum(state.l) && std::ranges::all_of(state.s, is_sum);
         });
     }
     static void fold(element* out, const element* left, const element* right, std::size_t n) {
@@ -118,11 +119,11 @@ struct merge_of_states {
     }
 
     [[nodiscard]] static float maximum_of(int rank) { return 1 + 0.25f * static_cast<float>(rank); }
-    /// Denominator and numerators start at 1 on every rank.
-    [[nodiscard]] static bool is_sum(float x, int ranks) {
+    /// What becomes of denominators and numerators that start at 1 on every rank.
+    [[nodiscard]] static float sum_of(int ranks) {
         float sum = 0;
         for (int r = 0; r < ranks; ++r) sum += std::exp(maximum_of(r) - maximum_of(ranks - 1));
-        return std::abs(x - sum) < 1e-4f;
+        return sum;
     }
 };
 
@@ -144,10 +145,9 @@ struct merge_of_tensors {
     }
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
         const merge_of_tensors states(output);
-        const float maximum = merge_of_states::maximum_of(ranks - 1);
+        const float maximum = merge_of_states::maximum_of(ranks - 1), sum = merge_of_states::sum_of(ranks);
         return std::all_of(states.m, states.l, [&](float x) { return x == maximum; }) &&
-               std::all_of(states.l, states.s + states.n * depth,
-                           [&](float x) { return merge_of_states::is_sum(x, ranks); });
+               std::all_of(states.l, states.s + states.n * depth, [&](float x) { return std::abs(x - sum) < 1e-4f; });
     }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/algebra/operator.hpp"
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -164,7 +165,7 @@ TEST_CASE("a lambda gets its laws by declaration") {
     STATIC_REQUIRE(allfold::commutative_operator<decltype(allfold::commutative(allfold::associative(larger))), int>);
 }
 
-TEST_CASE("a declared operator keeps its captures, also when copied, moved and assigned") {
+TEST_CASE("a declared operator keeps its captures, also when copied or moved") {
     const auto plus_offset = [](int offset) {
         return allfold::associative([offset](int a, int b) { return a + b + offset; });
     };
@@ -184,10 +185,9 @@ TEST_CASE("a declared operator keeps its captures, also when copied, moved and a
 TEST_CASE("a declared operator may share what it cannot copy") {
     const auto modulus = std::make_shared<int>(7);
     const auto op = allfold::commutative([modulus](int a, int b) { return (a + b) % *modulus; });
-    const auto copy = op;
+    const std::array copies{op, op};
     *modulus = 5;
-    CHECK(op(3, 4) == 2);
-    CHECK(copy(3, 4) == 2);
+    for (const auto& copy : copies) CHECK(copy(3, 4) == 2);
 }
 
 TEST_CASE("a function, a std::function and a final class can be declared") {

@@ -66,18 +66,21 @@ template <schedule S>
 
 namespace detail {
 
-/// Roots for which a schedule of `size` ranks is proved: all of a few, or the first, the middle and the last.
+/// Roots for which a schedule of `size` ranks is proved: all of a few, or one within and the last.
 template <schedule S>
 [[nodiscard]] constexpr int roots_to_prove(int size) noexcept {
     if (!rooted_schedule<S>) return 1;
-    return size <= 8 ? size : 3;
+    return size <= 8 ? size : 2;
 }
-[[nodiscard]] constexpr int root_to_prove(int i, int size) noexcept { return size <= 8 ? i : i * (size - 1) / 2; }
+[[nodiscard]] constexpr int root_to_prove(int i, int size) noexcept {
+    if (size <= 8) return i;
+    return i == 0 ? size / 3 : size - 1;
+}
 
 }  // namespace detail
 
-/// Whether the schedule is proved for `size` ranks: for all roots where there are at most 8 ranks, otherwise for the
-/// first, the middle and the last.
+/// Whether the schedule is proved for `size` ranks: for all roots where there are at most 8 ranks, otherwise for one
+/// within and the last.
 template <schedule S>
 [[nodiscard]] constexpr bool proved(int size) {
     for (int i = 0; i < detail::roots_to_prove<S>(size); ++i)

@@ -161,8 +161,8 @@ class arguments {
             if (in_place && shape_.input_rows < source().rows()) m.input = kernel.advance(m.input, shape_.input_first);
             if (in_place && shape_.result_rows < source().rows())
                 m.result = kernel.advance(m.result, shape_.result_first);
-            m.in_place = in_place || kernel.advance(m.input, shape_.result_first) ==
-                                         kernel.advance(m.result, shape_.input_first);
+            m.in_place = in_place ||
+                         kernel.advance(m.input, shape_.result_first) == kernel.advance(m.result, shape_.input_first);
         }
     }
 

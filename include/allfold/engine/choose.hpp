@@ -19,9 +19,8 @@ namespace allfold {
 
 /// What the choice depends on, besides the laws.
 struct problem {
-    int size = 1;              ///< ranks
-    std::size_t bytes = 0;     ///< of the whole operand at one rank
-    bool commutative = false;  ///< whether the order may be rotated: the operator and the order level allow it
+    int size = 1;           ///< ranks
+    std::size_t bytes = 0;  ///< of the whole operand at one rank
 };
 
 /// The numbers of the chooser, with what was measured for each.
@@ -43,8 +42,9 @@ inline constexpr choose_tuning tuned{};
     return p.bytes * static_cast<std::size_t>(p.size) <= tuned.all_read_bytes;
 }
 
-/// Calls use<Schedule>(reason). `Shared` says that ranks share memory, `Rotates` that a rotating order is allowed.
-template <collective Goal, bool Shared, bool Rotates, class Use>
+/// Calls use<Schedule>(reason). `Shared` says that ranks share memory, `Rotates` that a rotating order is allowed,
+/// `OneTree` that only the canonical bracketing is.
+template <collective Goal, bool Shared, bool Rotates, bool OneTree, class Use>
 decltype(auto) choose(const problem& p, Use&& use) {
     const bool small = p.bytes <= tuned.latency_bytes;
     if constexpr (Goal == collective::barrier) {
@@ -55,10 +55,13 @@ decltype(auto) choose(const problem& p, Use&& use) {
             return use.template operator()<direct::broadcast>("shared memory: everyone reads the root's operand");
         return use.template operator()<binomial::broadcast>("the fewest rounds");
     } else if constexpr (Goal == collective::reduce) {
-        if (Shared && everyone_folds_all(p))
-            return use.template operator()<all_read::reduce>("small: the root reads all operands in one round");
-        if (Shared) return use.template operator()<direct::reduce>("large, shared memory: each rank folds one slice");
-        return use.template operator()<binomial::reduce>("the fewest rounds, in rank order");
+        if constexpr (Shared) {
+            if (everyone_folds_all(p))
+                return use.template operator()<all_read::reduce>("small: the root reads all operands in one round");
+            return use.template operator()<direct::reduce>("large, shared memory: each rank folds one slice");
+        } else {
+            return use.template operator()<binomial::reduce>("the fewest rounds, in rank order");
+        }
     } else if constexpr (Goal == collective::all_reduce) {
         if constexpr (Shared) {
             if (everyone_folds_all(p))
@@ -80,16 +83,22 @@ decltype(auto) choose(const problem& p, Use&& use) {
         else
             return use.template operator()<halving::reduce_scatter>("the least volume in rank order");
     } else if constexpr (Goal == collective::all_gather) {
-        if (Shared) return use.template operator()<direct::all_gather>("shared memory: everyone reads every block");
-        return use.template operator()<ring::all_gather>("the least volume");
+        if constexpr (Shared)
+            return use.template operator()<direct::all_gather>("shared memory: everyone reads every block");
+        else
+            return use.template operator()<ring::all_gather>("the least volume");
     } else if constexpr (Goal == collective::inclusive_scan) {
-        if (Shared && everyone_folds_all(p))
-            return use.template operator()<all_read::inclusive_scan>("small: one round, everyone folds its prefix");
-        return use.template operator()<dissemination::inclusive_scan>("the fewest rounds, one fold in each");
+        if (OneTree || (Shared && everyone_folds_all(p)))
+            return use.template operator()<all_read::inclusive_scan>(
+                OneTree ? "one bracketing: everyone folds its prefix" : "small: one round, everyone folds its prefix");
+        if constexpr (!OneTree)
+            return use.template operator()<dissemination::inclusive_scan>("the fewest rounds, one fold in each");
     } else {
-        if (Shared && everyone_folds_all(p))
-            return use.template operator()<all_read::exclusive_scan>("small: one round, everyone folds its prefix");
-        return use.template operator()<dissemination::exclusive_scan>("the fewest rounds for every P");
+        if (OneTree || (Shared && everyone_folds_all(p)))
+            return use.template operator()<all_read::exclusive_scan>(
+                OneTree ? "one bracketing: everyone folds its prefix" : "small: one round, everyone folds its prefix");
+        if constexpr (!OneTree)
+            return use.template operator()<dissemination::exclusive_scan>("the fewest rounds for every P");
     }
 }
 

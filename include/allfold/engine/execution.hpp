@@ -74,6 +74,15 @@ class execution {
         return oldest ? oldest->walk.blocked_on(all_) : waiting{all_.plan.goal, 0, all_.plan.rounds(), -1};
     }
 
+    /// Throws when the peer that this rank waits for is in another call: two roots, say, may wait for each other
+    /// without a message that would show it.
+    void check() const {
+        const waiting where = blocked_on();
+        if (where.peer < 0) return;
+        if (const auto theirs = all_.comm.announced(where.peer, where.on))
+            all_.check(theirs->hash(), where.peer, where.on);
+    }
+
     /// Lets go of what peers have lent.
     void drop() noexcept {
         first_.walk.drop();

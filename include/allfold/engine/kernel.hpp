@@ -12,20 +12,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "allfold/algebra/elementwise.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/engine/store.hpp"
 #include "allfold/schedule/canonical_tree.hpp"
 
 /// @file
 /// The one loop under every collective: fold k sources in order, store to l targets.
-
-#if defined(__clang__)
-#define ALLFOLD_ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__)
-#define ALLFOLD_ELEMENTWISE _Pragma("GCC ivdep")
-#else
-#define ALLFOLD_ELEMENTWISE
-#endif
 
 namespace allfold::detail {
 
@@ -146,8 +139,8 @@ class kernel {
 
     template <class T>
     void fold_values(const T* left, const T* right, T* to, std::size_t count) const {
-        ALLFOLD_ELEMENTWISE
-        for (std::size_t i = 0; i < count; ++i) to[i] = op_(left[i], right[i]);
+        elementwise<touches::anything>(left, right, to, count,
+                                       [this](const T& a, const T& b) -> T { return op_(a, b); });
     }
 
     void fold_rows(const place_type& left, const place_type& right, const place_type& to, std::size_t rows) const {

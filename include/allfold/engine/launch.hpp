@@ -54,7 +54,9 @@ decltype(auto) with_schedule(const problem& p, Use&& use) {
     using algorithm = typename Options::algorithm_type;
     if constexpr (std::same_as<algorithm, automatic>) {
         constexpr order level = level_of<Op, Element, typename Options::order_type>();
-        return choose < Goal, Shared, commutative_operator<Op, Element> && level == order::any > (p, use);
+        constexpr bool rotates = commutative_operator<Op, Element> && level == order::any;
+        constexpr bool one_tree = level == order::tree;
+        return choose<Goal, Shared, rotates, one_tree>(p, use);
     } else {
         constexpr bool has = algorithm_for<algorithm, Goal>;
         static_assert(has, "allfold: this algorithm has no schedule for this collective: name another one, or none");

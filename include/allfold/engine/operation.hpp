@@ -27,6 +27,7 @@ class erased_work {
     virtual ~erased_work() = default;
     virtual bool poll() = 0;
     [[nodiscard]] virtual waiting blocked_on() const = 0;
+    virtual void check() const = 0;
 };
 
 /// A call that runs in the background of its communicator.
@@ -42,6 +43,8 @@ class pending : public background::work {
     /// Makes every other rank throw.
     virtual void abandon() noexcept = 0;
     [[nodiscard]] virtual waiting blocked_on() const = 0;
+    /// Throws when waiting is in vain.
+    virtual void check() const = 0;
 
     [[nodiscard]] bool done() const noexcept { return done_; }
     [[nodiscard]] std::optional<time_point> deadline() const noexcept { return deadline_; }
@@ -104,6 +107,7 @@ class operation {
             return work_.done();
         }
         [[nodiscard]] waiting blocked_on() const override { return work_.blocked_on(); }
+        void check() const override { work_.check(); }
 
       private:
         detail::pending& work_;
@@ -165,6 +169,7 @@ template <std::ranges::forward_range Operations>
             return index == 0;
         }
         [[nodiscard]] waiting blocked_on() const override { return std::ranges::begin(all_)->work_->blocked_on(); }
+        void check() const override { std::ranges::begin(all_)->work_->check(); }
         Operations& all_;
         std::size_t index = 0;
     } any(operations);

@@ -35,6 +35,7 @@ void run_to_end(Comm& comm, Execution& run, std::optional<std::chrono::steady_cl
             return done;
         }
         [[nodiscard]] waiting blocked_on() const { return run.blocked_on(); }
+        void check() const { run.check(); }
     } work{comm, run};
     try {
         run.start();
@@ -80,8 +81,8 @@ class task final : public pending {
         run_.drop();
         failure_ = std::current_exception();
         if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
-            failure_ = std::make_exception_ptr(
-                error(errc::peer_failed, std::string(name_of(blocked_on().what)) + ": abandoned with its communicator"));
+            failure_ = std::make_exception_ptr(error(
+                errc::peer_failed, std::string(name_of(blocked_on().what)) + ": abandoned with its communicator"));
         done_ = true;
     }
     void push() override { comm_.background().progress(); }
@@ -99,6 +100,7 @@ class task final : public pending {
         leave();
     }
     [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
+    void check() const override { run_.check(); }
 
   private:
     Comm& comm_;

@@ -80,7 +80,7 @@ class walker {
 
     [[nodiscard]] waiting blocked_on(const context& all) const {
         const int rounds = all.plan.rounds(), self = all.comm.rank();
-        waiting where{all.plan.goal, std::min(round_, rounds - 1), rounds, -1};
+        waiting where{all.plan.goal, std::min(round_, rounds - 1), rounds, -1, lane_};
         if (round_ == rounds || on_loan_) return where;
         if (posted_ < to_count_)
             where.peer = now_.to.at(posted_, self);
@@ -110,9 +110,11 @@ class walker {
     bool step_through(const context& all) {
         if (!prepared_) {
             if (now_.idle()) return true;
-            if (waits_for_loans(round_ % 2)) return false;  // from two rounds ago: its part list is about to be written anew
+            if (waits_for_loans(round_ % 2))
+                return false;  // from two rounds ago: its part list is about to be written anew
             const bool writes = now_.local.what != local_work::kind::none;
-            if (writes && waits_for_loans((round_ + 1) % 2)) return false;  // a peer may still read what is written here
+            if (writes && waits_for_loans((round_ + 1) % 2))
+                return false;  // a peer may still read what is written here
             do_local(all);
             prepared_ = true;
         }

@@ -16,8 +16,7 @@
 ///
 /// With m bytes: 1 round; a rank sends and folds up to (P - 1)·m. The best there is for a few bytes and a few ranks,
 /// where one synchronisation costs more than all the data: in shared memory every rank reads P short lines.
-/// all_reduce and reduce bracket as the canonical tree; a scan folds the prefix of rank r as the canonical tree of its
-/// own operands, which differs between ranks.
+/// All folds are bracketed as the canonical tree of their operands, the prefix of each rank in a scan too.
 ///
 /// Source: the kernels for small messages in NCCL's symmetric memory (AGxLL_R: gather, then fold locally), 2025; here
 /// with one bracketing at every rank.
@@ -77,7 +76,7 @@ struct all_read {
     class inclusive_scan : public schedule_of<all_read> {
       public:
         static constexpr collective goal = collective::inclusive_scan;
-        static constexpr order keeps = order::rank;
+        static constexpr order keeps = order::tree;
         static constexpr int scratch_slots = 0;
         static constexpr bool in_place = false;
 
@@ -95,7 +94,7 @@ struct all_read {
     class exclusive_scan : public schedule_of<all_read> {
       public:
         static constexpr collective goal = collective::exclusive_scan;
-        static constexpr order keeps = order::rank;
+        static constexpr order keeps = order::tree;
         static constexpr int scratch_slots = 0;
         static constexpr bool in_place = false;
 

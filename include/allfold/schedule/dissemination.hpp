@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "allfold/schedule/detail/doubling.hpp"
 #include "allfold/schedule/schedule_of.hpp"
 
 /// @file
 /// Dissemination: every rank sends to the right over distances that double.
 ///
-///     P = 6, inclusive_scan                                   exclusive_scan
-///              round 0    round 1    round 2                      round 0   round 1   round 2
-///     rank 0   │ 0                                       rank 0   │
-///          1   └► 01      │                                   1   └► 0      │
-///          2      12      └► 0..2    │                        2      1      └► 01
-///          3      23         0..3    │                        3      2         0..2    │
-///          4      34         1..4    └► 0..4                  4      3         1..3    └► 0..3
-///          5      45         2..5       0..5                  5      4         2..4       0..4
-///     distance 1          2          4                            1         2         3
+///     P = 6: the ranks whose operands each rank has folded
 ///
-/// With q = ⌈log2 P⌉ and m bytes: q rounds, the least there can be, for every P. A barrier sends nothing but messages,
-/// round the end of the ranks. An inclusive scan sends at most q·m and folds at most q vectors at a rank. An exclusive
-/// scan sends at most q·m and folds at most q + q' - 2 vectors, of which q' - 1 are made to be sent; q' is below.
+///              inclusive_scan                       exclusive_scan
+///     distance        1      2      4               1      2      3
+///     rank 0   0                                    -
+///          1   1      01                            0
+///          2   2      12     0..2                   1      01
+///          3   3      23     0..3                   2      0..2
+///          4   4      34     1..4   0..4            3      1..3   0..3
+///          5   5      45     2..5   0..5            4      2..4   0..4
+///
+/// A barrier is the same without data, and goes round the end of the ranks.
+///
+/// With q = ⌈log2 P⌉ and m bytes: q rounds, the least there can be, for every P. In a scan a rank sends at most q·m; it
+/// folds at most q vectors in an inclusive one, and at most q + q' - 2 in an exclusive one, where q' - 1 of them are
+/// made to be sent: q' is the least number of rounds that has to send the own operand along, ⌈q - log2(2^q - P + 1)⌉.
 ///
 /// Sources: D. Hensgen, R. Finkel, U. Manber, "Two Algorithms for Barrier Synchronization", 1988 (barrier);
 /// W. D. Hillis, G. L. Steele, "Data Parallel Algorithms", 1986 (inclusive scan); J. L. Träff, "Two Efficient
@@ -50,9 +56,7 @@ struct exclusive_windows {
         return round < with_mine ? window(round) + 1 : window(round);
     }
     /// Whether `rank` gets something: rank 0 has nothing to send but its own operand.
-    [[nodiscard]] constexpr bool receives(int rank, int round) const noexcept {
-        return rank > window(round) && rank < size;
-    }
+    [[nodiscard]] constexpr bool receives(int rank, int round) const noexcept { return rank > window(round); }
     /// In how many of the first `before` rounds `rank` receives; these are the first ones.
     [[nodiscard]] constexpr int received(int rank, int before) const noexcept {
         int n = 0;

@@ -22,13 +22,14 @@
 /// Neighbours fold first, so rank order is kept: folding far partners first, which makes blocks contiguous, does not
 /// keep it.
 ///
-/// With L = ⌊log2 P⌋ and blocks of b = m / P bytes: reduce_scatter and all_gather L rounds, all_reduce 2·L, and 2 more
-/// where P is no power of two; a rank sends (P - 1)·b in L rounds, P·b in the extra one. The least volume at a power of
-/// two. Each block is bracketed as the canonical tree.
+/// With L = ⌊log2 P⌋ and blocks of b = m / P bytes, at a power of two: reduce_scatter and all_gather take L rounds, a
+/// rank sends (P - 1)·b and folds (P - 1)·b; all_reduce is both. This is the least possible volume. Elsewhere two
+/// rounds more: a rank sends at most P·b in reduce_scatter, (2·P + L - 3)·b in all_gather and (3·P + L - 4)·b in
+/// all_reduce, and folds at most (2·P + L - 2)·b. Each block is bracketed as the canonical tree.
 ///
-/// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. Departure: no block changes its
-/// place; messages name strided blocks, and the two rounds in which a reduce_scatter and an all_gather would hand
-/// blocks to the lower ranks of pairs and back are left out of all_reduce.
+/// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. Departures: no block changes its
+/// place, messages name strided blocks instead; and all_reduce leaves out the two rounds in which a reduce_scatter
+/// would hand blocks to the lower ranks of pairs and an all_gather would take them back.
 
 namespace allfold {
 

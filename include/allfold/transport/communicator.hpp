@@ -76,13 +76,17 @@ struct waiting {
     int round = 0;
     int rounds = 0;
     int peer = -1;  ///< one of the ranks without which it cannot go on; -1 for nobody in particular
+    lane on = 0;    ///< the lane of the message that it waits for
 };
 
-/// What `wait` waits for: something that can be pushed on, and can say for whom it waits.
+/// What `wait` waits for: 1. `poll()` makes what progress it can, and returns true when there is nothing left to do;
+/// 2. `blocked_on()` says for whom it waits; 3. `check()` throws if that is in vain. A transport asks the last two only
+/// now and then.
 template <class T>
 concept pending_work = requires(T work, const T& view) {
-    { work.poll() } -> std::convertible_to<bool>;  // makes what progress it can; true when there is nothing left to do
+    { work.poll() } -> std::convertible_to<bool>;
     { view.blocked_on() } -> std::same_as<waiting>;
+    view.check();
 };
 
 namespace detail {
@@ -93,6 +97,7 @@ struct any_sink {
 struct any_work {
     bool poll() { return true; }
     [[nodiscard]] waiting blocked_on() const { return {}; }
+    void check() const {}
 };
 }  // namespace detail
 

@@ -208,6 +208,15 @@ class thread_world {
         return *found;
     }
 
+    /// The ranks with a channel to `rank`, whether it has talked to them or not.
+    [[nodiscard]] std::vector<int> peers_that_talk_to(int rank) {
+        const std::lock_guard lock(mutex_);
+        std::vector<int> peers;
+        for (const auto& [key, unused] : channels_)
+            if (static_cast<int>(key & 0xffffffffu) == rank) peers.push_back(static_cast<int>(key >> 32));
+        return peers;
+    }
+
     [[noreturn]] void throw_failure(int rank, const char* during) {
         const std::lock_guard lock(mutex_);
         const std::string place =
@@ -487,7 +496,8 @@ inline bool thread_communicator::try_post(int to, lane on, const outgoing& messa
     ring(to);
     if (!in_cell && !in_slot) {  // a rank that leaves looks for loans after saying so; one of the two sees the other
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        if (has_departed(to)) throw_departed(to, "collective");
+        const bool left_there = has_departed(to) && l.out->taken.load(std::memory_order_acquire) != l.sent;
+        if (left_there) throw_departed(to, "collective");
     }
     return true;
 }
@@ -661,7 +671,10 @@ template <pending_work Work>
         const auto news = [&] {
             drain();
             done = work.poll();
-            if (!done) publish(work.blocked_on());
+            if (!done) {
+                publish(work.blocked_on());
+                work.check();
+            }
             return done || world_->failed_.load(std::memory_order_seq_cst);
         };
         auto until = steady_clock::now() + seconds(1);
@@ -682,6 +695,7 @@ bool thread_communicator::check(Work& work, std::optional<std::chrono::steady_cl
         if (work.poll()) return true;
         if (work.blocked_on().peer == where.peer) throw_departed(where.peer, name_of(where.what));
     }
+    work.check();
     if (deadline && std::chrono::steady_clock::now() >= *deadline) time_out(work.blocked_on());
     return false;
 }
@@ -730,6 +744,7 @@ inline void thread_communicator::depart() noexcept {
     if (std::uncaught_exceptions() > exceptions_) world_->fail(rank_, errc::peer_failed, "it was left by an exception");
     world_->board(rank_).departed.store(true, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (const int peer : world_->peers_that_talk_to(rank_)) static_cast<void>(link_to(peer));
     drain();
     for (auto& l : links_)
         for (auto& e : l->early)

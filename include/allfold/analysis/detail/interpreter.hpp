@@ -241,7 +241,7 @@ class interpreter {
     [[nodiscard]] constexpr Value join(state& self, int block, const Value& left, const Value& right) {
         if (!ok_) return {};
         ++self.folds;
-        const fault why = Value::why_not(left, right, claimed_.keeps, size_);
+        const fault why = Value::why_not(left, right, claimed_.keeps, operands_at(self.rank));
         if (why == fault::none) return Value::join(left, right);
         fail({.what = why,
               .rank = self.rank,
@@ -250,6 +250,12 @@ class interpreter {
               .left = left.held(),
               .right = right.held()});
         return {};
+    }
+
+    /// How many operands the result of a rank is made of: the canonical tree of that many is what `order::tree` means.
+    [[nodiscard]] constexpr int operands_at(int rank) const noexcept {
+        if (claimed_.goal == collective::inclusive_scan) return rank + 1;
+        return claimed_.goal == collective::exclusive_scan ? rank : size_;
     }
 
     // The slots of all ranks

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -18,13 +19,12 @@
 
 namespace allfold::detail {
 
-/// Numbers with runs of neighbours drawn together: "0..3", "5,0,1", "2".
+/// Numbers with runs of neighbours drawn together: "0..3", "5,0..1", "2".
 [[nodiscard]] inline std::string text_of_runs(const std::vector<int>& numbers) {
     std::string text;
     for (std::size_t i = 0; i < numbers.size();) {
         std::size_t last = i;
         while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-        if (last == i + 1) last = i;
         text += (i ? "," : "") + std::to_string(numbers[i]);
         if (last != i) text += ".." + std::to_string(numbers[last]);
         i = last + 1;
@@ -49,7 +49,6 @@ struct message {
     int round;
     int from;
     int to;
-    block_set blocks;
 };
 
 class replay {
@@ -62,18 +61,24 @@ class replay {
     [[nodiscard]] int rounds() const { return size_ > 1 ? all_.rounds(0) : 0; }
     [[nodiscard]] int blocks() const { return all_.blocks(0); }
     [[nodiscard]] const std::vector<message>& messages() const { return messages_; }
-    /// What was received, or folded before it was sent.
-    [[nodiscard]] const std::vector<outcome>& received(int rank, int round) const { return at(received_, rank, round); }
-    [[nodiscard]] const std::vector<outcome>& prepared(int rank, int round) const { return at(prepared_, rank, round); }
+    /// What a rank folds before it sends, the blocks that it sends to whomever, and what becomes of what it receives.
+    [[nodiscard]] std::vector<outcome> prepared(int rank, int round) const { return at(prepared_, rank, round); }
+    [[nodiscard]] std::vector<int> sent(int rank, int round) const {
+        const auto blocks = at(sent_, rank, round);
+        return {blocks.begin(), blocks.end()};
+    }
+    [[nodiscard]] std::vector<outcome> received(int rank, int round) const { return at(received_, rank, round); }
 
   private:
     using ranks = std::vector<int>;
-    using outcomes = std::map<std::pair<int, int>, std::vector<outcome>>;
+    using slots = std::map<std::tuple<int, slot, int>, ranks>;
+    template <class T>
+    using by_rank_and_round = std::map<std::pair<int, int>, T>;
 
     void play(int round) {
         for (int r = 0; r < size_; ++r) work_alone(r, round);
-        const auto before = held_;
-        for (int r = 0; r < size_; ++r) note_messages(r, round);
+        const slots before = held_;
+        for (int r = 0; r < size_; ++r) send(r, round);
         for (int r = 0; r < size_; ++r) receive(r, round, before);
     }
 
@@ -90,41 +95,45 @@ class replay {
         }
     }
 
-    void note_messages(int r, int round) {
+    void send(int r, int round) {
         const step now = all_.at(r, round);
         for (int i = 0; i < now.to.count(r, size_); ++i) {
             const int peer = now.to.at(i, r);
-            messages_.push_back({round, r, peer, now.sent_to(peer)});
+            messages_.push_back({round, r, peer});
+            for (int block = 0; block < blocks(); ++block)
+                if (now.sent_to(peer).contains(block)) sent_[{r, round}].insert(block);
         }
     }
 
-    template <class Held>
-    void receive(int r, int round, const Held& before) {
+    void receive(int r, int round, const slots& before) {
         const step now = all_.at(r, round);
-        std::map<int, std::vector<operand>> arrived;
+        for (int block = 0; block < blocks(); ++block) {
+            const std::vector<operand> operands = operands_of(r, round, block, before);
+            if (operands.empty()) continue;
+            add(received_[{r, round}], block, operands);
+            held_[{r, now.into, block}] = joined(operands);
+        }
+    }
+
+    /// What comes from the left, its own if that is folded in, what comes from the right. Nothing if nothing comes.
+    [[nodiscard]] std::vector<operand> operands_of(int r, int round, int block, const slots& before) const {
+        const step now = all_.at(r, round);
+        std::vector<operand> left, right;
         for (int i = 0; i < now.from.count(r, size_); ++i) {
             const int peer = now.from.at(i, r);
             const step theirs = all_.at(peer, round);
-            const block_set blocks = now.received_from(peer);
-            if (!theirs.to.contains(r, peer)) continue;
-            for (int j = 0; j < blocks.size(); ++j) {
-                auto& parts = arrived[blocks[j]];
-                if (parts.empty() && now.how != fold::store && now.how != fold::peers_in_rank_order)
-                    parts.push_back({value(before, r, now.mine, blocks[j])});
-                const operand theirs_of_it{value(before, peer, theirs.source, blocks[j]), true};
-                const bool on_the_left = now.how == fold::left || (now.how == fold::in_rank_order && peer < r);
-                const auto mine = parts.empty() ? parts.end() : parts.end() - 1;
-                parts.insert(on_the_left ? mine : parts.end(), theirs_of_it);
-            }
+            if (!theirs.to.contains(r, peer) || !now.received_from(peer).contains(block)) continue;
+            const bool on_the_left = now.how == fold::left || (now.how != fold::right && peer < r);
+            (on_the_left ? left : right).push_back({value(before, peer, theirs.source, block), true});
         }
-        for (const auto& [block, parts] : arrived) {
-            add(received_[{r, round}], block, parts);
-            held_[{r, now.into, block}] = joined(parts);
-        }
+        if (left.empty() && right.empty()) return left;
+        if (now.how != fold::store && now.how != fold::peers_in_rank_order)
+            left.push_back({value(before, r, now.mine, block)});
+        left.insert(left.end(), right.begin(), right.end());
+        return left;
     }
 
-    template <class Held>
-    [[nodiscard]] ranks value(const Held& held, int r, slot where, int block) const {
+    [[nodiscard]] ranks value(const slots& held, int r, slot where, int block) const {
         if (where == slot::input) return has_input(claimed_.goal, r, block, claimed_.root) ? ranks{r} : ranks{};
         const auto found = held.find({r, where, block});
         return found == held.end() ? ranks{} : found->second;
@@ -143,19 +152,19 @@ class replay {
         to.push_back({{block}, operands});
     }
 
-    [[nodiscard]] static const std::vector<outcome>& at(const outcomes& all, int rank, int round) {
-        static const std::vector<outcome> none;
+    template <class T>
+    [[nodiscard]] static T at(const by_rank_and_round<T>& all, int rank, int round) {
         const auto found = all.find({rank, round});
-        return found == all.end() ? none : found->second;
+        return found == all.end() ? T() : found->second;
     }
 
     int size_;
     const schedules& all_;
     claim claimed_;
-    std::map<std::tuple<int, slot, int>, ranks> held_;
+    slots held_;
     std::vector<message> messages_;
-    outcomes received_;
-    outcomes prepared_;
+    by_rank_and_round<std::vector<outcome>> prepared_, received_;
+    by_rank_and_round<std::set<int>> sent_;
 };
 
 }  // namespace allfold::detail

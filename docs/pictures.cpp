@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSL-1.0
+
+/// @file
+/// Draws the pictures of the documentation into the folder that is given.
+
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "allfold/analysis/draw.hpp"
+#include "allfold/schedule/neighbour_exchange.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+
+namespace {
+
+bool write(const std::string& path, const std::string& text) {
+    std::ofstream file(path);
+    file << text;
+    file.close();
+    if (!file) std::cerr << "cannot write " << path << "\n";
+    return static_cast<bool>(file);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 2) {
+        std::cerr << "usage: pictures FOLDER\n";
+        return 2;
+    }
+    const std::string folder = std::string(argv[1]) + "/";
+    const bool written =
+        write(folder + "recursive_doubling_6.svg", allfold::draw<allfold::recursive_doubling::all_reduce>(6)) &&
+        write(folder + "four_device_ring.svg", allfold::draw<allfold::neighbour_exchange::all_reduce>(4));
+    return written ? 0 : 1;
+}

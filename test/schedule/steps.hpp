@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "allfold/analysis/prove.hpp"
+#include "allfold/schedule/step.hpp"
+#include "test/support/catch.hpp"
+
+namespace test {
+
+/// Steps in words, rank by rank and round by round. Operations of a step stand one behind another: local work, a send,
+/// a receive. Blocks stand in braces where there are several, `[1]` is what comes from rank 1.
+///
+///     a=input          a copy                input{0,2}->1    blocks 0 and 2 of the input go to rank 1
+///     b=a+input        a local fold          result<-1        what comes from rank 1 is stored
+///     a=[1]+input      a fold from the left  a=ordered([lower],input)
+///     -                nothing               input{p}->all    to each peer its own block
+using table = std::vector<std::vector<std::string>>;
+
+namespace detail {
+
+inline std::string name_of(allfold::slot s) {
+    constexpr const char* names[] = {"input", "result", "a", "b"};
+    return names[static_cast<int>(s)];
+}
+
+inline std::string name_of(const allfold::peers& who) {
+    switch (who.which()) {
+        case allfold::peers::kind::one: return std::to_string(who.at(0, 0));
+        case allfold::peers::kind::everyone: return "all";
+        case allfold::peers::kind::lower: return "lower";
+        case allfold::peers::kind::higher: return "higher";
+        default: return "nobody";
+    }
+}
+
+inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks, int of) {
+    if (of == 0) return "";
+    if (of == 1) return name_of(s);
+    std::string text = name_of(s) + "{";
+    for (int i = 0; i < blocks.size(); ++i) text += (i ? "," : "") + std::to_string(blocks[i]);
+    return text + "}";
+}
+
+inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks, allfold::addressed how, int of) {
+    return how == allfold::addressed::per_peer ? name_of(s) + "{p}" : with_blocks(s, blocks, of);
+}
+
+inline std::string text_of_local(const allfold::local_work& work, int blocks) {
+    const std::string copied = with_blocks(work.into, work.blocks, blocks) + "=" + name_of(work.left);
+    return work.what == allfold::local_work::kind::copy ? copied : copied + "+" + name_of(work.right);
+}
+
+inline std::string text_of_receive(const allfold::step& s, int blocks) {
+    const std::string into = with_blocks(s.into, s.receive, s.received, blocks);
+    const std::string theirs = "[" + name_of(s.from) + "]", mine = name_of(s.mine);
+    switch (s.how) {
+        case allfold::fold::store: return into + "<-" + name_of(s.from);
+        case allfold::fold::left: return into + "=" + theirs + "+" + mine;
+        case allfold::fold::right: return into + "=" + mine + "+" + theirs;
+        case allfold::fold::in_rank_order: return into + "=ordered(" + theirs + "," + mine + ")";
+        case allfold::fold::peers_in_rank_order: return into + "=ordered(" + theirs + ")";
+    }
+    return "?";
+}
+
+inline std::string text_of(const allfold::step& s, int blocks) {
+    std::string text;
+    const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : " ") + more; };
+    if (s.local.what != allfold::local_work::kind::none) add(text_of_local(s.local, blocks));
+    if (s.to.which() != allfold::peers::kind::none)
+        add(with_blocks(s.source, s.send, s.sent, blocks) + "->" + name_of(s.to));
+    if (s.from.which() != allfold::peers::kind::none) add(text_of_receive(s, blocks));
+    return text.empty() ? "-" : text;
+}
+
+}  // namespace detail
+
+template <allfold::schedule S>
+table steps_of(int size, int root = 0) {
+    table all;
+    for (int r = 0; r < size; ++r) {
+        const S s = allfold::make_schedule<S>(r, size, root);
+        auto& rounds = all.emplace_back();
+        for (int i = 0; i < s.rounds(); ++i) rounds.push_back(detail::text_of(s[i], s.blocks()));
+    }
+    return all;
+}
+
+/// Up to how many ranks to go in a proof that takes time or memory in proportion to P²: fewer in a slow build.
+#ifdef __OPTIMIZE__
+inline constexpr int many = 4096;
+#else
+inline constexpr int many = 512;
+#endif
+
+/// All numbers of ranks up to 130, and those around powers of two up to `last`.
+inline std::vector<int> sizes_up_to(int last) {
+    std::vector<int> sizes;
+    for (int size = 1; size <= std::min(last, 130); ++size) sizes.push_back(size);
+    for (int power = 256; power <= last; power *= 2)
+        for (const int size : {power - 1, power, power + 1, power + power / 2})
+            if (size <= last) sizes.push_back(size);
+    return sizes;
+}
+
+/// Proves the schedule for all sizes that it supports, and calls check(proof, ranks) for each.
+template <allfold::schedule S, class Check>
+void prove_for(const std::vector<int>& sizes, Check check) {
+    for (const int size : sizes) {
+        if (!allfold::supports<S>(size)) continue;
+        const int root = allfold::rooted_schedule<S> ? size * 2 / 3 : 0;
+        const allfold::proof proved = allfold::prove<S>(size, root);
+        INFO(allfold::explain(proved) << ", root " << root);
+        REQUIRE(proved.ok());
+        CHECK(proved.scratch_slots <= S::scratch_slots);
+        check(proved, allfold::power_of_two_fold(size));
+    }
+}
+
+}  // namespace test

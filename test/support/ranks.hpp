@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "allfold/error.hpp"
+#include "allfold/transport/thread.hpp"
+#include "test/support/watchdog.hpp"
+
+/// @file
+/// Groups of threads, none of which hangs.
+
+namespace test {
+
+/// `allfold::run`, watched.
+template <class Fn>
+void on_ranks(int size, Fn&& fn, const allfold::thread_tuning& tuning = {}) {
+    const watchdog watch(std::to_string(size) + " ranks");
+    allfold::run(size, std::forward<Fn>(fn), tuning);
+}
+
+/// How a rank's part of a test ended.
+struct outcome {
+    std::optional<allfold::errc> code;  ///< of an allfold::error
+    std::string text;                   ///< of any exception; empty where there was none
+
+    [[nodiscard]] bool succeeded() const { return text.empty(); }
+    [[nodiscard]] bool says(std::string_view part) const { return text.find(part) != std::string::npos; }
+};
+
+/// Runs `fn` on all ranks, and returns how it ended on each. An exception goes on its way after it has been looked at.
+template <class Fn>
+std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_tuning& tuning = {}) {
+    std::vector<outcome> outcomes(static_cast<std::size_t>(size));
+    const auto body = [&](allfold::thread_communicator& comm) {
+        outcome& mine = outcomes[static_cast<std::size_t>(comm.rank())];
+        try {
+            fn(comm);
+        } catch (const allfold::error& e) {
+            mine = {e.code(), e.what()};
+            throw;
+        } catch (const std::exception& e) {
+            mine = {std::nullopt, e.what()};
+            throw;
+        }
+    };
+    try {
+        on_ranks(size, body, tuning);
+    } catch (const std::exception&) {  // has been looked at
+    }
+    return outcomes;
+}
+
+/// Slots of 64 bytes, so that messages of a few elements are lent already; and ranks that go to sleep at once.
+inline constexpr allfold::thread_tuning impatient{.slot_bytes = 64, .spins = 0, .yields = 1};
+
+}  // namespace test
