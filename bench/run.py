@@ -52,6 +52,7 @@ def read_options():
     parser.add_argument("--rounds", type=int, help="turns of each contestant (default 5)")
     parser.add_argument("--quick", action="store_true", help="at most a minute: 3 rounds, 2 and 8 ranks, up to 4 MiB")
     parser.add_argument("--no-mpi", action="store_true", help="ours and the bound only")
+    parser.add_argument("--priority", action="store_true", help="keep other programs off the processors (as root)")
     parser.add_argument("--csv", type=pathlib.Path, metavar="FILE", help="where to write every measurement")
     parser.add_argument("--programs", type=pathlib.Path, metavar="FOLDER", help="of the built programs",
                         default=pathlib.Path(__file__).parent.parent / "build/bench/bench")
@@ -72,37 +73,45 @@ def sizes_for(row, sizes, ranks):
 
 
 def get_priority():
-    """Keeps programs that run beside the benchmark out of its figures. Without permission all stays as it is."""
-    try:
-        os.setsid()
-        os.setpriority(os.PRIO_PROCESS, 0, -20)
-        pathlib.Path("/proc/self/autogroup").write_text("-20")
-    except OSError:
-        pass
+    """In a session of its own, since Linux shares the processors between sessions first."""
+    os.setsid()
+    pathlib.Path("/proc/self/autogroup").write_text("-20")
+    os.setpriority(os.PRIO_PROCESS, 0, -20)
 
 
-def output_of(command):
-    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment,
-                          preexec_fn=get_priority).stdout
+class Programs:
+    """The built programs, and how they are started."""
 
-
-class OpenMpi:
-    """The peer and how it is started; `name` is None where it is missing."""
-
-    def __init__(self, programs):
-        self.peer = programs / "mpi_peer"
+    def __init__(self, options):
+        self.threads = options.programs / "threads"
+        self.mpi_peer = options.programs / "mpi_peer"
         self.launcher = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
-        self.name = None
-        if self.launcher and self.peer.exists():
-            name = output_of([self.launcher, "-n", "1", self.peer]).split(",")[0]
-            self.name = name if name.startswith("Open MPI") else None
+        self.prepare = get_priority if options.priority else None
+        self.mpi = self.find_open_mpi()
 
-    def command(self, ranks):
+    def find_open_mpi(self):
+        """Its name with the version, or None where it is missing."""
+        if not self.launcher or not self.mpi_peer.exists():
+            return None
+        try:
+            name = self.output([self.launcher, "-n", "1", self.mpi_peer]).split(",")[0]
+        except subprocess.CalledProcessError:
+            return None
+        return name if name.startswith("Open MPI") else None
+
+    def output(self, command):
+        environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment,
+                              preexec_fn=self.prepare).stdout
+
+    def run_ours(self, ranks, cells):
+        return self.output([self.threads, str(ranks), *cells])
+
+    def run_mpi(self, ranks, cells):
         command = [self.launcher, "--bind-to", "none", "-n", str(ranks)]
         if ranks > len(os.sched_getaffinity(0)):
             command += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
-        return [*command, self.peer]
+        return self.output([*command, self.mpi_peer, str(ranks), *cells])
 
 
 # Of one contestant, one time a turn; of a bound, also its name.
@@ -116,9 +125,9 @@ class Measurements:
         self.lines = []
         self.times = collections.defaultdict(lambda: collections.defaultdict(list))
 
-    def take(self, command, ranks, rows):
-        arguments = [f"{row}:{','.join(map(str, sizes))}" for row, sizes in rows.items() if sizes]
-        for line in csv.reader(output_of([*command, str(ranks), *arguments]).splitlines(), delimiter=";"):
+    def take(self, run, ranks, rows):
+        cells = [f"{row}:{','.join(map(str, sizes))}" for row, sizes in rows.items() if sizes]
+        for line in csv.reader(run(ranks, cells).splitlines(), delimiter=";"):
             row, contestant, _, size, placement, median = line[:6]
             self.lines.append(line)
             self.times[row, ranks, placement, int(size)][contestant].append(float(median))
@@ -203,8 +212,7 @@ class Table:
               f"   MPI/ours {mpi}")
 
 
-def measure(options, mpi, measurements):
-    contestants = lambda ranks: [[options.programs / "threads"]] + ([mpi.command(ranks)] if mpi else [])
+def measure(options, contestants, measurements):
     for ranks in options.ranks:
         rows = {row: sizes_for(row, sizes, ranks) for row, sizes in options.rows.items()}
         for turn in range(2 * options.rounds):
@@ -214,8 +222,8 @@ def measure(options, mpi, measurements):
                 break
             if sys.stderr.isatty():
                 print(f"\rP = {ranks}, turn {turn + 1} ", end="", file=sys.stderr)
-            for command in contestants(ranks):
-                measurements.take(command, ranks, rows)
+            for run in contestants:
+                measurements.take(run, ranks, rows)
     if sys.stderr.isatty():
         print(end="\r", file=sys.stderr)
 
@@ -223,13 +231,13 @@ def measure(options, mpi, measurements):
 def main():
     options = read_options()
     start = time.monotonic()
-    mpi = OpenMpi(options.programs)
-    has_mpi = bool(mpi.name) and not options.no_mpi
-    print(mpi.name or "Open MPI is missing (Debian: openmpi-bin, libopenmpi-dev): nothing to compare with",
+    programs = Programs(options)
+    with_mpi = programs.mpi is not None and not options.no_mpi
+    print(programs.mpi or "Open MPI is missing (Debian: openmpi-bin, libopenmpi-dev): nothing to compare with",
           f"{len(os.sched_getaffinity(0))} processors, load {os.getloadavg()[0]:.1f}", sep="; ")
 
-    measurements = Measurements(has_mpi, min(3, options.rounds))
-    measure(options, mpi if has_mpi else None, measurements)
+    measurements = Measurements(with_mpi, min(3, options.rounds))
+    measure(options, [programs.run_ours, programs.run_mpi] if with_mpi else [programs.run_ours], measurements)
     if options.csv:
         measurements.write(options.csv)
 

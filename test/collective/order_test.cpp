@@ -73,7 +73,7 @@ void check_reduce_scatter(Comm& comm, const problem<floats>& p, const std::vecto
 
 }  // namespace
 
-TEST_CASE("the canonical tree brackets a sum otherwise than a sequential fold from three operands on") {
+TEST_CASE("the canonical tree of four operands brackets otherwise than a sequential fold") {
     const problem<floats> p(4, 100);
     CHECK_FALSE(std::ranges::equal(fold_tree(p), p.total()));
 }

@@ -1,133 +1,352 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/engine/operation.hpp"
 
-#include <numeric>
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
-#include "allfold/transport/thread.hpp"
+#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "allfold/transport/self.hpp"
+#include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 
-using namespace allfold;
+using namespace test;
+using allfold::operation;
+using allfold::persistent;
+using allfold::sum;
 
 namespace {
 
-void expect(bool fine, const char* what) {
-    if (!fine) throw std::logic_error(what);
+/// Short ones ride in a cell, those of 1000 ints in a slot, the longest are lent.
+constexpr std::size_t lengths[] = {0, 1, 1000, 50000};
+
+int total_of(int ranks) { return ranks * (ranks + 1) / 2; }
+
+/// Data of an all_reduce in flight: rank r contributes r + 1 + `extra`.
+struct job {
+    job(int rank, std::size_t n, int extra = 0) : in(n, rank + 1 + extra), out(n, -1) {}
+    void expect_sum(int ranks, int extra = 0) const {
+        for (const int x : out) expect(x == total_of(ranks) + ranks * extra, "wrong sum " + std::to_string(x));
+    }
+    std::vector<int> in, out;
+};
+
+/// Until the flag is up. Other ranks may be asleep meanwhile.
+void await(const std::atomic<bool>& flag) {
+    while (!flag) std::this_thread::yield();
 }
 
 }  // namespace
 
-TEST_CASE("many operations in flight on one communicator never mix") {
-    for (const int size : {2, 3, 4, 7})
-        for (const auto& tuning : {thread_tuning(), test::impatient})
-            CHECK_NOTHROW(test::on_ranks(
-                size,
-                [size](auto& comm) {
-                    constexpr int count = 50;
-                    std::vector<std::vector<int>> data;
-                    for (int i = 0; i < count; ++i)
-                        data.emplace_back(static_cast<std::size_t>(1 + 37 * i), i + comm.rank());
-                    std::vector<operation> all;
-                    for (auto& each : data) all.push_back(all_reduce.start(comm, each, sum{}));
-                    if (comm.rank() % 2 == 0)  // waited for in different orders
-                        for (std::size_t i = all.size(); i-- > 0;) all[i].wait();
-                    else
-                        wait_all(all);
-                    for (int i = 0; i < count; ++i)
-                        for (int x : data[static_cast<std::size_t>(i)])
-                            expect(x == size * i + size * (size - 1) / 2, "mixed");
-                },
-                tuning));
-}
-
-TEST_CASE("a blocking collective pushes on what is in flight") {
-    CHECK_NOTHROW(test::on_ranks(4, [](auto& comm) {
-        std::string word(1, static_cast<char>('a' + comm.rank()));
-        operation slow = all_reduce.start(comm, word, associative(std::plus<>{}), recursive_doubling{});
-        if (comm.rank() < 2) slow.wait();
-        barrier(comm);
-        slow.wait();
-        expect(word == "abcd", "wrong word");
-    }));
-}
-
-TEST_CASE("two lambdas of one type with different captures are different operators at the same time") {
-    CHECK_NOTHROW(test::on_ranks(3, [](auto& comm) {
-        const auto modulo = [](int m) { return commutative([m](int a, int b) { return (a + b) % m; }); };
-        std::vector<int> x(1000, 5), y(1000, 5);
-        operation first = all_reduce.start(comm, x, modulo(7));
-        operation second = all_reduce.start(comm, y, modulo(4));
-        second.wait();
-        first.wait();
-        expect(x == std::vector<int>(1000, 15 % 7), "modulo 7");
-        expect(y == std::vector<int>(1000, 15 % 4), "modulo 4");
-    }));
-}
-
-TEST_CASE("done makes progress without waiting, and an operation that is destroyed has been waited for") {
-    CHECK_NOTHROW(test::on_ranks(2, [](auto& comm) {
-        std::vector<int> x(100000, 1);
-        operation polled = all_reduce.start(comm, x, sum{});
-        while (!polled.done()) std::this_thread::yield();
-        expect(x == std::vector<int>(100000, 2), "polled");
-        {
-            const operation dropped = all_reduce.start(comm, x, sum{});
-        }
-        expect(x == std::vector<int>(100000, 4), "dropped");
-    }));
-}
-
-TEST_CASE("wait_any and wait_some say which operations are done") {
-    CHECK_NOTHROW(test::on_ranks(2, [](auto& comm) {
-        std::vector<int> x(10, 1), y(10, 2), z(10, 3);
-        std::vector<operation> all;
-        all.push_back(all_reduce.start(comm, x, sum{}));
-        all.push_back(all_reduce.start(comm, y, sum{}));
-        all.push_back(all_reduce.start(comm, z, sum{}));
-        const std::size_t any = wait_any(all);
-        expect(any < 3 && all[any].done(), "wait_any");
-        std::size_t done = 0;
-        while (done < 3) done = wait_some(all).size();
-        expect(x[0] == 2 && y[0] == 4 && z[0] == 6, "results");
-        expect(wait_any(std::vector<operation>()) == 0 && wait_some(std::vector<operation>()).empty(), "none");
-    }));
-}
-
-TEST_CASE("a prepared collective runs again and again on what the memory holds then") {
-    for (const std::size_t n : {std::size_t{1}, std::size_t{40000}})
-        CHECK_NOTHROW(test::on_ranks(3, [n](auto& comm) {
-            std::vector<int> in(n), out(n);
-            persistent reduction = all_reduce.prepare(comm, in, out, sum{});
-            for (int i = 0; i < 20; ++i) {
-                std::fill(in.begin(), in.end(), i + comm.rank());
-                reduction();
-                expect(out == std::vector<int>(n, 3 * i + 3), "persistent");
+TEST_CASE("an operation is complete after wait, and when done says so") {
+    for (const int size : {1, 2, 3, 8})
+        on_ranks(size, [&](auto& comm) {
+            for (const std::size_t n : lengths) {
+                job waited(comm.rank(), n), polled(comm.rank(), n);
+                operation first = allfold::all_reduce.start(comm, waited.in, waited.out, sum());
+                operation second = allfold::all_reduce.start(comm, polled.in, polled.out, sum());
+                while (!second.done()) std::this_thread::yield();
+                polled.expect_sum(size);
+                first.wait();
+                first.wait();
+                waited.expect_sum(size);
+                expect(first.done(), "not done after wait");
             }
-        }));
+        });
+    SUCCEED();
 }
 
-TEST_CASE("a small all_reduce works a hundred thousand times in a row") {
-    CHECK_NOTHROW(test::on_ranks(2, [](auto& comm) {
-        for (int i = 0; i < 100000; ++i) {
-            int x = i + comm.rank();
-            all_reduce(comm, x, max{});
-            expect(x == i + 1, "max");
-        }
-    }));
+TEST_CASE("an operation that was never started is done") {
+    operation none;
+    CHECK(none.done());
+    CHECK_NOTHROW(none.wait());
 }
 
-TEST_CASE("an operation says what went wrong when it is waited for") {
-    const auto outcomes = test::outcomes_on_ranks(2, [](auto& comm) {
-        std::vector<int> x(comm.rank() == 0 ? 10 : 11);
-        operation wrong = all_reduce.start(comm, x, sum{});
-        wrong.wait();
+TEST_CASE("a lone rank's operation is done at once") {
+    allfold::self comm;
+    std::vector in{1, 2, 3}, out{0, 0, 0};
+    operation op = allfold::all_reduce.start(comm, in, out, sum());
+    CHECK(op.done());
+    CHECK(out == in);
+}
+
+TEST_CASE("operations in flight may be waited for in another order on every rank") {
+    for (const int size : {2, 3, 5})
+        for (const auto& tuning : {allfold::thread_tuning(), impatient})
+            on_ranks(
+                size,
+                [&](auto& comm) {
+                    for (const std::size_t n : lengths) {
+                        constexpr int count = 6;
+                        std::vector<job> jobs;
+                        std::vector<operation> operations;
+                        for (int i = 0; i < count; ++i) jobs.emplace_back(comm.rank(), n, i);
+                        for (auto& j : jobs) operations.push_back(allfold::all_reduce.start(comm, j.in, j.out, sum()));
+                        for (int i = 0; i < count; ++i) {
+                            const auto turn =
+                                static_cast<std::size_t>((i * (comm.rank() % 2 ? 5 : 1) + comm.rank()) % count);
+                            operations[turn].wait();
+                            jobs[turn].expect_sum(size, static_cast<int>(turn));
+                        }
+                    }
+                },
+                tuning);
+    SUCCEED();
+}
+
+TEST_CASE("blocking collectives pass by operations in flight") {
+    for (const int size : {2, 3, 5})
+        for (const auto& tuning : {allfold::thread_tuning(), impatient})
+            on_ranks(
+                size,
+                [&](auto& comm) {
+                    for (const std::size_t n : lengths) {
+                        job early(comm.rank(), n), middle(comm.rank(), n, 1), late(comm.rank(), n, 2);
+                        operation a = allfold::all_reduce.start(comm, early.in, early.out, sum(), allfold::ring());
+                        allfold::all_reduce(comm, middle.in, middle.out, sum(), allfold::recursive_doubling());
+                        middle.expect_sum(size, 1);
+                        operation b = allfold::all_reduce.start(comm, late.in, late.out, sum(), allfold::halving());
+                        allfold::barrier(comm);
+                        if (comm.rank() % 2) std::swap(a, b);
+                        a.wait();
+                        b.wait();
+                        early.expect_sum(size);
+                        late.expect_sum(size, 2);
+                    }
+                },
+                tuning);
+    SUCCEED();
+}
+
+TEST_CASE("more operations can be in flight than a channel has room for messages") {
+    constexpr int count = 50;
+    for (const int size : {2, 3, 5})
+        for (const std::size_t n : {std::size_t{1}, std::size_t{200}, std::size_t{10000}})
+            on_ranks(size, [&](auto& comm) {
+                std::vector<job> jobs;
+                for (int i = 0; i < count; ++i) jobs.emplace_back(comm.rank(), n, i);
+                std::vector<operation> operations;
+                for (auto& j : jobs) operations.push_back(allfold::all_reduce.start(comm, j.in, j.out, sum()));
+                if (comm.rank() % 2)
+                    for (std::size_t i = count; i-- > 0;) operations[i].wait();
+                else
+                    wait_all(operations);
+                for (int i = 0; i < count; ++i) jobs[static_cast<std::size_t>(i)].expect_sum(size, i);
+            });
+    SUCCEED();
+}
+
+TEST_CASE("wait_all takes operations one by one as well as a range of them") {
+    on_ranks(3, [](auto& comm) {
+        job a(comm.rank(), 10), b(comm.rank(), 1000, 1);
+        operation first = allfold::all_reduce.start(comm, a.in, a.out, sum());
+        operation second = allfold::all_reduce.start(comm, b.in, b.out, sum());
+        wait_all(first, second);
+        a.expect_sum(3);
+        b.expect_sum(3, 1);
     });
-    for (const auto& each : outcomes) {
-        INFO(each.text);
-        CHECK((each.code == errc::mismatch || each.code == errc::peer_failed));
-    }
+    SUCCEED();
+}
+
+TEST_CASE("wait_any and wait_some return when one of several operations is done") {
+    std::atomic<bool> go = false;
+    on_ranks(3, [&](auto& comm) {
+        // Rank 2, on which the first operation depends, comes only when rank 0 has seen the end of the second one.
+        if (comm.rank() == 2) await(go);
+        int late = comm.rank(), soon = comm.rank();
+        std::vector<operation> operations;
+        operations.push_back(allfold::broadcast.start(comm, late, allfold::root{2}));
+        operations.push_back(allfold::broadcast.start(comm, soon, allfold::root{1}));
+        if (comm.rank() == 0) {
+            expect(wait_any(operations) == 1, "wait_any: not the operation that is done");
+            expect(soon == 1, "not broadcast");
+            expect(wait_some(operations) == std::vector<std::size_t>{1}, "wait_some: not the operation that is done");
+            go = true;
+        }
+        wait_all(operations);
+        expect(late == 2 && soon == 1, "not broadcast");
+        expect(wait_any(operations) == 0, "wait_any: not the lowest");
+        expect(wait_some(operations) == std::vector<std::size_t>{0, 1}, "wait_some: not all that are done");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("wait_any and wait_some of no operations return at once") {
+    std::vector<operation> none;
+    CHECK(wait_any(none) == 0);
+    CHECK(wait_some(none).empty());
+    CHECK_NOTHROW(wait_all(none));
+}
+
+TEST_CASE("lambdas of one type with different captures fold at the same time, each with its own") {
+    const auto modulo = [](int m) { return allfold::commutative([m](int a, int b) { return (a + b) % m; }); };
+    static_assert(std::same_as<decltype(modulo(7)), decltype(modulo(11))>);
+    for (const int size : {2, 3, 5})
+        on_ranks(size, [&](auto& comm) {
+            for (const std::size_t n : lengths) {
+                std::vector<int> in(n, comm.rank() + 5), a(n), b(n);
+                operation first = allfold::all_reduce.start(comm, in, a, modulo(7));
+                operation second = allfold::all_reduce.start(comm, in, b, modulo(11));
+                wait_all(second, first);
+                const int all = total_of(size) + 4 * size;
+                for (const int x : a) expect(x == all % 7, "not modulo 7");
+                for (const int x : b) expect(x == all % 11, "not modulo 11");
+            }
+        });
+    SUCCEED();
+}
+
+TEST_CASE("an operator is kept: it may be gone when the operation folds") {
+    on_ranks(2, [](auto& comm) {
+        std::string glue = "-";
+        std::vector<std::string> x{std::string(1, static_cast<char>('a' + comm.rank()))};
+        operation op;
+        {
+            const auto join = [glue](const std::string& a, const std::string& b) { return a + glue + b; };
+            const auto temporary = allfold::associative(join);
+            op = allfold::all_reduce.start(comm, x, temporary);
+        }
+        op.wait();
+        expect(x[0] == "a-b", x[0]);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a persistent operation starts again and again, with the data of the moment") {
+    for (const int size : {1, 2, 3, 5})
+        for (const std::size_t n : lengths)
+            on_ranks(size, [&](auto& comm) {
+                job j(comm.rank(), n);
+                std::vector<int> x(n);
+                persistent out_of_place = allfold::all_reduce.prepare(comm, j.in, j.out, sum());
+                persistent in_place = allfold::all_reduce.prepare(comm, x, sum(), allfold::halving());
+                for (int turn = 0; turn < 20; ++turn) {
+                    std::ranges::fill(j.in, comm.rank() + 1 + turn);
+                    std::ranges::fill(x, comm.rank() + 1 - turn);
+                    out_of_place.start();
+                    in_place();
+                    out_of_place.wait();
+                    j.expect_sum(size, turn);
+                    for (const int each : x) expect(each == total_of(size) - size * turn, "wrong sum in place");
+                }
+            });
+    SUCCEED();
+}
+
+TEST_CASE("every collective can be prepared") {
+    on_ranks(3, [](auto& comm) {
+        const int r = comm.rank();
+        std::vector<int> x(3), y(3), block(1);
+        persistent everything[] = {
+            allfold::barrier.prepare(comm),
+            allfold::broadcast.prepare(comm, y, allfold::root{1}),
+            allfold::reduce.prepare(comm, x, y, sum(), allfold::root{2}),
+            allfold::reduce_scatter.prepare(comm, x, block, sum()),
+            allfold::all_gather.prepare(comm, block, y),
+            allfold::inclusive_scan.prepare(comm, x, sum()),
+            allfold::exclusive_scan.prepare(comm, x, sum()),
+        };
+        for (int turn = 0; turn < 3; ++turn) {
+            std::ranges::fill(x, r + turn);
+            for (persistent& each : everything) each();
+            // x: r + turn; inclusive scan: sum of 0..r + (r + 1)·turn; exclusive scan of that.
+            expect(y == std::vector(3, 3 + 3 * turn), "wrong all_gather of the reduce_scatter");
+            const int scans[] = {0, turn, 1 + 3 * turn};
+            expect(x[0] == scans[r], "wrong exclusive scan of the inclusive scan");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a prepared operation that is never started is destroyed without a wait") {
+    on_ranks(2, [](auto& comm) {
+        std::vector<int> x(10);
+        if (comm.rank() == 0) const persistent unused = allfold::all_reduce.prepare(comm, x, sum());
+        allfold::barrier(comm);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a view handed to prepare is copied: the variable may be gone when it is started") {
+    on_ranks(2, [](auto& comm) {
+        std::vector<int> x(5, 1);
+        std::optional<std::span<int>> view(x);
+        persistent op = allfold::all_reduce.prepare(comm, *view, sum());
+        view = std::span<int>();
+        op();
+        expect(x == std::vector(5, 2), "the view has not been kept");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("destroying an operation waits for it") {
+    for (const std::size_t n : lengths)
+        on_ranks(3, [&](auto& comm) {
+            job dropped(comm.rank(), n), replaced(comm.rank(), n, 1), other(comm.rank(), n, 2);
+            {
+                const operation op = allfold::all_reduce.start(comm, dropped.in, dropped.out, sum());
+            }
+            dropped.expect_sum(3);
+            operation op = allfold::all_reduce.start(comm, replaced.in, replaced.out, sum());
+            op = allfold::all_reduce.start(comm, other.in, other.out, sum());
+            replaced.expect_sum(3, 1);
+            op.wait();
+            other.expect_sum(3, 2);
+        });
+    SUCCEED();
+}
+
+TEST_CASE("an operation that fails in the background throws when it is waited for, every time") {
+    struct boom : std::runtime_error {
+        boom() : std::runtime_error("boom") {}
+    };
+    const auto fails = allfold::associative([](int, int) -> int { throw boom(); });
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        int x = 1;
+        operation op = allfold::all_reduce.start(comm, x, fails);
+        if (comm.rank() == 1) {
+            while (true) static_cast<void>(op.done());
+        }
+        bool thrown = false;
+        try {
+            op.wait();
+        } catch (const std::exception&) {
+            thrown = true;
+        }
+        expect(thrown, "not thrown");
+        op.wait();
+    });
+    for (const auto& each : outcomes) CHECK((each.text == "boom" || each.code == allfold::errc::peer_failed));
+    CHECK((outcomes[0].text == "boom" || outcomes[1].text == "boom"));
+}
+
+TEST_CASE("when an exception destroys one operation, the others of its communicator do not pass for complete") {
+    std::atomic<bool> thrown = false;
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        std::vector<int> x(5, 1), y(5, 1);
+        if (comm.rank() == 1) await(thrown);
+        operation survivor = allfold::all_reduce.start(comm, x, sum());
+        try {
+            const operation lost = allfold::all_reduce.start(comm, y, sum());
+            throw std::runtime_error("left");
+        } catch (const std::runtime_error&) {
+        }
+        thrown = true;
+        survivor.wait();
+    });
+    for (const auto& each : outcomes) CHECK(each.code == allfold::errc::peer_failed);
+    CHECK(outcomes[0].says("all_reduce"));
 }

@@ -6,7 +6,8 @@
 using allfold::all_read;
 
 static_assert(all_read::all_reduce::keeps == allfold::order::tree && all_read::reduce::keeps == allfold::order::tree);
-static_assert(all_read::inclusive_scan::keeps == allfold::order::rank);
+static_assert(all_read::inclusive_scan::keeps == allfold::order::tree);
+static_assert(all_read::exclusive_scan::keeps == allfold::order::tree);
 static_assert(!allfold::slice_owner_schedule<all_read::all_reduce>);
 static_assert(allfold::proved_up_to<all_read::barrier, 32>);
 static_assert(allfold::proved_up_to<all_read::all_reduce, 32>);

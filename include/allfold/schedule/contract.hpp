@@ -27,8 +27,9 @@ enum class collective : std::uint8_t {
 /// |--------|--------------------------------------------------------------------------------------------------|
 /// | `any`  | needs a commutative operator; order and bracketing are fixed by (P, schedule, position)            |
 /// | `rank` | x0 ∘ x1 ∘ ... ∘ x(P-1) in this order, any bracketing                                               |
-/// | `tree` | rank order and one bracketing, the canonical tree of P, whatever the schedule, size or position; in a
-/// scan  | |        | the canonical tree of the operands of each rank's prefix |
+/// | `tree` | rank order and one bracketing, the `canonical_tree` of P, whatever the schedule, size or position  |
+///
+/// In a scan the operands of `rank` and `tree` are those of each rank's prefix.
 ///
 /// Each level is a constant of its own type, so that `all_reduce(comm, x, op, order::tree)` is checked when it is
 /// compiled.

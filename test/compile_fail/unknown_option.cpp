@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSL-1.0
+// expect: allfold: unknown argument: behind the data and the operator come options: root{}, window{}, deadline{}, a partition, order::any, order::rank, order::tree, an algorithm such as ring{}
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+
+int main() {
+    allfold::self comm;
+    std::vector<float> x(4);
+#ifdef ALLFOLD_MUST_COMPILE
+    allfold::reduce(comm, x, allfold::sum{}, allfold::root{0});
+#else
+    allfold::reduce(comm, x, allfold::sum{}, allfold::root{0}, 3);
+#endif
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/operator.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/engine/options.hpp"
+#include "allfold/schedule/binomial.hpp"
+#include "allfold/schedule/dissemination.hpp"
+#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "test/support/algorithms.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+
+using namespace test;
+using namespace std::chrono_literals;
+using allfold::errc;
+using allfold::sum;
+
+namespace {
+
+struct boom : std::runtime_error {
+    boom() : std::runtime_error("boom") {}
+};
+
+constexpr int group_sizes_here[] = {2, 3, 5, 8};
+constexpr std::size_t lengths[] = {1, 1000, 50000};
+
+/// The rank that fails: not the first one, so that others wait for it.
+constexpr int culprit = 1;
+
+void check_all_name_the_culprit(const std::vector<outcome>& outcomes) {
+    for (std::size_t r = 0; r < outcomes.size(); ++r) {
+        INFO("rank " << r << " of " << outcomes.size() << ": " << outcomes[r].text);
+        if (r == culprit)
+            CHECK(outcomes[r].text == "boom");
+        else
+            CHECK((outcomes[r].code == errc::peer_failed && outcomes[r].says("rank 1 failed: boom")));
+    }
+}
+
+/// A sum that fails on one rank.
+auto fragile_sum(int rank) {
+    return allfold::commutative([rank](int a, int b) {
+        if (rank == culprit) throw boom();
+        return a + b;
+    });
+}
+
+}  // namespace
+
+TEST_CASE("a rank that throws before a collective releases the others, with its name and reason") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t n : lengths)
+            check_all_name_the_culprit(outcomes_on_ranks(size, [&](auto& comm) {
+                std::vector<int> x(n);
+                if (comm.rank() == culprit) throw boom();
+                for (;;) allfold::all_reduce(comm, x, sum());
+            }));
+}
+
+TEST_CASE("a rank that throws between collectives releases the others, with its name and reason") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t n : lengths)
+            check_all_name_the_culprit(outcomes_on_ranks(size, [&](auto& comm) {
+                std::vector<int> x(n);
+                for (int i = 0;; ++i) {
+                    if (comm.rank() == culprit && i == 3) throw boom();
+                    allfold::all_reduce(comm, x, sum());
+                    allfold::barrier(comm);
+                }
+            }));
+}
+
+TEST_CASE("an operator that throws releases the other ranks, with its rank and reason") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t n : lengths)
+            for_each_algorithm<allfold::collective::all_reduce>(size, [&](const char* name, auto... algorithm) {
+                INFO(name);
+                check_all_name_the_culprit(outcomes_on_ranks(size, [&](auto& comm) {
+                    std::vector<int> x(n, 1);
+                    allfold::all_reduce(comm, x, fragile_sum(comm.rank()), algorithm...);
+                    allfold::barrier(comm);
+                }));
+            });
+}
+
+TEST_CASE("an operator that throws in any other collective releases the other ranks") {
+    for (const int size : group_sizes_here) {
+        check_all_name_the_culprit(outcomes_on_ranks(size, [&](auto& comm) {
+            std::vector<int> x(1000, 1);
+            allfold::reduce(comm, x, fragile_sum(comm.rank()), allfold::root{culprit});
+            allfold::barrier(comm);
+        }));
+        check_all_name_the_culprit(outcomes_on_ranks(size, [&](auto& comm) {
+            std::vector<int> x(1000, 1);
+            allfold::reduce_scatter(comm, x, fragile_sum(comm.rank()));
+            allfold::barrier(comm);
+        }));
+        check_all_name_the_culprit(outcomes_on_ranks(size, [&](auto& comm) {
+            std::vector<int> x(1000, 1);
+            allfold::inclusive_scan(comm, x, fragile_sum(comm.rank()));
+            allfold::barrier(comm);
+        }));
+    }
+}
+
+TEST_CASE("after a failure every collective on the communicator throws, on every rank") {
+    on_ranks(3, [](auto& comm) {
+        int x = 1;
+        bool first = true;
+        for (int i = 0; i < 3; ++i) {
+            try {
+                allfold::all_reduce(comm, x, fragile_sum(comm.rank()));
+                allfold::barrier(comm);
+                expect(false, "no failure");
+            } catch (const boom&) {
+                expect(first && comm.rank() == culprit, "boom in the wrong place");
+            } catch (const allfold::error& e) {
+                expect(e.code() == errc::peer_failed, e.what());
+            }
+            first = false;
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("run throws the exception of the rank that failed, with its type") {
+    CHECK_THROWS_AS(on_ranks(3,
+                             [](auto& comm) {
+                                 if (comm.rank() == culprit) throw boom();
+                                 allfold::barrier(comm);
+                             }),
+                    boom);
+    CHECK_THROWS_AS(on_ranks(3,
+                             [](auto& comm) {
+                                 if (comm.rank() == 2) throw 42;
+                                 allfold::barrier(comm);
+                             }),
+                    int);
+    CHECK_THROWS_AS(on_ranks(3,
+                             [](auto& comm) {
+                                 int x = 1;
+                                 allfold::all_reduce(comm, x, fragile_sum(comm.rank()));
+                                 allfold::barrier(comm);
+                             }),
+                    boom);
+}
+
+TEST_CASE("a rank that returns early is named by those that wait for it") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t n : lengths) {
+            const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
+                std::vector<int> x(n);
+                allfold::all_reduce(comm, x, sum());
+                if (comm.rank() == culprit) return;
+                for (;;) allfold::all_reduce(comm, x, sum());
+            });
+            for (std::size_t r = 0; r < outcomes.size(); ++r) {
+                INFO("rank " << r << " of " << size << ": " << outcomes[r].text);
+                if (r == culprit)
+                    CHECK(outcomes[r].succeeded());
+                else
+                    CHECK((outcomes[r].code == errc::peer_failed && outcomes[r].says("rank 1") &&
+                           outcomes[r].says("returned")));
+            }
+        }
+}
+
+TEST_CASE("a rank may return as soon as its own part is done") {
+    for (int turn = 0; turn < 50; ++turn)
+        for (const int size : group_sizes_here)
+            on_ranks(
+                size,
+                [&](auto& comm) {
+                    std::vector<int> x(100 + static_cast<std::size_t>(turn), 1);
+                    allfold::broadcast(comm, x, allfold::root{turn % size}, allfold::binomial());
+                    allfold::reduce(comm, x, sum(), allfold::root{turn % size}, allfold::binomial());
+                },
+                turn % 2 ? allfold::thread_tuning() : impatient);
+    SUCCEED();
+}
+
+TEST_CASE("when a deadline passes all ranks throw, with a table of who waits for whom") {
+    const auto outcomes = outcomes_on_ranks(4, [](auto& comm) {
+        int x = 1;
+        allfold::barrier(comm);
+        if (comm.rank() == 2) {
+            std::this_thread::sleep_for(600ms);
+            allfold::barrier(comm);
+        } else if (comm.rank() == 1) {
+            allfold::inclusive_scan(comm, x, sum(), allfold::deadline(300ms), allfold::dissemination());
+            allfold::reduce(comm, x, sum(), allfold::root{2}, allfold::deadline(300ms));
+            allfold::barrier(comm, allfold::deadline(300ms));
+        } else {
+            allfold::inclusive_scan(comm, x, sum(), allfold::deadline(300ms), allfold::dissemination());
+        }
+    });
+    for (const auto& each : outcomes) {
+        INFO(each.text);
+        CHECK(each.code == errc::timeout);
+        CHECK(each.says("deadline of rank"));
+        CHECK(each.says("rank 2 is not waiting in a collective"));
+        CHECK(each.says("rank 3 waits for rank 2 in inclusive_scan, round 1 of 2"));
+    }
+}
+
+TEST_CASE("the deadline of an operation counts where it is waited for") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        int x = 1;
+        if (comm.rank() == 1) {
+            std::this_thread::sleep_for(400ms);
+            allfold::barrier(comm);
+        }
+        auto op = allfold::all_reduce.start(comm, x, sum(), allfold::deadline(100ms));
+        op.wait();
+    });
+    for (const auto& each : outcomes) {
+        INFO(each.text);
+        CHECK(each.code == errc::timeout);
+        CHECK(each.says("rank 0 waits for rank 1 in all_reduce, round 1 of 1"));
+    }
+}
+
+TEST_CASE("a deadline that does not pass changes nothing") {
+    on_ranks(3, [](auto& comm) {
+        int x = 1;
+        allfold::all_reduce(comm, x, sum(), allfold::deadline(100s));
+        allfold::barrier(comm, allfold::deadline(std::chrono::steady_clock::now() + 100s));
+        expect(x == 3, "wrong sum");
+    });
+    SUCCEED();
+}
+
+// For the address and thread sanitizers: the operands die while the ranks unwind.
+TEST_CASE("nobody touches the memory of a rank that has left by an exception") {
+    for (int turn = 0; turn < 150; ++turn) {
+        const int size = 2 + turn % 4, fails = turn % size, kind = turn % 5;
+        const std::size_t n = turn % 3 == 0 ? 50000 : 500;
+        std::atomic<int> folds = 0;
+        const auto sum_until = allfold::commutative([&, limit = turn * 97](int a, int b) {
+            if (folds.fetch_add(1, std::memory_order_relaxed) == limit) throw boom();
+            return a + b;
+        });
+        const auto outcomes = outcomes_on_ranks(
+            size,
+            [&](auto& comm) {
+                for (int i = 0;; ++i) {
+                    const auto in = std::make_unique<std::vector<int>>(n, 1),
+                               out = std::make_unique<std::vector<int>>(n);
+                    if (comm.rank() == fails && i == turn % 7) throw boom();
+                    if (kind == 0) allfold::all_reduce(comm, *in, *out, sum_until);
+                    if (kind == 1) allfold::all_reduce(comm, *in, *out, sum_until, allfold::ring());
+                    if (kind == 2) allfold::all_reduce(comm, *in, sum_until, allfold::halving());
+                    if (kind == 3) {
+                        const auto a = allfold::all_reduce.start(comm, *in, *out, sum_until);
+                        allfold::broadcast(comm, *std::make_unique<std::vector<int>>(n));
+                    }
+                    if (kind == 4) allfold::inclusive_scan(comm, *in, *out, sum_until, allfold::dissemination());
+                }
+            },
+            turn % 2 ? allfold::thread_tuning() : impatient);
+        for (const auto& each : outcomes) CHECK_FALSE(each.succeeded());
+    }
+}
+
+TEST_CASE("nobody touches the objects of a rank that has left by an exception") {
+    for (int turn = 0; turn < 60; ++turn) {
+        const int size = 2 + turn % 4, fails = turn % size;
+        const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
+            for (int i = 0;; ++i) {
+                std::vector<std::string> x(300, "more than fits into a string without memory of its own");
+                if (comm.rank() == fails && i == turn % 7) throw boom();
+                if (turn % 2)
+                    allfold::all_reduce(comm, x, allfold::max());
+                else
+                    allfold::all_reduce(comm, x, allfold::max(), allfold::recursive_doubling());
+            }
+        });
+        for (const auto& each : outcomes) CHECK_FALSE(each.succeeded());
+    }
+}
