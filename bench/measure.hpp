@@ -24,6 +24,8 @@ inline void keep(const void* memory) { asm volatile("" : : "r"(memory) : "memory
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
 #endif
 }
 
@@ -57,7 +59,7 @@ struct summary {
 };
 
 [[nodiscard]] inline summary summarize(std::vector<double> samples) {
-    std::sort(samples.begin(), samples.end());
+    std::ranges::sort(samples);
     const auto at = [&](double quantile) {
         return samples[static_cast<std::size_t>(std::lround(quantile * static_cast<double>(samples.size() - 1)))];
     };

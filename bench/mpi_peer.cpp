@@ -77,6 +77,7 @@ void reduce_scatter(process_stage& on) {
     });
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): MPI's signature
 extern "C" void multiply(void* left, void* right, int* count, MPI_Datatype*) {
     auto* const product = static_cast<product_of_matrices::element*>(right);
     product_of_matrices::fold(product, static_cast<product_of_matrices::element*>(left), product,
@@ -136,7 +137,7 @@ void print_library() {
 
 void run(std::span<char* const> arguments) {
     process_group group;
-    if (arguments.size() < 2) return print_library();
+    if (arguments.size() < 2) print_library();
     if (!oversubscribed(group.size())) pin(group.rank());
     for (const cell& what : cells_of(arguments)) report(group, what);
 }

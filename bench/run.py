@@ -170,7 +170,7 @@ def wide_spread(name, times):
     """Between which the middle half of the turns lies, where that is far apart."""
     if len(times) < 2:
         return []
-    low, middle, high = statistics.quantiles(times, n=4)
+    low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
     return [f"{name} {number(low)}..{number(high)}"] if high - low > 0.15 * middle else []
 
 

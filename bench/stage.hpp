@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bench/measure.hpp"
@@ -35,6 +36,7 @@ struct cell {
 /// The cells of the arguments RANKS ROW:BYTES,BYTES,... ...
 [[nodiscard]] inline std::vector<cell> cells_of(std::span<char* const> arguments) {
     std::vector<cell> cells;
+    if (arguments.size() < 2) return cells;
     for (const std::string_view argument : arguments.subspan(2)) {
         const auto colon = argument.find(':');
         std::istringstream sizes{std::string(argument.substr(colon + 1))};
@@ -61,8 +63,8 @@ inline void print(const cell& what, const std::string& placement, const std::vec
 template <class Group>
 class stage {
   public:
-    stage(Group& ranks, const cell& measured)
-        : group(ranks), what(measured), input(what.bytes, 1), output(what.output_bytes(), 18) {}
+    stage(Group& ranks, cell measured)
+        : group(ranks), what(std::move(measured)), input(what.bytes, 1), output(what.output_bytes(), 18) {}
 
     template <class Workload, class Call>
     void measure(const std::string& contestant, Call call) {

@@ -66,6 +66,9 @@ void use(const buffer& input, const buffer& output) {
         for (std::size_t i = 0; i < out.size(); i += line) in[part + i] += little * out[i];
 }
 
+/// 1 + 2 + ... + n
+[[nodiscard]] constexpr int sum_up_to(int n) { return n * (n + 1) / 2; }
+
 /// Floats under +.
 struct sum_of_floats {
     using element = float;
@@ -75,7 +78,7 @@ struct sum_of_floats {
         std::ranges::fill(input.all<element>(), static_cast<float>(rank + 1));
     }
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
-        const float sum = static_cast<float>(ranks * (ranks + 1) / 2);
+        const auto sum = static_cast<float>(sum_up_to(ranks));
         return std::ranges::all_of(output.all<element>(), [&](float x) { return x == sum; });
     }
     static void fold(element* out, const element* left, const element* right, std::size_t n) {
@@ -162,7 +165,7 @@ struct product_of_matrices {
         std::ranges::fill(input.all<element>(), element{1, static_cast<double>(rank + 1), 0, 1});
     }
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
-        const double sum = ranks * (ranks + 1) / 2;
+        const auto sum = static_cast<double>(sum_up_to(ranks));
         return std::ranges::all_of(output.all<element>(), [&](const element& x) {
             return x.a == 1 && x.b == sum && std::abs(x.c) < 1e-9 && x.d == 1;
         });

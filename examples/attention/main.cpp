@@ -57,7 +57,6 @@ const std::filesystem::path data = ALLFOLD_ATTENTION_DATA;
 
 void write_trace(const std::string& file, const allfold::trace_recorder& recorder) {
     std::ofstream out(file);
-    out << std::fixed << std::setprecision(3);  // microseconds: nanoseconds, also after seconds
     recorder.write_chrome_trace(out);
     if (!out.flush()) throw npy::file_error(file, "writing the trace failed");
 }

@@ -23,22 +23,17 @@ namespace detail {
 /// Calls `use(options...)` with the library's options for these ones; for "auto" it chooses the schedule itself.
 template <class Use>
 void with_options(const merge_options& options, Use use) {
-    const auto with_window = [&](auto... algorithm) {
-        if (options.window)
-            use(algorithm..., allfold::window{*options.window});
-        else
-            use(algorithm...);
-    };
+    const allfold::window window{options.window.value_or(0)};  // 0: allfold chooses
     const auto named = [&](const char* name, auto algorithm) {
         if (options.algorithm != name) return false;
-        with_window(algorithm);
+        use(algorithm, window);
         return true;
     };
     const bool found = named("recursive_doubling", allfold::recursive_doubling{}) || named("ring", allfold::ring{}) ||
                        named("halving", allfold::halving{}) || named("direct", allfold::direct{}) ||
                        named("neighbour_exchange", allfold::neighbour_exchange{}) ||
                        named("all_read", allfold::all_read{});
-    if (!found) with_window();
+    if (!found) use(window);
 }
 
 /// The rows of a partial result: m, l and s travel as one packet.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/check_laws.hpp"
 #include "allfold/algebra/location.hpp"
 #include "allfold/algebra/logic.hpp"
 #include "allfold/algebra/mean.hpp"
@@ -11,8 +12,10 @@
 #include "allfold/data/partition.hpp"
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/schedule/neighbour_exchange.hpp"
 #include "allfold/transport/self.hpp"
 #include "allfold/transport/thread.hpp"
+#include "allfold/transport/traced.hpp"
 
 /// @file
 /// All that needs nothing but the standard library and threads.

@@ -24,7 +24,8 @@ class partition {
     /// Like `even`, in whole grains of `grain` elements; only the last block that is not empty may end within one.
     [[nodiscard]] static partition even_grains(std::size_t total, int blocks, std::size_t grain) {
         if (blocks <= 1) return partition(total, blocks, total, 1, 0);
-        const std::size_t count = static_cast<std::size_t>(blocks), grains = grain == 1 ? total : (total + grain - 1) / grain;
+        const std::size_t count = static_cast<std::size_t>(blocks),
+                          grains = grain == 1 ? total : (total + grain - 1) / grain;
         return partition(total, blocks, grain, grains / count, grains % count);
     }
     /// Blocks of ceil(total / blocks) elements until none are left, as in fully sharded data parallelism.

@@ -23,7 +23,7 @@ struct root {
 };
 
 /// Cuts a long operand into windows with messages of about this many bytes, which follow each other through the
-/// schedule. All ranks must say the same.
+/// schedule; 0 leaves it to allfold. All ranks must say the same.
 struct window {
     std::size_t bytes;
 };
@@ -141,7 +141,9 @@ struct option_set {
 
   private:
     void take(const allfold::root& r) { root = r.rank; }
-    void take(const allfold::window& w) { window_bytes = w.bytes; }
+    void take(const allfold::window& w) {
+        if (w.bytes != 0) window_bytes = w.bytes;
+    }
     void take(const allfold::deadline& d) { deadline = d.at; }
     void take(const partition& p) { blocks = p; }
     template <class T>

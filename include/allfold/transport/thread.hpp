@@ -185,6 +185,12 @@ class thread_world {
         for (int r = 0; r < size_; ++r) board(r).bell.ring();
     }
 
+    /// The rank that was the first cause; -1 as long as nothing is broken.
+    [[nodiscard]] int broken_by() {
+        const std::lock_guard lock(mutex_);
+        return failure_ ? failure_->rank : -1;
+    }
+
   private:
     friend class thread_communicator;
 
@@ -757,17 +763,13 @@ inline void thread_communicator::depart() noexcept {
 static_assert(communicator<thread_communicator>);
 
 /// Calls `fn(comm)` on `size` threads, one for each rank, and returns when all have returned. When a rank throws, all
-/// others are released with `errc::peer_failed`, and the first exception is thrown again here.
+/// others are released with `errc::peer_failed`, and the exception that was the cause is thrown again here.
 template <std::invocable<thread_communicator&> Fn>
 void run(int size, Fn&& fn, const thread_tuning& tuning = {}) {
     thread_world world(size, tuning);
-    std::mutex mutex;
-    std::exception_ptr first;
+    std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(size));
     const auto give_up = [&](int rank, const char* why) {
-        {
-            const std::lock_guard lock(mutex);
-            if (!first) first = std::current_exception();
-        }
+        thrown[static_cast<std::size_t>(rank)] = std::current_exception();
         world.fail(rank, errc::peer_failed, why);
     };
     const auto body = [&](int rank) {
@@ -792,7 +794,10 @@ void run(int size, Fn&& fn, const thread_tuning& tuning = {}) {
         give_up(static_cast<int>(threads.size()), e.what());
     }
     for (auto& t : threads) t.join();
-    if (first) std::rethrow_exception(first);
+    if (const int cause = world.broken_by(); cause >= 0)
+        std::swap(thrown.front(), thrown[static_cast<std::size_t>(cause)]);
+    for (const auto& each : thrown)
+        if (each) std::rethrow_exception(each);
 }
 
 }  // namespace allfold

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <ios>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -38,7 +39,9 @@ class trace_recorder {
 
     /// Writes the JSON that chrome://tracing and ui.perfetto.dev open: a row for each rank, times in microseconds.
     void write_chrome_trace(std::ostream& out) const {
-        out << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+        const auto format = out.flags();
+        const auto precision = out.precision(3);
+        out << std::fixed << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
         const char* separator = "\n";
         for (std::size_t r = 0; r < lines_.size(); ++r) {
             out << std::exchange(separator, ",\n") << R"({"name":"thread_name","ph":"M","pid":0,"tid":)" << r
@@ -46,6 +49,8 @@ class trace_recorder {
             for (const event& e : lines_[r].events) write(out << separator, r, e);
         }
         out << "\n]}\n";
+        out.flags(format);
+        out.precision(precision);
     }
 
   private:

@@ -100,6 +100,7 @@ class verbs {
         return understand<verb::prepare>(comm, std::forward<X>(x), std::forward<Rest>(rest)...);
     }
     /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes at each of them.
+    /// The laws are those of the operator on `Element`: name it where it is not float, `row<float, float>` of records.
     template <class Element = float, class Op, class... Options>
         requires(folds(Collective::goal) && !option<Op>)
     [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Op&, const Options&... options) const {

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/engine/mismatch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/standard_functors.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/data/partition.hpp"
+#include "allfold/data/records.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "allfold/engine/options.hpp"
+#include "allfold/schedule/neighbour_exchange.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+
+using namespace test;
+using allfold::errc;
+using allfold::partition;
+using allfold::sum;
+
+namespace {
+
+/// Runs `call(comm)` on all ranks and then a barrier, in which a rank that noticed nothing learns of the failure.
+template <class Call>
+std::vector<outcome> outcomes_of(int size, Call call) {
+    return outcomes_on_ranks(size, [&](auto& comm) {
+        call(comm);
+        allfold::barrier(comm);
+    });
+}
+
+/// At least one rank must fail with `code` and a text that has all of `parts`, all others with the same code, or
+/// because of one that did.
+void check_failure(const std::vector<outcome>& outcomes, errc code, std::initializer_list<std::string_view> parts) {
+    const auto is_cause = [&](const outcome& o) {
+        return o.code == code && std::ranges::all_of(parts, [&](auto part) { return o.says(part); });
+    };
+    const auto is_consequence = [&](const outcome& o) {
+        return o.code == errc::peer_failed && std::ranges::any_of(outcomes, [&](const outcome& other) {
+                   return other.code == code && o.says(other.text);
+               });
+    };
+    CHECK(std::ranges::any_of(outcomes, is_cause));
+    for (std::size_t r = 0; r < outcomes.size(); ++r) {
+        INFO("rank " << r << ": " << outcomes[r].text);
+        CHECK((outcomes[r].code == code || is_consequence(outcomes[r])));
+    }
+}
+
+/// Every rank finds the fault by itself.
+void check_everywhere(const std::vector<outcome>& outcomes, errc code, std::initializer_list<std::string_view> parts) {
+    for (std::size_t r = 0; r < outcomes.size(); ++r) {
+        INFO("rank " << r << ": " << outcomes[r].text);
+        CHECK(outcomes[r].code == code);
+        CHECK(outcomes[r].says("rank " + std::to_string(r)));
+        for (const auto part : parts) CHECK(outcomes[r].says(part));
+    }
+}
+
+struct plain_sum {
+    static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
+    int operator()(int a, int b) const { return a + b; }
+};
+
+constexpr int group_sizes_here[] = {2, 3, 5};
+/// In a cell, in a slot, lent.
+constexpr std::size_t lengths[] = {3, 1000, 100000};
+
+}  // namespace
+
+TEST_CASE("different sizes are a mismatch that names both ranks and figures, and leaves the data alone") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t n : lengths)
+            for (const std::size_t other : {std::size_t{0}, std::size_t{1}, n - 1, n + 1, 10 * n}) {
+                INFO("P = " << size << ", n = " << n << ", but " << other << " at rank 1");
+                std::array<bool, 5> untouched{};
+                const auto outcomes = outcomes_of(size, [&](auto& comm) {
+                    const std::size_t mine = comm.rank() == 1 ? other : n;
+                    std::vector<int> in(mine, comm.rank()), out(mine, -1);
+                    const auto is = [](int value) { return [value](int x) { return x == value; }; };
+                    try {
+                        allfold::all_reduce(comm, in, out, sum());
+                    } catch (const allfold::error&) {
+                        untouched[static_cast<std::size_t>(comm.rank())] =
+                            std::ranges::all_of(in, is(comm.rank())) && std::ranges::all_of(out, is(-1));
+                        throw;
+                    }
+                });
+                check_failure(outcomes, errc::mismatch,
+                              {"all_reduce", "rank 1", std::to_string(n) + " ", std::to_string(other)});
+                for (int r = 0; r < size; ++r) CHECK(untouched[static_cast<std::size_t>(r)]);
+            }
+}
+
+TEST_CASE("different sizes in place leave the data alone") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t n : lengths) {
+            const auto outcomes = outcomes_of(size, [&](auto& comm) {
+                std::vector<int> x(comm.rank() == 1 ? n + 1 : n, comm.rank());
+                const std::vector<int> before = x;
+                try {
+                    allfold::all_reduce(comm, x, sum());
+                } catch (const allfold::error&) {
+                    expect(x == before, "the data has been written");
+                    throw;
+                }
+            });
+            check_failure(outcomes, errc::mismatch, {"all_reduce", "rank 1", "elements"});
+        }
+}
+
+TEST_CASE("different sizes are found with a named algorithm too") {
+    const auto sizes_differ = [](auto algorithm) {
+        return outcomes_of(3, [=](auto& comm) {
+            std::vector<int> x(comm.rank() == 1 ? 101 : 100);
+            allfold::all_reduce(comm, x, sum(), algorithm);
+        });
+    };
+    check_failure(sizes_differ(allfold::ring()), errc::mismatch, {"all_reduce", "101", "100", "rank 1"});
+    check_failure(sizes_differ(allfold::recursive_doubling()), errc::mismatch, {"all_reduce", "101", "100", "rank 1"});
+}
+
+TEST_CASE("different collectives are a mismatch that names both") {
+    const auto outcomes = outcomes_of(3, [](auto& comm) {
+        int x = 1;
+        if (comm.rank() == 1)
+            allfold::barrier(comm);
+        else
+            allfold::all_reduce(comm, x, sum());
+    });
+    check_failure(outcomes, errc::mismatch, {"rank 1", "calls all_reduce", "calls barrier"});
+}
+
+TEST_CASE("collectives in another order on one rank are a mismatch that names both") {
+    const auto outcomes = outcomes_of(2, [](auto& comm) {
+        int x = 1;
+        if (comm.rank() == 1) allfold::inclusive_scan(comm, x, sum());
+        allfold::all_reduce(comm, x, sum());
+        if (comm.rank() == 0) allfold::inclusive_scan(comm, x, sum());
+    });
+    check_failure(outcomes, errc::mismatch, {"calls all_reduce", "calls inclusive_scan"});
+}
+
+TEST_CASE("different element types are a mismatch that names both") {
+    const auto outcomes = outcomes_of(3, [](auto& comm) {
+        std::vector<int> a(10);
+        std::vector<float> b(10);
+        if (comm.rank() == 1)
+            allfold::all_reduce(comm, b, sum());
+        else
+            allfold::all_reduce(comm, a, sum());
+    });
+    check_failure(outcomes, errc::mismatch, {"all_reduce", "type int", "type float"});
+}
+
+TEST_CASE("different operators are a mismatch that names both") {
+    const auto outcomes = outcomes_of(3, [](auto& comm) {
+        std::vector<int> x(10);
+        if (comm.rank() == 1)
+            allfold::all_reduce(comm, x, plain_sum());
+        else
+            allfold::all_reduce(comm, x, allfold::max());
+    });
+    check_failure(outcomes, errc::mismatch, {"all_reduce", "folds with", "allfold::max", "plain_sum"});
+}
+
+TEST_CASE("different order levels are a mismatch that names both") {
+    const auto outcomes = outcomes_of(2, [](auto& comm) {
+        std::vector<float> x(10);
+        if (comm.rank() == 1)
+            allfold::all_reduce(comm, x, sum(), allfold::order::tree);
+        else
+            allfold::all_reduce(comm, x, sum());
+    });
+    check_failure(outcomes, errc::mismatch, {"all_reduce", "order", "tree", "any"});
+}
+
+TEST_CASE("different algorithms are a mismatch that names both") {
+    const auto outcomes = outcomes_of(3, [](auto& comm) {
+        std::vector<int> x(10);
+        if (comm.rank() == 1)
+            allfold::all_reduce(comm, x, sum(), allfold::ring());
+        else
+            allfold::all_reduce(comm, x, sum(), allfold::recursive_doubling());
+    });
+    check_failure(outcomes, errc::mismatch, {"all_reduce", "ring", "recursive doubling"});
+}
+
+TEST_CASE("different windows are a mismatch") {
+    const auto outcomes = outcomes_of(3, [](auto& comm) {
+        std::vector<int> x(1000);
+        allfold::all_reduce(comm, x, sum(), allfold::window{comm.rank() == 1 ? 64U : 128U});
+    });
+    check_failure(outcomes, errc::mismatch, {"all_reduce", "rank 1", "windows"});
+}
+
+TEST_CASE("different partitions of the same total are a mismatch") {
+    const auto outcomes = outcomes_of(3, [](auto& comm) {
+        std::vector<int> x(12);
+        allfold::all_gather(comm, x, comm.rank() == 1 ? partition::sizes({4, 4, 4}) : partition::sizes({3, 5, 4}));
+    });
+    check_failure(outcomes, errc::mismatch, {"all_gather", "rank 1", "blocks"});
+}
+
+TEST_CASE("different widths of rows are a mismatch") {
+    const auto outcomes = outcomes_of(2, [](auto& comm) {
+        std::vector<float> x(12);
+        const std::size_t width = comm.rank() == 1 ? 3 : 2;
+        allfold::all_reduce(comm, allfold::records(allfold::tensor<float, 2>(x.data(), {4, width})), sum());
+    });
+    check_failure(outcomes, errc::mismatch, {"all_reduce", "rank 1", "rows"});
+}
+
+TEST_CASE("different roots are a mismatch for the ranks that hear of both") {
+    for (const std::size_t n : lengths) {
+        const auto outcomes = outcomes_of(4, [&](auto& comm) {
+            std::vector<int> x(n);
+            allfold::reduce(comm, x, sum(), allfold::root{comm.rank() == 3 ? 1 : 0});
+        });
+        check_failure(outcomes, errc::mismatch, {"reduce", "rank 3", "names root 1", "names root 0"});
+    }
+}
+
+TEST_CASE("a root outside of the ranks is a bad rank, wherever it is named") {
+    for (const int root : {-1, 3, 1000}) {
+        const auto named = std::to_string(root);
+        check_everywhere(outcomes_of(3,
+                                     [&](auto& comm) {
+                                         int x = 1;
+                                         allfold::broadcast(comm, x, allfold::root{root});
+                                     }),
+                         errc::bad_rank, {"broadcast", named, "[0, 3)"});
+        check_everywhere(outcomes_of(3,
+                                     [&](auto& comm) {
+                                         int x = 1;
+                                         allfold::reduce(comm, x, sum(), allfold::root{root});
+                                     }),
+                         errc::bad_rank, {"reduce", named, "[0, 3)"});
+        check_failure(outcomes_of(3,
+                                  [&](auto& comm) {
+                                      int x = 1;
+                                      allfold::broadcast(comm, x, allfold::root{comm.rank() == 2 ? root : 0});
+                                  }),
+                      errc::bad_rank, {"broadcast", "rank 2", named});
+    }
+}
+
+TEST_CASE("a partition that does not fit is a bad partition") {
+    const auto reduce_scatter_with = [](const partition& blocks) {
+        return outcomes_of(3, [&](auto& comm) {
+            std::vector<int> x(10), out(10);
+            allfold::reduce_scatter(comm, x, sum(), blocks);
+        });
+    };
+    const auto all_gather_with = [](const partition& blocks) {
+        return outcomes_of(3, [&](auto& comm) {
+            std::vector<int> x(10);
+            allfold::all_gather(comm, x, blocks);
+        });
+    };
+    check_everywhere(reduce_scatter_with(partition::sizes({4, 4, 3})), errc::bad_partition,
+                     {"reduce_scatter", "11", "10"});
+    check_everywhere(reduce_scatter_with(partition::even(10, 4)), errc::bad_partition, {"reduce_scatter", "4", "3"});
+    check_everywhere(all_gather_with(partition::sizes({5, 5})), errc::bad_partition, {"all_gather", "2", "3"});
+    check_everywhere(all_gather_with(partition::ceil(9, 3)), errc::bad_partition, {"all_gather", "9", "10"});
+}
+
+TEST_CASE("an input or output of the wrong size is a mismatch on its own rank") {
+    std::vector<int> five(5), six(6);
+    check_everywhere(outcomes_of(1, [&](auto& comm) { allfold::all_reduce(comm, five, six, sum()); }), errc::mismatch,
+                     {"all_reduce", "the output", "6", "5"});
+    check_everywhere(outcomes_of(1, [&](auto& comm) { allfold::inclusive_scan(comm, five, six, sum()); }),
+                     errc::mismatch, {"inclusive_scan", "the output", "6", "5"});
+    check_everywhere(outcomes_of(1, [&](auto& comm) { allfold::exclusive_scan(comm, five, six, sum()); }),
+                     errc::mismatch, {"exclusive_scan", "the output", "6", "5"});
+    check_everywhere(outcomes_of(1, [&](auto& comm) { allfold::reduce(comm, five, six, sum()); }), errc::mismatch,
+                     {"reduce", "the output", "6", "5"});
+    check_everywhere(outcomes_of(1, [&](auto& comm) { allfold::reduce_scatter(comm, five, six, sum()); }),
+                     errc::mismatch, {"reduce_scatter", "the output", "6", "5"});
+    check_everywhere(outcomes_of(1, [&](auto& comm) { allfold::all_gather(comm, five, six); }), errc::mismatch,
+                     {"all_gather", "the input", "5", "6"});
+    check_everywhere(outcomes_of(1, [&](auto& comm) { allfold::broadcast(comm, five, six); }), errc::mismatch,
+                     {"broadcast", "the input", "5", "6"});
+}
+
+TEST_CASE("input and output that overlap in part are rejected before anything is sent") {
+    for (const std::size_t n : {std::size_t{10}, std::size_t{100000}})
+        check_everywhere(outcomes_of(3,
+                                     [&](auto& comm) {
+                                         std::vector<int> x(n + 1);
+                                         const std::span all(x);
+                                         allfold::all_reduce(comm, all.first(n), all.last(n), sum());
+                                     }),
+                         errc::overlap, {"all_reduce", "overlap", "4 bytes before"});
+}
+
+TEST_CASE("a block that overlaps the whole elsewhere than at its own place is rejected") {
+    const auto outcomes = outcomes_of(2, [](auto& comm) {
+        std::vector<int> x(10);
+        allfold::reduce_scatter(comm, x, std::span(x).first(5), sum());
+    });
+    CHECK(outcomes[1].code == errc::overlap);
+    CHECK(outcomes[0].code == errc::peer_failed);
+}
+
+TEST_CASE("the same memory for input and output is in place, and neighbouring memory is apart") {
+    on_ranks(3, [](auto& comm) {
+        const auto r = static_cast<std::size_t>(comm.rank());
+        for (const std::size_t block : {std::size_t{2}, std::size_t{50000}}) {
+            std::vector<int> x(3 * block, 1), y(6 * block, 1);
+            allfold::all_reduce(comm, x, x, sum());
+            expect(x == std::vector(3 * block, 3), "all_reduce");
+            allfold::reduce_scatter(comm, x, std::span(x).subspan(r * block, block), sum());
+            expect(std::ranges::all_of(std::span(x).subspan(r * block, block), [](int i) { return i == 9; }),
+                   "reduce_scatter");
+            allfold::all_gather(comm, std::span(x).subspan(r * block, block), x);
+            expect(x == std::vector(3 * block, 9), "all_gather");
+            allfold::inclusive_scan(comm, std::span(y).first(3 * block), std::span(y).last(3 * block), sum());
+            expect(y.front() == 1 && y.back() == comm.rank() + 1, "inclusive_scan");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("elements at a null address are a bad argument, no elements are none") {
+    const allfold::tensor<int, 1> five(nullptr, {5}), none(nullptr, {0});
+    check_everywhere(outcomes_of(2, [&](auto& comm) { allfold::all_reduce(comm, five, sum()); }), errc::bad_argument,
+                     {"all_reduce", "5 elements", "null"});
+    std::vector<int> x(5);
+    check_everywhere(outcomes_of(2, [&](auto& comm) { allfold::all_reduce(comm, five, x, sum()); }), errc::bad_argument,
+                     {"all_reduce", "the input", "null"});
+    on_ranks(2, [&](auto& comm) {
+        allfold::all_reduce(comm, none, sum());
+        allfold::all_reduce(comm, none, none, sum());
+        allfold::broadcast(comm, none);
+        allfold::all_gather(comm, none);
+    });
+}
+
+TEST_CASE("null elements are fine where they do not matter") {
+    on_ranks(3, [](auto& comm) {
+        const allfold::tensor<int, 1> nowhere(nullptr, {5});
+        std::vector<int> in(5, 1), out(5);
+        if (comm.rank() == 1) {
+            allfold::reduce(comm, in, allfold::tensor<int, 1>(out.data(), {5}), sum(), allfold::root{1});
+            allfold::broadcast(comm, allfold::tensor<int, 1>(in.data(), {5}), out, allfold::root{1});
+        } else {
+            allfold::reduce(comm, in, nowhere, sum(), allfold::root{1});
+            allfold::broadcast(comm, nowhere, out, allfold::root{1});
+        }
+        expect(out == in, "not broadcast");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("an algorithm that does not exist for the number of ranks is a bad argument") {
+    for (const int size : {3, 5, 6})
+        check_everywhere(outcomes_of(size,
+                                     [](auto& comm) {
+                                         int x = 1;
+                                         allfold::all_reduce(comm, x, sum(), allfold::neighbour_exchange());
+                                     }),
+                         errc::bad_argument, {"all_reduce", "neighbour exchange", std::to_string(size) + " ranks"});
+}
+
+TEST_CASE("records whose tensors differ in their rows are a bad argument") {
+    const auto outcomes = outcomes_of(2, [](auto& comm) {
+        std::vector<float> a(4), b(6);
+        allfold::all_reduce(comm, allfold::records(a, b), sum());
+    });
+    for (const auto& each : outcomes) {
+        CHECK(each.code == errc::bad_argument);
+        CHECK(each.says("records"));
+        CHECK(each.says("4"));
+        CHECK(each.says("6"));
+    }
+}
+
+TEST_CASE("input and output rows of different widths are a bad argument") {
+    check_everywhere(outcomes_of(2,
+                                 [](auto& comm) {
+                                     std::vector<float> a(8), b(12);
+                                     allfold::all_reduce(
+                                         comm, allfold::records(allfold::tensor<float, 2>(a.data(), {4, 2})),
+                                         allfold::records(allfold::tensor<float, 2>(b.data(), {4, 3})), sum());
+                                 }),
+                     errc::bad_argument, {"all_reduce", "widths"});
+}
+
+TEST_CASE("start and prepare find the same faults before anything is sent") {
+    check_everywhere(outcomes_of(2,
+                                 [](auto& comm) {
+                                     int x = 1;
+                                     static_cast<void>(allfold::broadcast.start(comm, x, allfold::root{2}));
+                                 }),
+                     errc::bad_rank, {"broadcast", "root 2"});
+    check_everywhere(outcomes_of(2,
+                                 [](auto& comm) {
+                                     int x = 1;
+                                     static_cast<void>(allfold::broadcast.prepare(comm, x, allfold::root{2}));
+                                 }),
+                     errc::bad_rank, {"broadcast", "root 2"});
+}
+
+TEST_CASE("a mismatch in the background is thrown where the operation is waited for") {
+    const auto outcomes = outcomes_of(2, [](auto& comm) {
+        std::vector<int> x(comm.rank() == 1 ? 7 : 8);
+        auto op = allfold::all_reduce.start(comm, x, sum());
+        op.wait();
+    });
+    check_failure(outcomes, errc::mismatch, {"all_reduce", "7", "8"});
+}
