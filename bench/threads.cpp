@@ -203,7 +203,9 @@ void report(const cell& what) {
     for (int attempt = 0; attempt < 3; ++attempt) {
         const std::string before = placement();
         const auto results = measure(what);
-        if (before == placement()) return print(what, before, results);
+        if (before != placement()) continue;
+        print(what, before, results);
+        return;
     }
 }
 

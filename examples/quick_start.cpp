@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
-#include <allfold/allfold.hpp>
 #include <cstdio>
 #include <string>
 #include <vector>
+
+#include <allfold/allfold.hpp>
 
 int main() {
     allfold::run(4, [](auto& comm) {  // four ranks, one thread each

@@ -57,6 +57,7 @@ template <class Value>
 struct running_rank {
     int rank = 0;
     int round = -1;
+    int next_ready = -1;  ///< ranks that may leave their step form a list
     step now{};
     meeting sending{};
     meeting receiving{};
@@ -105,7 +106,6 @@ class interpreter {
         for (slot each : {slot::result, slot::scratch_a, slot::scratch_b})
             if (each == slot::result || may_write(0, each, 0))
                 slots_[static_cast<std::size_t>(each)].cells.resize(index_of(size, 0));
-        ready_.reserve(static_cast<std::size_t>(size));
     }
 
     constexpr proof run() {
@@ -126,11 +126,11 @@ class interpreter {
             at(r).rank = r;
             if (barrier_) at(r).heard = rank_bits(size_);
             if (barrier_) at(r).heard.insert(r);
-            ready_.push_back(r);
+            make_ready(at(r));
         }
-        while (ok_ && !ready_.empty()) {
-            state& self = at(ready_.back());
-            ready_.pop_back();
+        while (ok_ && ready_ >= 0) {
+            state& self = at(ready_);
+            ready_ = self.next_ready;
             next_step(self);
         }
     }
@@ -150,9 +150,14 @@ class interpreter {
         if (barrier_) self.told = self.heard;
         if (self.folds_in_order()) await_operands(self);
         if (self.step_over())
-            ready_.push_back(self.rank);
+            make_ready(self);
         else
             meet_peers(self);
+    }
+
+    constexpr void make_ready(state& self) {
+        self.next_ready = ready_;
+        ready_ = self.rank;
     }
 
     constexpr void meet_peers(state& self) {
@@ -182,8 +187,8 @@ class interpreter {
         sender.blocks_sent += count;
         sender.sending.meet(sender.now.to, receiver.rank, sender.rank);
         receiver.receiving.meet(receiver.now.from, sender.rank, receiver.rank);
-        if (sender.step_over()) ready_.push_back(sender.rank);
-        if (receiver.step_over()) ready_.push_back(receiver.rank);
+        if (sender.step_over()) make_ready(sender);
+        if (receiver.step_over()) make_ready(receiver);
     }
 
     /// Block i of a message.
@@ -494,7 +499,7 @@ class interpreter {
     const schedules& schedules_;
     std::vector<state> ranks_;
     slot_of_all_ranks<Value> slots_[4]{};
-    std::vector<int> ready_{};  ///< ranks that may leave their step
+    int ready_ = -1;  ///< the first rank that may leave its step
     proof result_{};
     bool ok_ = true;
 };
