@@ -61,6 +61,8 @@ def read_options():
     options.ranks = numbers(options.ranks or ("2,8" if options.quick else "2,4,8"))
     options.rounds = options.rounds or (3 if options.quick else 5)
     names = options.rows.split(",") if options.rows else list(SIZES) if options.all else ["all_reduce", "merge"]
+    for name in set(names) - set(SIZES):
+        parser.error(f"there is no row {name}")
     options.rows = {name: numbers(options.sizes) if options.sizes else SIZES[name] for name in names}
     if options.quick:
         options.rows = {name: [s for s in sizes if s < 5 * MIB] for name, sizes in options.rows.items()}

@@ -193,7 +193,6 @@ void barrier(thread_stage& on, communicator& comm, bound_board& board, std::barr
         if (what.row == "scan") scan(on, comm, *board);
         if (what.row == "barrier") barrier(on, comm, *board, standard);
         if (comm.rank() == 0) results = std::move(on.results);
-        group.barrier();  // the others may still read our slots
     });
     return results;
 }

@@ -100,7 +100,7 @@ TEST_CASE("different sizes are a mismatch that names both ranks and figures, and
                     }
                 });
                 check_failure(outcomes, errc::mismatch,
-                              {"all_reduce", "rank 1", std::to_string(n) + " ", std::to_string(other)});
+                              {"all_reduce", "rank 1", " " + std::to_string(n), " " + std::to_string(other)});
                 for (int r = 0; r < size; ++r) CHECK(untouched[static_cast<std::size_t>(r)]);
             }
 }

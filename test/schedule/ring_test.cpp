@@ -5,11 +5,9 @@
 
 using allfold::ring;
 
-static_assert(ring::reduce_scatter::keeps == allfold::order::any && ring::all_reduce::keeps == allfold::order::any);
-static_assert(ring::all_reduce::scratch_slots == 0 && ring::all_reduce::in_place);
+static_assert(ring::reduce_scatter::keeps == allfold::order::any);
 static_assert(allfold::proved_up_to<ring::reduce_scatter, 32>);
 static_assert(allfold::proved_up_to<ring::all_gather, 32>);
-static_assert(allfold::proved_up_to<ring::all_reduce, 32>);
 
 TEST_CASE("the steps of a ring at P = 3 are these") {
     CHECK(test::steps_of<ring::reduce_scatter>(3) == test::table{
@@ -25,22 +23,6 @@ TEST_CASE("the steps of a ring at P = 3 are these") {
           });
 }
 
-TEST_CASE("a ring all_reduce at P = 3 folds in the result, without scratch and without a copy") {
-    CHECK(test::steps_of<ring::all_reduce>(3)[0] ==
-          std::vector<std::string>{"input{2}->1 result{1}=[2]+input", "result{1}->1 result{0}=[2]+input",
-                                   "result{0}->1 result{2}<-2", "result{2}->1 result{1}<-2"});
-}
-
-TEST_CASE("a ring talks to neighbours only") {
-    for (const int size : {2, 3, 8, 13})
-        for (int r = 0; r < size; ++r)
-            for (int round = 0; round < 2 * (size - 1); ++round) {
-                const allfold::step s = ring::all_reduce(r, size)[round];
-                CHECK(s.to == allfold::peers::one((r + 1) % size));
-                CHECK(s.from == allfold::peers::one((r + size - 1) % size));
-            }
-}
-
 TEST_CASE("a ring is proved up to P = 512 and costs what it says") {
     test::prove_for<ring::reduce_scatter>(test::sizes_up_to(512), [](const allfold::proof& p, const auto&) {
         CHECK(p.rounds == p.size - 1);
@@ -51,11 +33,5 @@ TEST_CASE("a ring is proved up to P = 512 and costs what it says") {
         CHECK(p.rounds == p.size - 1);
         CHECK(p.busiest_blocks_sent == p.size - 1);
         CHECK(p.folds == 0);
-    });
-    test::prove_for<ring::all_reduce>(test::sizes_up_to(512), [](const allfold::proof& p, const auto&) {
-        CHECK(p.rounds == 2 * (p.size - 1));
-        CHECK(p.busiest_blocks_sent == 2 * (p.size - 1));
-        CHECK(p.busiest_folds == p.size - 1);
-        CHECK(p.scratch_slots == 0);
     });
 }

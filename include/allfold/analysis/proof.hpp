@@ -78,6 +78,10 @@ struct proof {
 
 namespace detail {
 
+[[nodiscard]] inline std::string counted(long long n, const std::string& noun) {
+    return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
 [[nodiscard]] inline std::string text_of(const ranks_held& ranks) {
     if (ranks.count == 0) return "nothing";
     if (ranks.count == 1) return "rank " + std::to_string(ranks.low);
@@ -96,7 +100,7 @@ namespace detail {
     const int shown = std::min(p.circle_length, static_cast<int>(p.circle.size()));
     for (int i = 1; i < shown; ++i)
         text += " for rank " + std::to_string(p.circle[static_cast<std::size_t>(i)]) + ", which waits";
-    if (shown < p.circle_length) text += " ... (" + std::to_string(p.circle_length) + " ranks in all)";
+    if (shown < p.circle_length) text += " ... (" + counted(p.circle_length, "rank") + " in all)";
     return text + " for rank " + std::to_string(p.circle[0]) + ": without buffers nobody goes on";
 }
 
@@ -105,7 +109,7 @@ namespace detail {
     switch (p.where) {
         case slot::input: return "writes " + block + ", which is the caller's";
         case slot::result: return "writes " + block + ", which is not this rank's to have";
-        default: return "writes " + block + ", but declares " + std::to_string(p.wanted) + " scratch slots";
+        default: return "writes " + block + ", but declares " + counted(p.wanted, "scratch slot");
     }
 }
 
@@ -116,8 +120,8 @@ namespace detail {
     switch (p.what) {
         case fault::none: return "nothing is wrong";
         case fault::unsupported: return "the schedule does not exist for this many ranks";
-        case fault::rounds_differ: return "has " + number(p.found) + " rounds, not " + number(p.wanted);
-        case fault::blocks_differ: return "has " + number(p.found) + " blocks, not " + number(p.wanted);
+        case fault::rounds_differ: return "has " + counted(p.found, "round") + ", not " + number(p.wanted);
+        case fault::blocks_differ: return "has " + counted(p.found, "block") + ", not " + number(p.wanted);
         case fault::no_such_peer: return "names " + peer + ", which is no other rank of the " + number(p.size);
         case fault::no_such_block: return "names " + block + " of " + number(p.wanted);
         case fault::unmatched:
@@ -125,22 +129,23 @@ namespace detail {
                            : "receives from " + peer + ", which never sends it";
         case fault::message_differs:
             return p.block < 0
-                       ? "sends " + number(p.found) + " blocks to " + peer + ", which expects " + number(p.wanted)
+                       ? "sends " + counted(p.found, "block") + " to " + peer + ", which expects " + number(p.wanted)
                        : "sends block " + number(p.found) + " to " + peer + ", which expects block " + number(p.wanted);
         case fault::deadlock: return text_of_circle(p);
         case fault::empty_slot: return "reads " + block + " of " + text_of(p.where) + ", where nothing lies";
         case fault::overwrites_sent:
             return "receives " + block + " into " + text_of(p.where) + " while it sends that block from there";
         case fault::fold_unclear:
-            return "receives from " + number(p.found) + " peers " +
+            return "receives from " + counted(p.found, "peer") + " " +
                    (p.block < 0 ? "a block each, and folds them in rank order"
                                 : "the same block " + number(p.block) + " without an ordered fold");
         case fault::misplaced: return text_of_misplaced(p);
         case fault::repeated: return fold + ": an operand is counted twice";
         case fault::out_of_order: return fold + ", which are not neighbours in rank order";
-        case fault::bracketing: return fold + ", which the canonical tree of " + number(p.size) + " does not";
+        case fault::bracketing: return fold + ", which the canonical tree of " + number(p.wanted) + " does not";
         case fault::wrong_result:
-            if (p.block < 0) return "has heard of " + text_of(p.left) + ", should have heard of " + text_of(p.right);
+            if (p.block < 0)
+                return "has heard of " + counted(p.left.count, "rank") + ", should have heard of all " + number(p.size);
             return "ends with " + text_of(p.left) + " in " + block + ", should have " + text_of(p.right);
         case fault::not_in_place:
             return p.cause == fault::empty_slot
@@ -150,18 +155,22 @@ namespace detail {
     return {};
 }
 
+[[nodiscard]] inline std::string text_of_costs(const proof& p) {
+    const std::string text = "proved; " + counted(p.rounds, "round") + ", " + counted(p.messages, "message");
+    if (p.blocks == 0) return text;
+    const std::string unit = p.blocks == 1 ? "vectors" : "blocks of 1/" + std::to_string(p.blocks);
+    return text + "; the busiest rank sends " + std::to_string(p.busiest_blocks_sent) + " and folds " +
+           std::to_string(p.busiest_folds) + " " + unit;
+}
+
 }  // namespace detail
 
 /// One line for people: the costs, or the ranks, round, block and both figures of the fault.
 [[nodiscard]] inline std::string explain(const proof& p) {
-    const auto number = [](long long n) { return std::to_string(n); };
-    std::string text = "P = " + number(p.size);
-    if (p.ok())
-        return text + ": proved; " + number(p.rounds) + " rounds, " + number(p.messages) +
-               " messages; the busiest rank sends " + number(p.busiest_blocks_sent) + " and folds " +
-               number(p.busiest_folds) + " of " + number(p.blocks) + " blocks";
-    if (p.rank >= 0) text += ", rank " + number(p.rank);
-    if (p.round >= 0) text += ", round " + number(p.round);
+    std::string text = "P = " + std::to_string(p.size);
+    if (p.ok()) return text + ": " + detail::text_of_costs(p);
+    if (p.rank >= 0) text += ", rank " + std::to_string(p.rank);
+    if (p.round >= 0) text += ", round " + std::to_string(p.round);
     return text + ": " + detail::text_of_fault(p);
 }
 

@@ -23,17 +23,17 @@ namespace detail {
 template <class V>
 concept has_tensor_traits = requires { typename tensor_traits<V>::element_type; };
 
+template <class P, class T>
+concept points_to = std::same_as<std::remove_cvref_t<P>, T*>;
+
 template <class V>
 concept has_tensor_members = requires(const V& v, std::size_t i) {
     typename V::element_type;
     { V::rank() } -> std::convertible_to<std::size_t>;
     { v.extent(i) } -> std::convertible_to<std::size_t>;
     { v.stride(i) } -> std::convertible_to<std::ptrdiff_t>;
-    requires requires {
-        { v.data() } -> std::same_as<typename V::element_type*>;
-    } || requires {
-        { v.data_handle() } -> std::same_as<typename V::element_type*>;  // the name in std::mdspan
-    };
+    requires requires { requires points_to<decltype(v.data()), typename V::element_type>; } ||
+                 requires { requires points_to<decltype(v.data_handle()), typename V::element_type>; };  // std::mdspan
 };
 
 /// Asks a tensor view its questions: the trait first, then the members.

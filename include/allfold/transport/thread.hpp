@@ -265,7 +265,7 @@ class thread_communicator {
 
     thread_communicator(const thread_communicator&) = delete;
     thread_communicator& operator=(const thread_communicator&) = delete;
-    ~thread_communicator() { depart(); }
+    ~thread_communicator();
 
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return size_; }
@@ -295,32 +295,11 @@ class thread_communicator {
   private:
     friend class thread_world;
     struct early_arrival;
+    struct link;
 
-    /// A rank's view of its pair of channels with one peer. Counters modulo 2^32.
-    struct link {
-        int peer = -1;
-        detail::channel* out = nullptr;
-        detail::channel* in = nullptr;
-        std::uint32_t sent = 0, sent_taken = 0;        // messages of ours, and how many the peer has taken
-        std::uint32_t slots_sent = 0, slots_free = 0;  // slots that we filled, and how many the peer has freed
-        std::uint32_t received = 0;
-        std::uint32_t outdated = 0;                // cells to come that may tell less than the counters told us
-        std::uint32_t freed = 0, freed_ahead = 0;  // slots given back in order, and a mask of those behind a gap
-        std::vector<early_arrival> early;          // arrived before their lane asked for them
-    };
+    thread_communicator(thread_world& world, int rank);
 
-    thread_communicator(thread_world& world, int rank)
-        : world_(&world), rank_(rank), size_(world.size()), exceptions_(std::uncaught_exceptions()) {}
-
-    [[nodiscard]] link& link_to(int peer) {
-        if (!table_.empty())
-            for (std::size_t i = static_cast<std::size_t>(peer);; ++i) {
-                link* const found = table_[i & (table_.size() - 1)];
-                if (found == nullptr) break;
-                if (found->peer == peer) return *found;
-            }
-        return add_link(peer);
-    }
+    [[nodiscard]] link& link_to(int peer);
     link& add_link(int peer);
     void ring(int peer) noexcept { world_->board(peer).bell.ring(); }
 
@@ -407,6 +386,7 @@ class thread_communicator::arrival_type {
         touched_ = std::exchange(other.touched_, false);
         slot_ = other.slot_;
         link_ = other.link_;
+        peer_ = other.peer_;
         home_ = other.home_;
         packed_ = std::exchange(other.packed_, nullptr);
         loan_ = std::exchange(other.loan_, detail::loan{});
@@ -427,7 +407,7 @@ class thread_communicator::arrival_type {
                 if (!touched_) break;  // never delivered: its world is broken, and its sender may be gone
                 loan_.lent->fetch_sub(1, std::memory_order_release);
                 home_->untouch();
-                home_->ring(link_->peer);
+                home_->ring(peer_);
                 break;
             default: break;
         }
@@ -447,6 +427,7 @@ class thread_communicator::arrival_type {
     std::uint32_t signature_ = 0;
     std::uint32_t slot_ = 0;
     std::size_t bytes_ = 0;
+    int peer_ = -1;
     link* link_ = nullptr;
     thread_communicator* home_ = nullptr;
     std::byte* packed_ = nullptr;
@@ -458,6 +439,34 @@ struct thread_communicator::early_arrival {
     lane on;
     arrival_type message;
 };
+
+/// A rank's view of its pair of channels with one peer. Counters modulo 2^32.
+struct thread_communicator::link {
+    int peer = -1;
+    detail::channel* out = nullptr;
+    detail::channel* in = nullptr;
+    std::uint32_t sent = 0, sent_taken = 0;        // messages of ours, and how many the peer has taken
+    std::uint32_t slots_sent = 0, slots_free = 0;  // slots that we filled, and how many the peer has freed
+    std::uint32_t received = 0;
+    std::uint32_t outdated = 0;                // cells to come that may tell less than the counters told us
+    std::uint32_t freed = 0, freed_ahead = 0;  // slots given back in order, and a mask of those behind a gap
+    std::vector<early_arrival> early;          // arrived before their lane asked for them
+};
+
+inline thread_communicator::thread_communicator(thread_world& world, int rank)
+    : world_(&world), rank_(rank), size_(world.size()), exceptions_(std::uncaught_exceptions()) {}
+
+inline thread_communicator::~thread_communicator() { depart(); }
+
+inline thread_communicator::link& thread_communicator::link_to(int peer) {
+    if (!table_.empty())
+        for (std::size_t i = static_cast<std::size_t>(peer);; ++i) {
+            link* const found = table_[i & (table_.size() - 1)];
+            if (found == nullptr) break;
+            if (found->peer == peer) return *found;
+        }
+    return add_link(peer);
+}
 
 inline thread_communicator::link& thread_communicator::add_link(int peer) {
     auto added = std::make_unique<link>();
@@ -552,6 +561,7 @@ inline thread_communicator::arrival_type thread_communicator::take(link& l, deta
     a.how_ = c.how;
     a.signature_ = c.signature;
     a.link_ = &l;
+    a.peer_ = l.peer;
     a.home_ = this;
     if (l.outdated > 0) {
         --l.outdated;

@@ -246,12 +246,14 @@ class interpreter {
     [[nodiscard]] constexpr Value join(state& self, int block, const Value& left, const Value& right) {
         if (!ok_) return {};
         ++self.folds;
-        const fault why = Value::why_not(left, right, claimed_.keeps, operands_at(self.rank));
+        const int operands = operands_at(self.rank);
+        const fault why = Value::why_not(left, right, claimed_.keeps, operands);
         if (why == fault::none) return Value::join(left, right);
         fail({.what = why,
               .rank = self.rank,
               .round = self.round,
               .block = block,
+              .wanted = operands,
               .left = left.held(),
               .right = right.held()});
         return {};

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/analysis/prove.hpp"
+
+#include <string>
+
+#include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/binomial.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/dissemination.hpp"
+#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/neighbour_exchange.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "test/support/catch.hpp"
+
+using allfold::block_set;
+using allfold::claim;
+using allfold::claim_of;
+using allfold::collective;
+using allfold::explain;
+using allfold::fault;
+using allfold::fold;
+using allfold::order;
+using allfold::peers;
+using allfold::proof;
+using allfold::prove;
+using allfold::slot;
+using allfold::step;
+using doubling = allfold::recursive_doubling::all_reduce;
+using allfold::all_read;
+using allfold::binomial;
+using allfold::direct;
+using allfold::dissemination;
+using allfold::halving;
+using allfold::ring;
+
+namespace {
+
+/// A schedule with a mistake: `edit(rank, round, step)` changes its steps.
+template <class S, class Edit>
+class edited {
+  public:
+    static constexpr collective goal = S::goal;
+    static constexpr order keeps = S::keeps;
+    static constexpr int scratch_slots = S::scratch_slots;
+    static constexpr bool in_place = S::in_place;
+
+    constexpr edited(const S& original, Edit edit) : original_(original), edit_(edit) {}
+    [[nodiscard]] constexpr int rank() const { return original_.rank(); }
+    [[nodiscard]] constexpr int size() const { return original_.size(); }
+    [[nodiscard]] constexpr int blocks() const { return original_.blocks(); }
+    [[nodiscard]] constexpr int rounds() const { return original_.rounds(); }
+    [[nodiscard]] constexpr step operator[](int round) const {
+        step s = original_[round];
+        edit_(rank(), round, s);
+        return s;
+    }
+
+  private:
+    S original_;
+    Edit edit_;
+};
+
+template <class S, class Edit>
+constexpr proof prove_edited(int size, Edit edit, claim claimed = claim_of<S>()) {
+    return prove(
+        size, [=](int r) { return edited<S, Edit>(allfold::make_schedule<S>(r, size, claimed.root), edit); }, claimed);
+}
+
+/// A schedule of steps that `steps(rank, round)` gives.
+template <class Steps>
+class written {
+  public:
+    static constexpr collective goal = collective::all_reduce;
+    static constexpr order keeps = order::rank;
+    static constexpr int scratch_slots = 2;
+    static constexpr bool in_place = false;
+
+    constexpr written(int rank, int size, int blocks, int rounds, Steps steps)
+        : rank_(rank), size_(size), blocks_(blocks), rounds_(rounds), steps_(steps) {}
+    [[nodiscard]] constexpr int rank() const { return rank_; }
+    [[nodiscard]] constexpr int size() const { return size_; }
+    [[nodiscard]] constexpr int blocks() const { return blocks_; }
+    [[nodiscard]] constexpr int rounds() const { return rounds_; }
+    [[nodiscard]] constexpr step operator[](int round) const { return steps_(rank_, round); }
+
+  private:
+    int rank_, size_, blocks_, rounds_;
+    Steps steps_;
+};
+
+template <class Steps>
+constexpr proof prove_written(int size, int blocks, int rounds, Steps steps, const claim& claimed) {
+    return prove(size, [=](int r) { return written<Steps>(r, size, blocks, rounds, steps); }, claimed);
+}
+
+constexpr claim rank_order_claim(collective goal, int root = 0) { return {goal, order::rank, 2, false, root}; }
+constexpr block_set whole = block_set::one(0);
+
+step sends(int to, slot source = slot::input) { return {.to = peers::one(to), .send = whole, .source = source}; }
+step stores(int from) { return {.from = peers::one(from), .receive = whole}; }
+
+}  // namespace
+
+TEST_CASE("a proof is a constant expression and counts what a schedule costs") {
+    constexpr proof p = prove<doubling>(4);
+    STATIC_REQUIRE(p.ok());
+    STATIC_REQUIRE((p.size == 4 && p.blocks == 1 && p.rounds == 2 && p.messages == 8 && p.blocks_sent == 8));
+    STATIC_REQUIRE((p.busiest_blocks_sent == 2 && p.folds == 8 && p.busiest_folds == 2 && p.scratch_slots == 1));
+    CHECK(explain(prove<ring::all_reduce>(4)) ==
+          "P = 4: proved; 6 rounds, 24 messages; the busiest rank sends 6 and folds 3 blocks of 1/4");
+    CHECK(explain(prove<dissemination::barrier>(4)) == "P = 4: proved; 2 rounds, 8 messages");
+    CHECK(explain(p) == "P = 4: proved; 2 rounds, 8 messages; the busiest rank sends 2 and folds 2 vectors");
+}
+
+TEST_CASE("a rooted schedule is proved for all roots of a few ranks") {
+    STATIC_REQUIRE(allfold::proved<binomial::reduce>(5));
+    STATIC_REQUIRE(allfold::proved<allfold::neighbour_exchange::all_reduce>(8));
+    STATIC_REQUIRE_FALSE(allfold::proved<allfold::neighbour_exchange::all_reduce>(6));
+}
+
+TEST_CASE("a schedule that does not exist for so many ranks is unsupported") {
+    const proof p = prove<allfold::neighbour_exchange::all_reduce>(6);
+    CHECK(p.what == fault::unsupported);
+    CHECK(explain(p) == "P = 6: the schedule does not exist for this many ranks");
+}
+
+TEST_CASE("a proof without rank order is refused beyond 4096 ranks") {
+    CHECK_THROWS_WITH((void)prove<ring::all_reduce>(5000),
+                      Catch::Matchers::ContainsSubstring("4096 ranks") && Catch::Matchers::ContainsSubstring("5000"));
+}
+
+TEST_CASE("a message to the wrong partner is unmatched") {
+    const proof p = prove_edited<doubling>(4, [](int r, int round, step& s) {
+        if (r == 0 && round == 1) s.to = peers::one(3);
+    });
+    CHECK(p.what == fault::unmatched);
+    CHECK(explain(p) == "P = 4, rank 0, round 1: sends to rank 3, which never receives it");
+}
+
+TEST_CASE("a receive that nobody answers is unmatched") {
+    const proof p = prove_edited<binomial::reduce>(3, [](int r, int round, step& s) {
+        if (r == 1 && round == 0) s = {};
+    });
+    CHECK(p.what == fault::unmatched);
+    CHECK(explain(p) == "P = 3, rank 0, round 0: receives from rank 1, which never sends it");
+}
+
+TEST_CASE("a fold on the wrong side is out of order") {
+    const proof p = prove_edited<doubling>(4, [](int r, int round, step& s) {
+        if (r == 2 && round == 1) s.how = fold::right;
+    });
+    CHECK(p.what == fault::out_of_order);
+    CHECK(explain(p) ==
+          "P = 4, rank 2, round 1: folds ranks 2..3 ∘ ranks 0..1 in block 0, which are not neighbours in rank order");
+}
+
+TEST_CASE("a block that is folded twice is found in rank order and without") {
+    const proof ordered = prove_edited<doubling>(4, [](int r, int round, step& s) {
+        if (round == 1) s.to = s.from = peers::one(r ^ 1);
+    });
+    CHECK(ordered.what == fault::repeated);
+    const proof p = prove_edited<ring::reduce_scatter>(4, [](int r, int round, step& s) {
+        if (r == 1 && round == 1)
+            s.local = {allfold::local_work::kind::fold, slot::scratch_a, slot::input, slot::scratch_a, s.send};
+    });
+    CHECK(p.what == fault::repeated);
+    CHECK(explain(p) == "P = 4, rank 1, round 1: folds ranks 0..1 ∘ rank 1 in block 3: an operand is counted twice");
+}
+
+TEST_CASE("a lost block leaves a wrong result") {
+    const proof p = prove_edited<ring::all_gather>(4, [](int r, int round, step& s) {
+        if (r == 1 && round == 2) s.to = peers();
+        if (r == 2 && round == 2) s.from = peers();
+    });
+    CHECK(p.what == fault::wrong_result);
+    CHECK(explain(p) == "P = 4, rank 2: ends with nothing in block 3, should have rank 3");
+}
+
+TEST_CASE("an operand that is left out leaves a wrong result") {
+    const auto store_instead = [](int r, int round, step& s) {
+        if (r == 1 && round == 0) s.how = fold::store;
+    };
+    const proof p = prove_edited<binomial::reduce>(2, store_instead, claim_of<binomial::reduce>(1));
+    CHECK(p.what == fault::wrong_result);
+    CHECK(explain(p) == "P = 2, rank 1: ends with rank 0 in block 0, should have ranks 0..1");
+}
+
+TEST_CASE("a set of ranks that is not consecutive is told as such") {
+    const proof p = prove_edited<ring::reduce_scatter>(4, [](int r, int round, step& s) {
+        if (r == 2 && round == 1) s.how = fold::store;
+    });
+    CHECK(p.what == fault::wrong_result);
+    CHECK(explain(p) == "P = 4, rank 3: ends with 3 of the ranks 0..3 in block 3, should have ranks 0..3");
+}
+
+TEST_CASE("sender and receiver that name different blocks are found") {
+    const proof other = prove_edited<ring::all_gather>(4, [](int r, int round, step& s) {
+        if (r == 1 && round == 1) s.send = block_set::one(1);
+    });
+    CHECK(other.what == fault::message_differs);
+    CHECK(explain(other) == "P = 4, rank 1, round 1: sends block 1 to rank 2, which expects block 0");
+    const proof fewer = prove_edited<halving::reduce_scatter>(4, [](int r, int round, step& s) {
+        if (r == 0 && round == 0) s.send = block_set::one(1);
+    });
+    CHECK(fewer.what == fault::message_differs);
+    CHECK(explain(fewer) == "P = 4, rank 0, round 0: sends 1 block to rank 1, which expects 2");
+}
+
+TEST_CASE("ranks that send before they receive in a circle deadlock without buffers") {
+    const auto send_then_receive = [](int size) {
+        return prove_written(
+            size, 1, 2,
+            [size](int r, int round) { return round == 0 ? sends((r + 1) % size) : stores((r + size - 1) % size); },
+            rank_order_claim(collective::all_reduce));
+    };
+    const proof p = send_then_receive(3);
+    CHECK(p.what == fault::deadlock);
+    CHECK(p.circle_length == 3);
+    CHECK(explain(p) ==
+          "P = 3, rank 0, round 0: waits for rank 1, which waits for rank 2, which waits for rank 0: without buffers "
+          "nobody goes on");
+    CHECK(send_then_receive(20).circle_length == 20);
+    CHECK_THAT(explain(send_then_receive(20)), Catch::Matchers::ContainsSubstring("20 ranks in all"));
+}
+
+TEST_CASE("a message may meet a receive of another round") {
+    const auto steps = [](int r, int round) -> step {
+        if (r == 0) return round == 0 ? step{.local = allfold::keep_input(whole)} : sends(1);
+        return round == 0 ? stores(0) : step{};
+    };
+    CHECK(prove_written(2, 1, 2, steps, rank_order_claim(collective::broadcast)).ok());
+}
+
+TEST_CASE("messages of one pair meet in the order in which they are sent") {
+    const auto steps = [](int r, int round) -> step {
+        if (r == 0) return {.to = peers::one(1), .send = block_set::one(round)};
+        return {.from = peers::one(0), .receive = block_set::one(1 - round)};
+    };
+    CHECK(prove_written(2, 2, 2, steps, rank_order_claim(collective::reduce, 1)).what == fault::message_differs);
+}
+
+TEST_CASE("a block is not received to where it is sent from") {
+    const proof p = prove_edited<doubling>(8, [](int r, int round, step& s) {
+        if (r == 5 && round == 1) s.into = s.source;
+    });
+    CHECK(p.what == fault::overwrites_sent);
+    CHECK(explain(p) == "P = 8, rank 5, round 1: receives block 0 into scratch_a while it sends that block from there");
+    const proof others = prove_edited<direct::all_reduce>(3, [](int, int round, step& s) {
+        if (round == 1) s.sent = allfold::addressed::per_peer;
+    });
+    CHECK(others.what == fault::overwrites_sent);
+}
+
+TEST_CASE("a schedule that claims to work in place is held to it") {
+    claim in_place = claim_of<all_read::all_reduce>();
+    in_place.in_place = true;
+    const auto unchanged = [](int, int, step&) {};
+    const proof sent = prove_edited<all_read::all_reduce>(3, unchanged, in_place);
+    CHECK(sent.what == fault::not_in_place);
+    CHECK(sent.cause == fault::overwrites_sent);
+    CHECK(explain(sent) ==
+          "P = 3, rank 2, round 0: in place receives block 0 of the result while it sends that block of the input");
+
+    const auto reads_late = [](int r, int round) -> step {
+        using kind = allfold::local_work::kind;
+        const slot left = r == 0 ? slot::input : slot::result, right = r == 0 ? slot::result : slot::input;
+        if (round == 1) return {.local = {kind::fold, left, right, slot::result, whole}};
+        return {.local = {kind::copy, slot::input, slot::input, slot::scratch_a, whole},
+                .to = peers::one(1 - r),
+                .send = whole,
+                .source = slot::scratch_a,
+                .from = peers::one(1 - r),
+                .receive = whole};
+    };
+    claim claimed = rank_order_claim(collective::all_reduce);
+    CHECK(prove_written(2, 1, 2, reads_late, claimed).ok());
+    claimed.in_place = true;
+    const proof read = prove_written(2, 1, 2, reads_late, claimed);
+    CHECK(read.what == fault::not_in_place);
+    CHECK(read.cause == fault::empty_slot);
+    CHECK_THAT(explain(read),
+               Catch::Matchers::ContainsSubstring(
+                   "round 1: in place reads block 0 of the input after the result has been written there"));
+}
+
+TEST_CASE("a schedule that claims a stronger order than it keeps is held to it") {
+    const auto unchanged = [](int, int, step&) {};
+    claim ordered = claim_of<ring::reduce_scatter>();
+    ordered.keeps = order::rank;
+    const proof rotated = prove_edited<ring::reduce_scatter>(3, unchanged, ordered);
+    CHECK(rotated.what == fault::out_of_order);
+
+    const auto chain = [](int r, int round) -> step {
+        if (r == round) return sends(r + 1, r == 0 ? slot::input : slot::scratch_a);
+        if (r != round + 1) return {};
+        return {.from = peers::one(r - 1),
+                .receive = whole,
+                .how = fold::left,
+                .into = r == 3 ? slot::result : slot::scratch_a};
+    };
+    claim claimed = rank_order_claim(collective::reduce, 3);
+    CHECK(prove_written(4, 1, 3, chain, claimed).ok());
+    claimed.keeps = order::tree;
+    const proof p = prove_written(4, 1, 3, chain, claimed);
+    CHECK(p.what == fault::bracketing);
+    CHECK(explain(p) ==
+          "P = 4, rank 2, round 1: folds ranks 0..1 ∘ rank 2 in block 0, which the canonical tree of 4 does not");
+}
+
+TEST_CASE("a scan keeps order::tree only if each prefix is a canonical tree") {
+    CHECK(prove<all_read::inclusive_scan>(7).ok());
+    claim claimed = claim_of<dissemination::inclusive_scan>();
+    claimed.keeps = order::tree;
+    CHECK(prove_edited<dissemination::inclusive_scan>(7, [](int, int, step&) {}, claimed).what == fault::bracketing);
+}
+
+TEST_CASE("blocks are written only where they belong") {
+    claim less = claim_of<doubling>();
+    less.scratch_slots = 1;
+    const proof scratch = prove_edited<doubling>(8, [](int, int, step&) {}, less);
+    CHECK(scratch.what == fault::misplaced);
+    CHECK_THAT(explain(scratch), Catch::Matchers::ContainsSubstring("of scratch_b, but declares 1 scratch slot"));
+
+    const proof input = prove_edited<doubling>(4, [](int r, int round, step& s) {
+        if (r == 3 && round == 1) s.into = slot::input;
+    });
+    CHECK(input.what == fault::misplaced);
+    CHECK(explain(input) == "P = 4, rank 3, round 1: writes block 0 of the input, which is the caller's");
+
+    const proof foreign = prove_edited<binomial::reduce>(4, [](int r, int, step& s) {
+        if (r == 2) s.into = slot::result;
+    });
+    CHECK(foreign.what == fault::misplaced);
+    CHECK(explain(foreign) == "P = 4, rank 2, round 0: writes block 0 of the result, which is not this rank's to have");
+}
+
+TEST_CASE("nothing is read where nothing lies") {
+    const proof p = prove_edited<doubling>(4, [](int r, int round, step& s) {
+        if (r == 1 && round == 0) s.source = slot::scratch_b;
+    });
+    CHECK(p.what == fault::empty_slot);
+    CHECK(explain(p) == "P = 4, rank 1, round 0: reads block 0 of scratch_b, where nothing lies");
+}
+
+TEST_CASE("peers and blocks that do not exist are found") {
+    for (const int peer : {-1, 2, 4}) {
+        const proof p = prove_edited<doubling>(4, [=](int r, int round, step& s) {
+            if (r == 2 && round == 0) s.to = peers::one(peer);
+        });
+        CHECK(p.what == fault::no_such_peer);
+        CHECK(explain(p) ==
+              "P = 4, rank 2, round 0: names rank " + std::to_string(peer) + ", which is no other rank of the 4");
+    }
+    const proof p = prove_edited<doubling>(2, [](int, int, step& s) {
+        s.local = {};
+        s.source = slot::input;
+        s.send = s.receive = block_set::one(1);
+    });
+    CHECK(p.what == fault::no_such_block);
+    CHECK_THAT(explain(p), Catch::Matchers::ContainsSubstring("names block 1 of 1"));
+}
+
+TEST_CASE("ranks that disagree about rounds or blocks are found") {
+    const auto idle = [](int, int) { return step{}; };
+    using idle_schedule = written<decltype(idle)>;
+    const claim claimed = rank_order_claim(collective::all_reduce);
+    const proof rounds = prove(3, [=](int r) { return idle_schedule(r, 3, 1, r == 2 ? 1 : 2, idle); }, claimed);
+    CHECK(rounds.what == fault::rounds_differ);
+    CHECK(explain(rounds) == "P = 3, rank 2: has 1 round, not 2");
+    const proof blocks = prove(3, [=](int r) { return idle_schedule(r, 3, r == 1 ? 1 : 3, 0, idle); }, claimed);
+    CHECK(blocks.what == fault::blocks_differ);
+    CHECK(explain(blocks) == "P = 3, rank 1: has 1 block, not 3");
+    CHECK(prove_written(3, 2, 0, idle, claimed).what == fault::blocks_differ);
+    CHECK(prove_written(1, 1, 1, idle, claimed).what == fault::rounds_differ);
+}
+
+TEST_CASE("several peers' blocks need an ordered fold of one and the same block") {
+    const proof stored = prove_edited<all_read::all_reduce>(3, [](int, int, step& s) { s.how = fold::left; });
+    CHECK(stored.what == fault::fold_unclear);
+    CHECK_THAT(explain(stored), Catch::Matchers::ContainsSubstring("receives from 2 peers the same block 0"));
+    const proof apart = prove_edited<direct::all_reduce>(3, [](int, int round, step& s) {
+        if (round == 1) s.how = fold::in_rank_order;
+    });
+    CHECK(apart.what == fault::fold_unclear);
+    CHECK_THAT(explain(apart), Catch::Matchers::ContainsSubstring("from 2 peers a block each"));
+}
+
+TEST_CASE("a barrier in which somebody has not heard of everybody is found") {
+    const auto shorter = [](int size) {
+        return [size](int r) {
+            const dissemination::barrier whole_barrier(r, size);
+            const auto steps = [whole_barrier](int, int round) { return whole_barrier[round]; };
+            return written<decltype(steps)>(r, size, 0, whole_barrier.rounds() - 1, steps);
+        };
+    };
+    const proof p = prove(5, shorter(5), claim_of<dissemination::barrier>());
+    CHECK(p.what == fault::wrong_result);
+    CHECK(explain(p) == "P = 5, rank 0: has heard of 4 ranks, should have heard of all 5");
+}
+
+TEST_CASE("the first fault of a schedule is told with both ranks") {
+    const proof p = prove_edited<ring::all_gather>(4, [](int r, int round, step& s) {
+        if (r == 1 && round == 1) s.send = block_set::one(1);
+    });
+    CHECK((p.rank == 1 && p.peer == 2 && p.round == 1 && p.found == 1 && p.wanted == 0));
+}
