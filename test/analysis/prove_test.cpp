@@ -240,6 +240,24 @@ TEST_CASE("messages of one pair meet in the order in which they are sent") {
     CHECK(prove_written(2, 2, 2, steps, rank_order_claim(collective::reduce, 1)).what == fault::message_differs);
 }
 
+TEST_CASE("a peer that is a step ahead is not met twice in one step of several peers") {
+    const auto steps = [](int r, int round) -> step {
+        if (r == 0 && round == 0) return {.from = peers::everyone(), .receive = whole, .how = fold::in_rank_order};
+        if (r == 0 && round == 1)
+            return {
+                .from = peers::everyone(), .receive = whole, .how = fold::peers_in_rank_order, .into = slot::scratch_a};
+        if (r == 1)
+            return round == 0 ? step{.from = peers::one(2), .receive = whole, .into = slot::scratch_a} : sends(0);
+        if (r == 2 && round == 0) return sends(0);
+        if (r == 2 && round == 1) return {.to = peers::everyone(), .send = whole};
+        return {};
+    };
+    const proof p = prove_written(3, 1, 3, steps, rank_order_claim(collective::reduce));
+    INFO(explain(p));
+    CHECK(p.ok());
+    CHECK(p.messages == 5);
+}
+
 TEST_CASE("a block is not received to where it is sent from") {
     const proof p = prove_edited<doubling>(8, [](int r, int round, step& s) {
         if (r == 5 && round == 1) s.into = s.source;
@@ -352,13 +370,10 @@ TEST_CASE("peers and blocks that do not exist are found") {
         CHECK(explain(p) ==
               "P = 4, rank 2, round 0: names rank " + std::to_string(peer) + ", which is no other rank of the 4");
     }
-    const proof p = prove_edited<doubling>(2, [](int, int, step& s) {
-        s.local = {};
-        s.source = slot::input;
-        s.send = s.receive = block_set::one(1);
-    });
+    const proof p =
+        prove_edited<binomial::reduce>(2, [](int, int, step& s) { s.send = s.receive = block_set::one(1); });
     CHECK(p.what == fault::no_such_block);
-    CHECK_THAT(explain(p), Catch::Matchers::ContainsSubstring("names block 1 of 1"));
+    CHECK(explain(p) == "P = 2, rank 1, round 0: names block 1 of 1");
 }
 
 TEST_CASE("ranks that disagree about rounds or blocks are found") {
@@ -397,6 +412,16 @@ TEST_CASE("a barrier in which somebody has not heard of everybody is found") {
     const proof p = prove(5, shorter(5), claim_of<dissemination::barrier>());
     CHECK(p.what == fault::wrong_result);
     CHECK(explain(p) == "P = 5, rank 0: has heard of 4 ranks, should have heard of all 5");
+}
+
+TEST_CASE("what a rank hears in a step of a barrier it does not pass on in that step") {
+    const auto steps = [](int r, int round) -> step {
+        if (round == 0) return {.to = r > 0 ? peers::one(r - 1) : peers(), .from = r < 2 ? peers::one(r + 1) : peers()};
+        return r == 0 ? step{.to = peers::everyone()} : step{.from = peers::one(0)};
+    };
+    const proof p = prove_written(3, 0, 2, steps, claim_of<dissemination::barrier>());
+    CHECK(p.what == fault::wrong_result);
+    CHECK(explain(p) == "P = 3, rank 0: has heard of 2 ranks, should have heard of all 3");
 }
 
 TEST_CASE("the first fault of a schedule is told with both ranks") {

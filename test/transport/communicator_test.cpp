@@ -88,12 +88,17 @@ struct silent {
 struct smallest_work {
     bool poll();
     allfold::waiting blocked_on() const;
+    void check() const;
 };
 struct work_without_poll : smallest_work {
     bool poll() = delete;
 };
 struct work_without_blocked_on : smallest_work {
     allfold::waiting blocked_on() const = delete;
+};
+
+struct work_without_check : smallest_work {
+    void check() const = delete;
 };
 
 struct copied_only_arrival : smallest_arrival {
@@ -129,10 +134,11 @@ TEST_CASE("the smallest communicator models the concept, and lacks nothing that 
     STATIC_REQUIRE_FALSE(allfold::communicator<int>);
 }
 
-TEST_CASE("what can be polled, and says for whom it waits, is pending work") {
+TEST_CASE("what can be polled and looked into is pending work") {
     STATIC_REQUIRE(allfold::pending_work<smallest_work>);
     STATIC_REQUIRE_FALSE(allfold::pending_work<work_without_poll>);
     STATIC_REQUIRE_FALSE(allfold::pending_work<work_without_blocked_on>);
+    STATIC_REQUIRE_FALSE(allfold::pending_work<work_without_check>);
 }
 
 TEST_CASE("an arrival can be kept, and says where its message lies") {
