@@ -16,6 +16,7 @@
 #include "allfold/transport/self.hpp"
 #include "allfold/transport/thread.hpp"
 #include "allfold/transport/traced.hpp"
+#include "allfold/version.hpp"
 
 /// @file
 /// All that needs nothing but the standard library and threads.
