@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -23,8 +22,10 @@
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/doorbell.hpp"
+#include "allfold/transport/detail/rank_board.hpp"
 
 /// @file
 /// Ranks are threads of one process.
@@ -50,102 +51,6 @@ struct thread_tuning {
 
     friend bool operator==(const thread_tuning&, const thread_tuning&) = default;
 };
-
-namespace detail {
-
-inline constexpr std::size_t line_bytes = 128;  // two lines of 64: the adjacent line is prefetched with each
-inline constexpr std::uint32_t cells_of_a_channel = 8;
-inline constexpr std::uint32_t slots_of_a_channel = 4;
-inline constexpr std::size_t inline_bytes = line_bytes - 16;
-inline constexpr std::size_t inline_alignment = 16;
-inline constexpr std::size_t slot_alignment = 64;
-
-enum class carriage : std::uint8_t { nothing, in_cell, in_slot, lent, owned };
-
-/// What a cell holds of a lent message.
-struct loan {
-    const part* parts;
-    std::size_t count;
-    std::atomic<int>* lent;
-};
-
-struct alignas(line_bytes) cell {
-    std::atomic<std::uint32_t> sequence{0};  // n once the n-th message of the channel is in
-    lane on = 0;
-    std::uint32_t signature = 0;
-    carriage how = carriage::nothing;
-    std::uint8_t length = 0;  // of a message in the cell
-    std::uint8_t taken = 0;   // cells and slots of the opposite channel that the sender has given back so far,
-    std::uint8_t freed = 0;   // modulo 256
-    alignas(inline_alignment) std::byte payload[inline_bytes];
-};
-static_assert(sizeof(cell) == line_bytes);
-
-/// One direction between two ranks. The sender writes the cells and slots, the receiver the counters.
-struct channel {
-    std::array<cell, cells_of_a_channel> cells;
-    alignas(line_bytes) std::atomic<std::uint32_t> taken{0};
-    std::atomic<std::uint32_t> freed{0};
-    alignas(line_bytes) std::unique_ptr<std::byte[]> memory;  // of the slots; the sender's, made when first used
-    std::byte* slots = nullptr;
-};
-
-/// What the other ranks may look up of one rank.
-struct rank_board {
-    alignas(line_bytes) doorbell bell;
-    std::atomic<bool> departed{false};
-    alignas(line_bytes) std::atomic<int> touching{0};  // uses memory that a peer has lent to it
-    std::atomic<int> waits_for{-1};
-    std::atomic<int> round{0};
-    std::atomic<int> rounds{0};
-    std::atomic<collective> what{collective::barrier};
-};
-
-/// The signatures that a rank opened last, for its peers' error messages. A sequence lock of plain words.
-class alignas(line_bytes) announcements {
-  public:
-    void write(lane first, unsigned lanes, const signature& what) noexcept {
-        entry& e = entries_[next_++ % entries_.size()];
-        const auto version = e.version.load(std::memory_order_relaxed);
-        e.version.store(version + 1, std::memory_order_relaxed);
-        std::atomic_thread_fence(std::memory_order_release);
-        record r{first, lanes, what};
-        std::array<std::uint64_t, words> raw;
-        std::memcpy(raw.data(), static_cast<const void*>(&r), sizeof r);
-        for (std::size_t i = 0; i < words; ++i) e.raw[i].store(raw[i], std::memory_order_relaxed);
-        e.version.store(version + 2, std::memory_order_release);
-    }
-    [[nodiscard]] std::optional<signature> find(lane on) const noexcept {
-        for (const entry& e : entries_) {
-            const auto version = e.version.load(std::memory_order_acquire);
-            std::array<std::uint64_t, words> raw;
-            for (std::size_t i = 0; i < words; ++i) raw[i] = e.raw[i].load(std::memory_order_relaxed);
-            std::atomic_thread_fence(std::memory_order_acquire);
-            if (version % 2 != 0 || version == 0 || version != e.version.load(std::memory_order_relaxed)) continue;
-            record r;
-            std::memcpy(static_cast<void*>(&r), raw.data(), sizeof r);
-            if (on - r.first < r.lanes) return r.what;
-        }
-        return std::nullopt;
-    }
-
-  private:
-    struct record {
-        lane first = 0;
-        unsigned lanes = 0;
-        signature what;
-    };
-    static_assert(sizeof(record) % sizeof(std::uint64_t) == 0);
-    static constexpr std::size_t words = sizeof(record) / sizeof(std::uint64_t);
-    struct entry {
-        std::atomic<std::uint32_t> version{0};
-        std::array<std::atomic<std::uint64_t>, words> raw{};
-    };
-    std::array<entry, 8> entries_;
-    std::size_t next_ = 0;
-};
-
-}  // namespace detail
 
 class thread_communicator;
 
@@ -329,7 +234,7 @@ class thread_communicator {
     void wait_long(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     template <pending_work Work>
     bool check(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
-    [[noreturn]] void throw_departed(int peer, const char* during) const;
+    [[noreturn]] void throw_departed(int peer, const char* during);
     [[nodiscard]] bool has_departed(int peer) const noexcept {
         return world_->board(peer).departed.load(std::memory_order_acquire);
     }
@@ -716,7 +621,9 @@ bool thread_communicator::check(Work& work, std::optional<std::chrono::steady_cl
     return false;
 }
 
-inline void thread_communicator::throw_departed(int peer, const char* during) const {
+inline void thread_communicator::throw_departed(int peer, const char* during) {
+    // It may have failed before it left, and after this rank last asked.
+    if (world_->failed_.load(std::memory_order_acquire)) world_->throw_failure(rank_, during);
     throw error(errc::peer_failed, std::string(during) + ": rank " + std::to_string(rank_) + " waits for rank " +
                                        std::to_string(peer) + " of " + std::to_string(size_) +
                                        ", which has returned without taking part");
