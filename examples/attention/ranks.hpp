@@ -32,7 +32,7 @@ void with_options(const merge_options& options, Use use) {
     const bool found = named("recursive_doubling", allfold::recursive_doubling{}) || named("ring", allfold::ring{}) ||
                        named("halving", allfold::halving{}) || named("direct", allfold::direct{}) ||
                        named("neighbour_exchange", allfold::neighbour_exchange{}) ||
-                       named("all_read", allfold::all_read{});
+                       named("all_read", allfold::all_read{}) || named("flat_tree", allfold::flat_tree{});
     if (!found) use(window);
 }
 

@@ -60,7 +60,7 @@ grep -q 'from NumPy' out && fail 'NumPy computed with another scale'
 succeeds 'Options:' --help
 for ranks in 1 2 5 98; do succeeds "on $ranks rank" --ranks $ranks; done
 succeeds 'merged by' --algorithm auto
-for algorithm in recursive_doubling ring halving neighbour_exchange direct all_read; do
+for algorithm in recursive_doubling ring halving neighbour_exchange direct all_read flat_tree; do
     succeeds 'named by the caller' --algorithm $algorithm
 done
 succeeds 'named by the caller' --window 4096 --algorithm ring

@@ -8,6 +8,7 @@
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/dissemination.hpp"
+#include "allfold/schedule/flat_tree.hpp"
 #include "allfold/schedule/halving.hpp"
 #include "allfold/schedule/neighbour_exchange.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
@@ -19,9 +20,9 @@ template <class... Algorithms>
 struct algorithm_list {};
 
 /// All there are: each collective is tested with those that have it.
-using every_algorithm =
-    algorithm_list<allfold::all_read, allfold::direct, allfold::recursive_doubling, allfold::neighbour_exchange,
-                   allfold::ring, allfold::halving, allfold::dissemination, allfold::binomial>;
+using every_algorithm = algorithm_list<allfold::all_read, allfold::direct, allfold::flat_tree,
+                                       allfold::recursive_doubling, allfold::neighbour_exchange, allfold::ring,
+                                       allfold::halving, allfold::dissemination, allfold::binomial>;
 
 /// Whether an algorithm can do the collective and gives the order level.
 template <class Algorithm, allfold::collective Goal, int Level>

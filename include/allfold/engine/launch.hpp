@@ -123,6 +123,15 @@ template <class Kernel>
     return h;
 }
 
+/// Whether ranks share processors, where the transport knows.
+template <class Comm>
+[[nodiscard]] bool is_crowded(const Comm& comm) noexcept {
+    if constexpr (requires { comm.crowded(); })
+        return comm.crowded();
+    else
+        return false;
+}
+
 /// Everything about a call but the choice of its schedule.
 template <collective Goal, class Comm, class Op, class Arguments, class Options>
 class launcher {
@@ -158,7 +167,7 @@ class launcher {
   private:
     template <class Use>
     void schedule_of_call(const Arguments& arguments, Use use) {
-        const problem p{comm_.size(), rows_ * arguments.make_kernel().row_bytes()};
+        const problem p{comm_.size(), rows_ * arguments.make_kernel().row_bytes(), is_crowded(comm_)};
         with_schedule<Goal, Comm::shares_memory, Op, element, Options>(p, [&]<class Schedule>(const char*) {
             if constexpr (fits<Schedule, Op, element, typename Options::order_type>()) {
                 require_support<Schedule>(Goal, comm_.rank(), comm_.size());

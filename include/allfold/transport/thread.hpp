@@ -25,6 +25,7 @@
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/doorbell.hpp"
+#include "allfold/transport/detail/processors.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
 
 /// @file
@@ -64,10 +65,11 @@ class thread_communicator;
 /// It must outlive its communicators. After a failure it is broken for good: every collective on it throws.
 class thread_world {
   public:
-    explicit thread_world(int size, const thread_tuning& tuning = {}) : size_(size), tuning_(tuning) {
+    explicit thread_world(int size, const thread_tuning& tuning = {})
+        : size_(size), crowded_(size > detail::usable_processors()), tuning_(tuning) {
         if (size < 1)
             throw error(errc::bad_argument, "thread_world: " + std::to_string(size) + " ranks, at least 1 is needed");
-        if (size > detail::usable_processors()) tuning_.spins = 0;
+        if (crowded_) tuning_.spins = 0;
         tuning_.slot_bytes = detail::align_up(tuning_.slot_bytes, detail::slot_alignment);
         boards_ = std::make_unique<detail::rank_board[]>(static_cast<std::size_t>(size));
         announced_ = std::make_unique<detail::announcements[]>(static_cast<std::size_t>(size));
@@ -153,6 +155,7 @@ class thread_world {
     }
 
     int size_;
+    bool crowded_;
     thread_tuning tuning_;
     std::unique_ptr<detail::rank_board[]> boards_;
     std::unique_ptr<detail::announcements[]> announced_;
@@ -186,6 +189,8 @@ class thread_communicator {
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const noexcept {
         return world_->announced(peer).find(on);
     }
+    /// More ranks than processors.
+    [[nodiscard]] bool crowded() const noexcept { return world_->crowded_; }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const noexcept {
         return !copyable || bytes > world_->tuning_.slot_bytes;
     }

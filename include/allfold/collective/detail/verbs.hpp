@@ -12,6 +12,7 @@
 #include "allfold/collective/plan.hpp"
 #include "allfold/engine/launch.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/transport/detail/processors.hpp"
 
 /// @file
 /// The verbs that every collective has: call, `start`, `prepare` and `plan`.
@@ -221,7 +222,8 @@ class verbs {
     [[nodiscard]] static allfold::plan make_plan(int size, std::size_t bytes, const Options& options) {
         if (size < 1) reject(errc::bad_argument, goal, 0, "a plan for " + std::to_string(size) + " ranks");
         std::optional<allfold::plan> made;
-        with_schedule<goal, true, Op, Element, Options>(problem{size, bytes}, [&]<class Schedule>(const char* why) {
+        const problem p{size, bytes, size > usable_processors()};
+        with_schedule<goal, true, Op, Element, Options>(p, [&]<class Schedule>(const char* why) {
             if constexpr (fits<Schedule, Op, Element, typename Options::order_type>()) {
                 require_support<Schedule>(goal, 0, size);
                 made.emplace(goal, Schedule::keeps, Schedule::algorithm::name, why, bytes,

@@ -4,14 +4,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <thread>
 
 #if defined(__linux__) && !defined(ALLFOLD_PORTABLE_DOORBELL)
 #define ALLFOLD_FUTEX_DOORBELL 1
 #include <ctime>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #else
@@ -32,15 +30,6 @@ inline void relax() noexcept {
 #elif defined(__aarch64__)
     asm volatile("yield");
 #endif
-}
-
-/// How many processors this process may use.
-[[nodiscard]] inline int usable_processors() noexcept {
-#if ALLFOLD_FUTEX_DOORBELL
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-#endif
-    return static_cast<int>(std::thread::hardware_concurrency());
 }
 
 /// One sleeper, many ringers. The sleeper says that it will sleep, looks once more for news, and sleeps; a ringer makes
