@@ -40,20 +40,21 @@ constexpr std::size_t lengths[] = {1, 1000, 50000};
 /// The rank that fails: not the first one, so that others wait for it.
 constexpr int culprit = 1;
 
-void check_all_name_the_culprit(const std::vector<outcome>& outcomes) {
+void check_all_name_the_culprit(const std::vector<outcome>& outcomes, int failing = culprit) {
+    const std::string reason = "rank " + std::to_string(failing) + " failed: boom";
     for (std::size_t r = 0; r < outcomes.size(); ++r) {
         INFO("rank " << r << " of " << outcomes.size() << ": " << outcomes[r].text);
-        if (r == culprit)
+        if (r == static_cast<std::size_t>(failing))
             CHECK(outcomes[r].text == "boom");
         else
-            CHECK((outcomes[r].code == errc::peer_failed && outcomes[r].says("rank 1 failed: boom")));
+            CHECK((outcomes[r].code == errc::peer_failed && outcomes[r].says(reason)));
     }
 }
 
 /// A sum that fails on one rank.
-auto fragile_sum(int rank) {
-    return allfold::commutative([rank](int a, int b) {
-        if (rank == culprit) throw boom();
+auto fragile_sum(int rank, int failing = culprit) {
+    return allfold::commutative([rank, failing](int a, int b) {
+        if (rank == failing) throw boom();
         return a + b;
     });
 }
@@ -86,13 +87,16 @@ TEST_CASE("a rank that throws between collectives releases the others, with its 
 TEST_CASE("an operator that throws releases the other ranks, with its rank and reason") {
     for (const int size : group_sizes_here)
         for (const std::size_t n : {std::size_t{1000}, std::size_t{50000}})
-            for_each_algorithm<allfold::collective::all_reduce>(size, [&](const char* name, auto... algorithm) {
+            for_each_algorithm<allfold::collective::all_reduce>(size, [&](std::string name, auto... algorithm) {
                 INFO(name);
-                check_all_name_the_culprit(outcomes_on_ranks(size, [&](auto& comm) {
+                // The one that folds, where it is one only.
+                const int failing = name == allfold::flat_tree::name || name == "automatic" ? 0 : culprit;
+                const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
                     std::vector<int> x(n, 1);
-                    allfold::all_reduce(comm, x, fragile_sum(comm.rank()), algorithm...);
+                    allfold::all_reduce(comm, x, fragile_sum(comm.rank(), failing), algorithm...);
                     allfold::barrier(comm);
-                }));
+                });
+                check_all_name_the_culprit(outcomes, failing);
             });
 }
 
@@ -176,6 +180,17 @@ TEST_CASE("a rank that returns early is named by those that wait for it") {
                            outcomes[r].says("returned")));
             }
         }
+}
+
+TEST_CASE("a rank that returns although it has been lent something releases the lender") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        std::vector<float> x(100000, 1.0F);
+        if (comm.rank() == 0) allfold::broadcast(comm, x);
+    });
+    INFO(outcomes[0].text);
+    CHECK(outcomes[0].code == errc::peer_failed);
+    CHECK(outcomes[0].says("rank 1"));
+    CHECK(outcomes[1].succeeded());
 }
 
 TEST_CASE("a rank may return as soon as its own part is done") {

@@ -234,6 +234,14 @@ TEST_CASE("different roots are a mismatch for the ranks that hear of both") {
     }
 }
 
+TEST_CASE("two roots that wait for each other without a message are a mismatch") {
+    const auto outcomes = outcomes_of(2, [](auto& comm) {
+        int x = 1;
+        allfold::reduce(comm, x, sum(), allfold::root{comm.rank()});
+    });
+    check_failure(outcomes, errc::mismatch, {"reduce", "names root 0", "names root 1"});
+}
+
 TEST_CASE("a root outside of the ranks is a bad rank, wherever it is named") {
     for (const int root : {-1, 3, 1000}) {
         const auto named = std::to_string(root);
