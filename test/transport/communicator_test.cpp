@@ -81,8 +81,16 @@ struct with_background_by_value : smallest_communicator {
 struct with_other_arrivals : smallest_communicator {
     using arrival_type = int;
 };
-struct silent {
-    static constexpr int shares_memory = 0;
+/// All but `shares_memory`.
+class silent : smallest_communicator {
+  public:
+    using smallest_communicator::abandon, smallest_communicator::announced, smallest_communicator::arrival_type,
+        smallest_communicator::background, smallest_communicator::lends, smallest_communicator::open,
+        smallest_communicator::rank, smallest_communicator::size, smallest_communicator::try_post,
+        smallest_communicator::try_receive, smallest_communicator::wait;
+};
+struct outspoken : silent {
+    static constexpr bool shares_memory = false;
 };
 
 struct smallest_work {
@@ -131,6 +139,7 @@ TEST_CASE("the smallest communicator models the concept, and lacks nothing that 
     STATIC_REQUIRE_FALSE(allfold::communicator<with_background_by_value>);
     STATIC_REQUIRE_FALSE(allfold::communicator<with_other_arrivals>);
     STATIC_REQUIRE_FALSE(allfold::communicator<silent>);
+    STATIC_REQUIRE(allfold::communicator<outspoken>);
     STATIC_REQUIRE_FALSE(allfold::communicator<int>);
 }
 

@@ -75,7 +75,7 @@ TEST_CASE("ranks that sleep at once are woken for every collective") {
     for (const int size : {2, 3, 8})
         test::on_ranks(size,
                        [&](auto& comm) {
-                           for (const std::size_t n : {1, 100, 30000}) {
+                           for (const std::size_t n : {std::size_t{1}, std::size_t{100}, std::size_t{30000}}) {
                                for (int turn = 0; turn < 30; ++turn) {
                                    std::vector<int> x(n, 1);
                                    allfold::all_reduce(comm, x, allfold::sum());

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/transport/self.hpp"
 
+#include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -19,7 +21,7 @@ using namespace test;
 
 TEMPLATE_TEST_CASE("all collectives of one rank leave it with its own operand", "", words, matrices, integers) {
     allfold::self comm;
-    for (const std::size_t n : {0, 1, 100, 20000}) {
+    for (const std::size_t n : std::initializer_list<std::size_t>{0, 1, 100, 20000}) {
         const problem<TestType> p(1, n);
         const auto in = p.operand(0);
         const std::vector x(in.begin(), in.end());

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <iterator>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -277,7 +279,7 @@ TEST_CASE("any sequence of posts and receives delivers every message once, in or
 
     for (const auto& tuning : {thread_tuning(), thread_tuning{.slot_bytes = 200}, thread_tuning{.slot_bytes = 0}}) {
         std::map<std::pair<bool, lane>, std::deque<std::unique_ptr<letter>>> in_flight;
-        std::vector<std::pair<thread_communicator::arrival_type, std::unique_ptr<letter>>> held;
+        std::list<std::pair<std::unique_ptr<letter>, thread_communicator::arrival_type>> held;  // given back in turn
         pair p(tuning);
         constexpr std::size_t some_sizes[] = {0, 1, 48, 112, 113, 190, 210, 3000, 40000};
         bool fine = true;
@@ -293,14 +295,14 @@ TEST_CASE("any sequence of posts and receives delivers every message once, in or
                 auto got = next(forth ? p.b : p.a, forth ? 0 : 1, on);
                 fine = got.has_value() == !queue.empty() && (!got || equals(*got, *queue.front()));
                 if (got) {
-                    held.emplace_back(std::move(*got), std::move(queue.front()));
+                    held.emplace_back(std::move(queue.front()), std::move(*got));
                     queue.pop_front();
                 }
             }
             if (held.size() > below(4)) {
-                const auto end = held.begin() + static_cast<std::ptrdiff_t>(below(held.size()));
-                fine = fine && equals(end->first, *end->second);
-                held.erase(end);
+                const auto ended = std::next(held.begin(), static_cast<std::ptrdiff_t>(below(held.size())));
+                fine = fine && equals(ended->second, *ended->first);
+                held.erase(ended);
             }
             if (!fine) FAIL_CHECK("turn " << turn);
         }
