@@ -34,9 +34,8 @@ struct reduce_verbs : verbs<reduce_verbs> {
 ///
 /// - Shapes: the same number n of elements on every rank, 0 as well.
 /// - Order: as in `all_reduce`, and the same bits as it: rank order for every root.
-/// - Cost: small, on shared memory, 1 round in which the root reads (P-1)·n elements; large 2 rounds, (P-1)/P·n
-/// elements
-///   sent and folded by each rank. `binomial{}`: ceil(log2 P) rounds of n elements.
+/// - Cost: small, on shared memory, 1 round in which the root reads (P-1)·n elements; large 2 rounds, in which each
+///   rank sends and folds (P-1)/P·n elements. `binomial{}`: ceil(log2 P) rounds of n elements.
 /// - Errors: as in `all_reduce`; `bad_rank` for a root outside [0, P), `mismatch` for different roots.
 inline constexpr detail::reduce_verbs reduce{};
 
