@@ -49,9 +49,9 @@ constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
 TEST_CASE("whatever is chosen does what is asked for, on every number of ranks") {
     for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 64, 1000})
         for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, 16 * KiB, 1 * MiB, 64 * MiB})
-            for (const bool crowded : {false, true}) {
-                const problem p{size, bytes, crowded};
-                INFO("P = " << size << ", " << bytes << " bytes, crowded: " << crowded);
+            for (const int processors : {0, 2, 16}) {
+                const problem p{size, bytes, processors};
+                INFO("P = " << size << ", " << bytes << " bytes, " << processors << " processors");
                 check_all_laws<collective::barrier>(p);
                 check_all_laws<collective::broadcast>(p);
                 check_all_laws<collective::reduce>(p);
@@ -69,10 +69,14 @@ TEST_CASE("all_reduce where ranks share memory") {
     CHECK(name({2, 32 * KiB}) == "all-read");
     CHECK(name({2, 33 * KiB}) == "direct");
     CHECK(name({8, 8}) == "all-read");
-    CHECK(name({8, 8, true}) == "flat tree");
-    CHECK(name({4, 8, true}) == "all-read");
-    CHECK(name({8, 64 * KiB, true}) == "flat tree");
-    CHECK(name({8, 1 * MiB, true}) == "direct");
+    CHECK(name({8, 8, 8}) == "all-read");
+    CHECK(name({8, 8, 4}) == "all-read");
+    CHECK(name({8, 8, 2}) == "flat tree");
+    CHECK(name({8, 256 * KiB, 2}) == "flat tree");
+    CHECK(name({8, 257 * KiB, 2}) == "direct");
+    CHECK(name({4, 8, 2}) == "all-read");
+    CHECK(name({33, 4 * KiB, 16}) == "flat tree");
+    CHECK(name({33, 5 * KiB, 16}) == "direct");
 }
 
 TEST_CASE("all_reduce by messages: few rounds, then little volume, in rank order unless it may rotate") {

@@ -32,7 +32,7 @@ struct all_reduce_verbs : verbs<all_reduce_verbs> {
 ///   the same bits. `order::tree`: the same bits for every schedule, position, size and window too.
 /// - Cost (named schedules: see theirs): small, on shared memory, 1 round and (P-1)·n elements read by each rank;
 ///   large 2 rounds, 2·(P-1)/P·n elements sent and (P-1)/P·n folds by each rank, every element read and written once;
-///   small, with more ranks than processors, 2·(P-1) messages and the folds of one rank.
+///   small, with several ranks a processor, 2·(P-1) messages and the folds of one rank.
 /// - Errors: `mismatch` when ranks differ in collective, n, types, order or schedule; `overlap`; `bad_argument` for
 ///   null data. They are found before the first fold with the rank that differs; with the schedules that `choose` picks
 ///   on shared memory nobody writes before all have been heard. Any error breaks the communicator.

@@ -22,7 +22,7 @@ namespace allfold {
 struct problem {
     int size = 1;           ///< ranks
     std::size_t bytes = 0;  ///< of the whole operand at one rank
-    bool crowded = false;   ///< more ranks than processors: what counts is how often each has to run
+    int processors = 0;     ///< that the ranks share; 0 when that is not known
 };
 
 /// The numbers of the chooser, with what was measured for each.
@@ -30,10 +30,12 @@ struct choose_tuning {
     /// Shared memory: everyone folds everything while that is less than this many bytes a rank; every rank's slice of
     /// the work costs a second synchronisation. P = 2: 32 KiB, P = 4: 16 KiB, P = 8: 8 KiB (two cores).
     std::size_t all_read_bytes = std::size_t{64} << 10;
-    /// Crowded: from here on one rank folds for all. P = 6 to 16 on two cores: 1.3 to 2.6 times faster than all-read at
-    /// 8 B, faster than slices below 64 KiB at least. P = 3 and 4: slower.
-    int flat_tree_size = 5;
-    std::size_t flat_tree_bytes = std::size_t{64} << 10;
+    /// More ranks a processor than this: one rank folds for all, while operands are short. P = 6 to 16 on two
+    /// cores: 1.3 to 4 times faster than all-read, 1.3 times faster than slices at 256 KiB. With more processors more
+    /// of them would idle meanwhile, so the limit is of bytes · processors². P = 3 and 4 on two cores: slower at any
+    /// length.
+    int flat_tree_crowd = 2;
+    std::size_t flat_tree_bytes = std::size_t{1} << 20;
     /// Messages: up to here fewer rounds win, above it less volume.
     std::size_t latency_bytes = std::size_t{16} << 10;
 
@@ -49,7 +51,9 @@ inline constexpr choose_tuning tuned{};
 }
 
 [[nodiscard]] constexpr bool one_folds_for_all(const problem& p) noexcept {
-    return p.crowded && p.size >= tuned.flat_tree_size && p.bytes <= tuned.flat_tree_bytes;
+    const auto processors = static_cast<std::size_t>(p.processors);
+    return p.processors > 0 && p.size > tuned.flat_tree_crowd * p.processors &&
+           p.bytes * processors * processors <= tuned.flat_tree_bytes;
 }
 
 /// Calls use<Schedule>(reason). `Shared` says that ranks share memory, `Rotates` that a rotating order is allowed,
@@ -59,7 +63,7 @@ decltype(auto) choose(const problem& p, Use&& use) {
     const bool small = p.bytes <= tuned.latency_bytes;
     if constexpr (Goal == collective::barrier) {
         if (Shared && one_folds_for_all(p))
-            return use.template operator()<flat_tree::barrier>("more ranks than processors: the fewest messages");
+            return use.template operator()<flat_tree::barrier>("several ranks a processor: the fewest messages");
         if (Shared && p.size <= 16) return use.template operator()<all_read::barrier>("few ranks: one round of flags");
         return use.template operator()<dissemination::barrier>("the fewest rounds for many ranks");
     } else if constexpr (Goal == collective::broadcast) {
@@ -78,7 +82,7 @@ decltype(auto) choose(const problem& p, Use&& use) {
         if constexpr (Shared) {
             if (one_folds_for_all(p))
                 return use.template operator()<flat_tree::all_reduce>(
-                    "small, more ranks than processors: the fewest messages");
+                    "small, several ranks a processor: the fewest messages");
             if (everyone_folds_all(p))
                 return use.template operator()<all_read::all_reduce>("small: one round, everyone folds all operands");
             return use.template operator()<direct::all_reduce>(

@@ -123,13 +123,13 @@ template <class Kernel>
     return h;
 }
 
-/// Whether ranks share processors, where the transport knows.
+/// How many processors the ranks share, where the transport knows.
 template <class Comm>
-[[nodiscard]] bool is_crowded(const Comm& comm) noexcept {
-    if constexpr (requires { comm.crowded(); })
-        return comm.crowded();
+[[nodiscard]] int processors_of(const Comm& comm) noexcept {
+    if constexpr (requires { comm.processors(); })
+        return comm.processors();
     else
-        return false;
+        return 0;
 }
 
 /// Everything about a call but the choice of its schedule.
@@ -167,7 +167,7 @@ class launcher {
   private:
     template <class Use>
     void schedule_of_call(const Arguments& arguments, Use use) {
-        const problem p{comm_.size(), rows_ * arguments.make_kernel().row_bytes(), is_crowded(comm_)};
+        const problem p{comm_.size(), rows_ * arguments.make_kernel().row_bytes(), processors_of(comm_)};
         with_schedule<Goal, Comm::shares_memory, Op, element, Options>(p, [&]<class Schedule>(const char*) {
             if constexpr (fits<Schedule, Op, element, typename Options::order_type>()) {
                 require_support<Schedule>(Goal, comm_.rank(), comm_.size());

@@ -116,8 +116,8 @@ struct any_work {
 /// 7. `background()`: the operations in flight, which every wait of the engine pushes on.
 /// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
 ///
-/// It may have `crowded()`: true, on every rank alike, when there are more ranks than processors.
-/// Not required: a barrier, a copy, any collective.
+/// It may have `processors()`: how many processors the ranks share, the same on every rank, for the choice of
+/// schedules. Not required: a barrier, a copy, any collective.
 template <class C>
 concept communicator =
     requires(C& comm, const C& view, int peer, lane on, const signature& what, const outgoing& message,

@@ -66,10 +66,10 @@ class thread_communicator;
 class thread_world {
   public:
     explicit thread_world(int size, const thread_tuning& tuning = {})
-        : size_(size), crowded_(size > detail::usable_processors()), tuning_(tuning) {
+        : size_(size), processors_(detail::usable_processors()), tuning_(tuning) {
         if (size < 1)
             throw error(errc::bad_argument, "thread_world: " + std::to_string(size) + " ranks, at least 1 is needed");
-        if (crowded_) tuning_.spins = 0;
+        if (size > processors_) tuning_.spins = 0;
         tuning_.slot_bytes = detail::align_up(tuning_.slot_bytes, detail::slot_alignment);
         boards_ = std::make_unique<detail::rank_board[]>(static_cast<std::size_t>(size));
         announced_ = std::make_unique<detail::announcements[]>(static_cast<std::size_t>(size));
@@ -155,7 +155,7 @@ class thread_world {
     }
 
     int size_;
-    bool crowded_;
+    int processors_;
     thread_tuning tuning_;
     std::unique_ptr<detail::rank_board[]> boards_;
     std::unique_ptr<detail::announcements[]> announced_;
@@ -189,8 +189,7 @@ class thread_communicator {
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const noexcept {
         return world_->announced(peer).find(on);
     }
-    /// More ranks than processors.
-    [[nodiscard]] bool crowded() const noexcept { return world_->crowded_; }
+    [[nodiscard]] int processors() const noexcept { return world_->processors_; }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const noexcept {
         return !copyable || bytes > world_->tuning_.slot_bytes;
     }

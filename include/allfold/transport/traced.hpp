@@ -115,10 +115,10 @@ class traced {
     }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const { return comm_.announced(peer, on); }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return comm_.lends(bytes, copyable); }
-    [[nodiscard]] bool crowded() const
-        requires requires(const Comm& comm) { comm.crowded(); }
+    [[nodiscard]] int processors() const
+        requires requires(const Comm& comm) { comm.processors(); }
     {
-        return comm_.crowded();
+        return comm_.processors();
     }
     bool try_post(int to, lane on, const outgoing& message) {
         const bool posted = comm_.try_post(to, on, message);

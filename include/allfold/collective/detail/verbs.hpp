@@ -222,7 +222,7 @@ class verbs {
     [[nodiscard]] static allfold::plan make_plan(int size, std::size_t bytes, const Options& options) {
         if (size < 1) reject(errc::bad_argument, goal, 0, "a plan for " + std::to_string(size) + " ranks");
         std::optional<allfold::plan> made;
-        const problem p{size, bytes, size > usable_processors()};
+        const problem p{size, bytes, usable_processors()};
         with_schedule<goal, true, Op, Element, Options>(p, [&]<class Schedule>(const char* why) {
             if constexpr (fits<Schedule, Op, Element, typename Options::order_type>()) {
                 require_support<Schedule>(goal, 0, size);
