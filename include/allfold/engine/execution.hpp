@@ -55,6 +55,7 @@ class execution {
     /// Does what can be done without waiting; true when the call is complete.
     bool poll() {
         if (finished_ == windows_) return true;
+        if constexpr (requires { all_.comm.progress(); }) all_.comm.progress();
         if constexpr (can_fuse)
             if (fused()) {
                 if (slices_.advance(all_)) finished_ = 1;
@@ -80,7 +81,7 @@ class execution {
         const waiting where = blocked_on();
         if (where.peer < 0) return;
         if (const auto theirs = all_.comm.announced(where.peer, where.on))
-            all_.check(theirs->hash(), where.peer, where.on);
+            if (theirs->hash() != all_.agreed.hash()) all_.disagree(where.peer, where.on);
     }
 
     /// Lets go of what peers have lent.

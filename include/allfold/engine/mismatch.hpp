@@ -29,10 +29,10 @@ namespace allfold::detail {
         return text("has", std::to_string(here.elements) + " elements", "has " + std::to_string(there.elements));
     if (here.root != there.root)
         return text("names root", std::to_string(here.root), "names root " + std::to_string(there.root));
-    if (std::string(here.element_type) != there.element_type)
-        return text("has elements of type", here.element_type, std::string("of type ") + there.element_type);
-    if (std::string(here.operator_type) != there.operator_type)
-        return text("folds with", here.operator_type, std::string("with ") + there.operator_type);
+    const std::string my_element(told_of(here.element_type)), its_element(told_of(there.element_type));
+    if (my_element != its_element) return text("has elements of type", my_element, "of type " + its_element);
+    const std::string my_operator(told_of(here.operator_type)), its_operator(told_of(there.operator_type));
+    if (my_operator != its_operator) return text("folds with", my_operator, "with " + its_operator);
     if (!(here.level == there.level))
         return text("asks for order", name_of(here.level), std::string("for ") + name_of(there.level));
     if (std::string(here.schedule) != there.schedule)

@@ -36,13 +36,16 @@ struct call {
     Kernel kernel;
     operands<Kernel> memory;
     signature agreed;
-    std::uint32_t hash = 0;    ///< of the signature
+    std::uint32_t hash = 0;    ///< what messages bear: the signature's
     bool stage_input = false;  ///< copy the input of a window first: peers may read it while the result is written
 
     /// Throws unless the message of `peer` belongs to the same call.
     void check(std::uint32_t signature, int peer, lane on) const {
         if (signature != hash) [[unlikely]]
-            throw_mismatch(agreed, comm.announced(peer, on), comm.rank(), peer, comm.size());
+            disagree(peer, on);
+    }
+    [[noreturn]] void disagree(int peer, lane on) const {
+        throw_mismatch(agreed, comm.announced(peer, on), comm.rank(), peer, comm.size());
     }
 };
 

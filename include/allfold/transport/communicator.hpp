@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "allfold/schedule/contract.hpp"
 #include "allfold/transport/background.hpp"
@@ -30,6 +31,8 @@ struct part {
 /// What the ranks of one collective must agree about. Its hash travels with every message; the figures are looked up
 /// when the hashes differ.
 struct signature {
+    static constexpr std::size_t longest_name = 160;  ///< more of a name is neither told nor compared
+
     collective what = collective::barrier;
     order level = order::any;
     int root = 0;
@@ -49,6 +52,13 @@ struct signature {
         return static_cast<std::uint32_t>(h >> 32) | 1u;
     }
 };
+
+namespace detail {
+/// What one rank tells another of a name.
+[[nodiscard]] constexpr std::string_view told_of(std::string_view name) noexcept {
+    return name.substr(0, signature::longest_name);
+}
+}  // namespace detail
 
 /// What a rank hands to `try_post`. Parts and the memory that they name stay untouched while `*lent` counts them.
 struct outgoing {
@@ -116,8 +126,9 @@ struct any_work {
 /// 7. `background()`: the operations in flight, which every wait of the engine pushes on.
 /// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
 ///
-/// It may have `processors()`: how many processors the ranks share, the same on every rank, for the choice of
-/// schedules. Not required: a barrier, a copy, any collective.
+/// It may have `progress()`, which the engine calls before it looks for messages: for transports whose posts do not end
+/// by themselves. It may have `processors()`: how many processors the ranks share, the same on every rank, for the
+/// choice of schedules. Not required: a barrier, a copy, any collective.
 template <class C>
 concept communicator =
     requires(C& comm, const C& view, int peer, lane on, const signature& what, const outgoing& message,

@@ -120,6 +120,11 @@ class traced {
     {
         return comm_.processors();
     }
+    void progress()
+        requires requires(Comm& comm) { comm.progress(); }
+    {
+        comm_.progress();
+    }
     bool try_post(int to, lane on, const outgoing& message) {
         const bool posted = comm_.try_post(to, on, message);
         if (posted) recorder_.message(rank(), "send", to, message.bytes);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+/// @file
+/// Memory of a transport in which messages lie between the network and the sink.
+
+namespace allfold::detail {
+
+/// A piece of memory that begins at a cache line.
+class bounce_buffer {
+  public:
+    static constexpr std::size_t alignment = 64;
+
+    bounce_buffer() = default;
+    explicit bounce_buffer(std::size_t bytes)
+        : memory_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment}))), bytes_(bytes) {}
+
+    [[nodiscard]] std::byte* data() const noexcept { return memory_.get(); }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  private:
+    struct release {
+        void operator()(std::byte* p) const noexcept { ::operator delete(p, std::align_val_t{alignment}); }
+    };
+    std::unique_ptr<std::byte, release> memory_;
+    std::size_t bytes_ = 0;
+};
+
+/// Buffers to be used again: a fresh large one costs a page fault for every page.
+class bounce_pool {
+  public:
+    /// Up to so many bytes a buffer is a short one, and all of those are alike.
+    explicit bounce_pool(std::size_t short_bytes) : short_bytes_(short_bytes) {}
+
+    [[nodiscard]] bounce_buffer take(std::size_t bytes) {
+        if (bytes <= short_bytes_) return take_short();
+        const auto fits = [&](const bounce_buffer& b) { return b.bytes() >= bytes && b.bytes() / 4 <= bytes; };
+        const auto found = std::find_if(long_.rbegin(), long_.rend(), fits);
+        if (found == long_.rend()) return bounce_buffer(std::bit_ceil(bytes));
+        bounce_buffer taken = std::move(*found);
+        long_.erase(std::next(found).base());
+        return taken;
+    }
+    void give_back(bounce_buffer&& buffer) {
+        if (buffer.data() == nullptr) return;
+        auto& kept = buffer.bytes() == short_bytes_ ? short_ : long_;
+        if (&kept == &long_ && long_.size() == most_long) long_.erase(long_.begin());
+        kept.push_back(std::move(buffer));
+    }
+
+  private:
+    static constexpr std::size_t most_long = 16;
+
+    [[nodiscard]] bounce_buffer take_short() {
+        if (short_.empty()) return bounce_buffer(short_bytes_);
+        bounce_buffer taken = std::move(short_.back());
+        short_.pop_back();
+        return taken;
+    }
+
+    std::size_t short_bytes_;
+    std::vector<bounce_buffer> short_, long_;
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/copy.hpp"
+
+/// @file
+/// How a message looks between processes.
+///
+///     envelope (32 bytes) | introduction | table of ranges | what is not in the table, in order
+///
+/// The payload is all parts one behind the other, each aligned. Ranges of it that are long follow as messages of their
+/// own, from where they lie; the table says which. The introduction tells the receiver a signature in full; it comes
+/// with the first message that bears it. Introduction and table are padded to a cache line, and an envelope is put half
+/// a line behind one, so that a payload begins at a line.
+
+namespace allfold::detail {
+
+struct envelope {
+    std::uint32_t signature = 0;   ///< of the message, to be checked
+    std::uint32_t call = 0;        ///< hash of the signature under which the sender opened the lane
+    lane on = 0;                   ///< tags wrap, lanes do not
+    std::uint32_t introduced = 0;  ///< bytes of the introduction
+    std::uint64_t bytes = 0;       ///< of the payload
+    std::uint32_t ranges = 0;      ///< that follow as messages of their own
+    std::uint32_t unused = 0;
+};
+inline constexpr std::size_t envelope_bytes = sizeof(envelope);
+static_assert(envelope_bytes == 32);
+
+/// Where an envelope begins in a buffer that begins at a line.
+inline constexpr std::size_t envelope_offset = 32;
+inline constexpr std::size_t line_of_message = 64;
+
+/// A part of a payload.
+struct payload_range {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+};
+inline constexpr std::size_t most_ranges = 16;
+/// A signature, told to another process: figures, then three names that end in a null character.
+struct introduction {
+    std::uint64_t elements, layout, type_id;
+    std::int32_t root, level;
+    std::uint32_t what, names;  // bytes of the names
+
+    /// Writes it and returns how many bytes that took, a multiple of a line.
+    static std::size_t write(const signature& s, std::byte* to) noexcept {
+        std::size_t at = sizeof(introduction);
+        for (const char* name : {s.schedule, s.element_type, s.operator_type}) {
+            const std::string_view text = told_of(name);
+            std::memcpy(to + at, text.data(), text.size());
+            at += text.size();
+            to[at++] = std::byte{0};
+        }
+        const introduction figures{s.elements,
+                                   s.layout,
+                                   s.type_id,
+                                   s.root,
+                                   s.level.level(),
+                                   static_cast<std::uint32_t>(s.what),
+                                   static_cast<std::uint32_t>(at - sizeof figures)};
+        std::memcpy(to, &figures, sizeof figures);
+        const std::size_t padded = align_up(at, line_of_message);
+        std::memset(to + at, 0, padded - at);
+        return padded;
+    }
+};
+inline constexpr std::size_t longest_introduction =
+    align_up(sizeof(introduction) + 3 * (signature::longest_name + 1), line_of_message);
+
+/// What may stand in a message besides the payload.
+inline constexpr std::size_t most_overhead = envelope_offset + envelope_bytes + longest_introduction +
+                                             align_up(most_ranges * sizeof(payload_range), line_of_message);
+
+/// Signatures that other processes have told.
+class known_signatures {
+  public:
+    void learn(std::uint32_t hash, const std::byte* told) {
+        introduction figures;
+        std::memcpy(&figures, told, sizeof figures);
+        const char* next = reinterpret_cast<const char*>(told) + sizeof figures;
+        const auto name = [&] {
+            const std::string& kept = *names_.emplace(next).first;
+            next += kept.size() + 1;
+            return kept.c_str();
+        };
+        signature s;
+        s.what = static_cast<collective>(figures.what);
+        s.level = figures.level == 0 ? order(order::any) : figures.level == 1 ? order(order::rank) : order(order::tree);
+        s.root = figures.root;
+        s.elements = figures.elements;
+        s.layout = figures.layout;
+        s.type_id = figures.type_id;
+        s.schedule = name();
+        s.element_type = name();
+        s.operator_type = name();
+        known_.insert_or_assign(hash, s);
+    }
+    [[nodiscard]] std::optional<signature> find(std::uint32_t hash) const {
+        const auto found = known_.find(hash);
+        return found == known_.end() ? std::nullopt : std::optional(found->second);
+    }
+
+  private:
+    std::unordered_map<std::uint32_t, signature> known_;
+    std::unordered_set<std::string> names_;  // where they lie they stay
+};
+
+/// Which signatures this rank has told to whom.
+class told_signatures {
+  public:
+    /// Whether `peer` does not know `hash` yet; from now on it does.
+    [[nodiscard]] bool first_time(int peer, std::uint32_t hash) {
+        if (peer == last_peer_ && hash == last_hash_) return false;
+        last_peer_ = peer;
+        last_hash_ = hash;
+        return told_.insert(static_cast<std::uint64_t>(peer) << 32 | hash).second;
+    }
+
+  private:
+    int last_peer_ = -1;
+    std::uint32_t last_hash_ = 0;
+    std::unordered_set<std::uint64_t> told_;
+};
+
+/// The signatures that this rank opened last, by their lanes.
+class opened_lanes {
+  public:
+    void add(lane first, unsigned lanes, const signature& what) noexcept {
+        newest_ = (newest_ + 1) % entries_.size();
+        entries_[newest_] = {first, lanes, what.hash(), what};
+    }
+    struct entry {
+        lane first = 0;
+        unsigned lanes = 0;
+        std::uint32_t hash = 0;
+        signature what;
+    };
+    /// Null for lanes of long ago.
+    [[nodiscard]] const entry* find(lane on) const noexcept {
+        for (std::size_t back = 0; back < entries_.size(); ++back) {
+            const entry& e = entries_[(newest_ + entries_.size() - back) % entries_.size()];
+            if (on - e.first < e.lanes) return &e;
+        }
+        return nullptr;
+    }
+
+  private:
+    std::array<entry, 32> entries_;
+    std::size_t newest_ = 0;
+};
+
+/// How a payload is sent: what is long goes by itself, from where it lies.
+struct division {
+    std::array<payload_range, most_ranges> ranges;
+    std::array<const std::byte*, most_ranges> from;
+    std::size_t count = 0;
+    std::size_t rest = 0;  ///< bytes that go with the envelope, gaps between parts included
+    bool fits = true;      ///< otherwise there are too many parts: it has to be packed as a whole
+};
+
+/// Divides the parts of a message into ranges of at least `long_bytes` in memory, and a rest of at most `most_rest`.
+[[nodiscard]] inline division divide(const outgoing& message, std::size_t long_bytes, std::size_t most_rest) noexcept {
+    division d;
+    std::size_t at = 0;
+    payload_range run{0, 0};  // parts that lie one behind the other in memory as in the payload
+    const std::byte* from = nullptr;
+    const auto finish_run = [&] {
+        if (run.bytes < long_bytes) return;
+        if (d.count == most_ranges) {
+            d.fits = false;
+            return;
+        }
+        d.ranges[d.count] = run;
+        d.from[d.count++] = from;
+        d.rest -= run.bytes;
+    };
+    for (const part& p : message.parts) {
+        const std::size_t begin = align_up(at, message.alignment);
+        d.rest += begin - at + p.bytes;
+        if (p.bytes != 0 && begin == run.offset + run.bytes && p.data == from + run.bytes) {
+            run.bytes += p.bytes;
+        } else if (p.bytes != 0) {
+            finish_run();
+            run = {begin, p.bytes};
+            from = p.data;
+        }
+        at = begin + p.bytes;
+    }
+    finish_run();
+    d.fits = d.fits && d.rest <= most_rest;
+    return d;
+}
+
+/// Calls visit(offset, bytes) for what lies between the ranges, in order.
+template <class Visit>
+void for_each_gap(std::span<const payload_range> ranges, std::size_t bytes, Visit visit) {
+    std::size_t at = 0;
+    for (const payload_range& r : ranges) {
+        if (r.offset > at) visit(at, static_cast<std::size_t>(r.offset) - at);
+        at = static_cast<std::size_t>(r.offset + r.bytes);
+    }
+    if (bytes > at) visit(at, bytes - at);
+}
+
+/// Writes the rest of a divided payload, in the order of `for_each_gap`.
+inline void pack_rest(const outgoing& message, const division& d, std::byte* to) noexcept {
+    std::size_t at = 0, range = 0, written = 0;
+    for (const part& p : message.parts) {
+        const std::size_t begin = align_up(at, message.alignment);
+        while (range < d.count && d.ranges[range].offset + d.ranges[range].bytes <= begin) ++range;
+        const bool in_range = range < d.count && p.bytes != 0 && begin >= d.ranges[range].offset;
+        written += begin - at;
+        if (!in_range && p.bytes != 0) {
+            std::memcpy(to + written, p.data, p.bytes);
+            written += p.bytes;
+        }
+        at = begin + p.bytes;
+    }
+}
+
+}  // namespace allfold::detail

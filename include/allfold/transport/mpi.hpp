@@ -1,0 +1,1011 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+// Only the C interface, whatever the library has besides.
+#if !defined(OMPI_SKIP_MPICXX)
+#define OMPI_SKIP_MPICXX 1
+#endif
+#if !defined(MPICH_SKIP_MPICXX)
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+#include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/processors.hpp"
+
+/// @file
+/// Ranks are processes of an MPI job, of any MPI library from version 3.1 on. The only header that includes mpi.h.
+///
+/// A lane is a tag. A message begins with an envelope, which says for which lane it is (tags wrap, lanes do not), which
+/// call its sender makes, and how long it is. What is short comes along, in a copy, so that its sender may go on; what
+/// is long follows as messages of its own, straight from the sender's memory. A receive is posted when the engine
+/// first asks for a message; long payloads get memory of their size once the envelope has told it. The sink reads both
+/// where they lie, so the fold of one window runs while MPI moves the next ones.
+///
+/// One tag is for notes: "I have failed", "I wait for you", "I have left". Ranks look for notes while they wait, so
+/// that a failure releases everybody, and two ranks that wait for each other in different calls find out.
+
+namespace allfold::mpi {
+
+/// The numbers of the MPI transport, with what was measured for each.
+struct tuning {
+    /// Up to here a message is copied and comes with its envelope.
+    std::size_t eager_bytes = std::size_t{16} << 10;
+    /// Parts from here on go by themselves where the message as a whole does not come with its envelope.
+    std::size_t long_bytes = std::size_t{4} << 10;
+    /// The longest message that MPI is given; longer ones go in pieces. Counts are `int` before MPI-4.
+    std::size_t piece_bytes = MPI_VERSION >= 4 ? std::size_t{1} << 62 : std::size_t{1} << 30;
+    /// Tags to use; 0: as many as MPI has.
+    int tags = 0;
+    /// Polls before a waiting rank begins to give its turns away; with more ranks on a node than processors it does so
+    /// from the first.
+    unsigned spins = 20000;
+    /// A rank that is stuck for so long tells the one that it waits for.
+    std::chrono::milliseconds notice{100};
+    /// After a failure a rank waits at most so long for others to let go of its memory.
+    std::chrono::milliseconds patience{3000};
+
+    friend bool operator==(const tuning&, const tuning&) = default;
+};
+
+/// What a communicator does with the one that it is given.
+enum class ownership : std::uint8_t {
+    duplicate,  ///< duplicates it (collective), and frees the duplicate: nothing that others send gets in the way
+    borrow      ///< uses it as it is: its point-to-point messages are allfold's as long as the communicator lives
+};
+inline constexpr ownership duplicate = ownership::duplicate;
+inline constexpr ownership borrow = ownership::borrow;
+
+namespace detail {
+
+[[noreturn]] inline void throw_mpi_error(int code, const char* call) {
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    MPI_Error_string(code, text.data(), &length);
+    throw error(errc::transport, std::string(call) + ": " + text.data());
+}
+inline void check(int code, const char* call) {
+    if (code != MPI_SUCCESS) [[unlikely]]
+        throw_mpi_error(code, call);
+}
+
+[[nodiscard]] inline bool is_initialized() noexcept {
+    int yes = 0;
+    MPI_Initialized(&yes);
+    return yes != 0;
+}
+[[nodiscard]] inline bool is_finalized() noexcept {
+    int yes = 0;
+    MPI_Finalized(&yes);
+    return yes != 0;
+}
+[[noreturn]] inline void refuse(const std::string& why) {
+    throw error(errc::bad_argument, "mpi::communicator: " + why);
+}
+
+inline void require_running() {
+    if (!is_initialized()) refuse("MPI is not initialised: call MPI_Init or MPI_Init_thread first, or use mpi::run");
+    if (is_finalized()) refuse("MPI is finalised: communicators must be made, used and gone before MPI_Finalize");
+}
+
+/// While it lives, a bad handle makes MPI return an error instead of ending the job.
+class lenient_errors {
+  public:
+    lenient_errors() {
+        for (std::size_t i = 0; i < std::size(all); ++i) {
+            MPI_Comm_get_errhandler(all[i], &before_[i]);
+            MPI_Comm_set_errhandler(all[i], MPI_ERRORS_RETURN);
+        }
+    }
+    lenient_errors(const lenient_errors&) = delete;
+    lenient_errors& operator=(const lenient_errors&) = delete;
+    ~lenient_errors() {
+        for (std::size_t i = 0; i < std::size(all); ++i) {
+            MPI_Comm_set_errhandler(all[i], before_[i]);
+            MPI_Errhandler_free(&before_[i]);
+        }
+    }
+
+  private:
+    const std::array<MPI_Comm, 2> all{MPI_COMM_WORLD, MPI_COMM_SELF};  // MPI-3 asks the first, MPI-4 the second
+    std::array<MPI_Errhandler, 2> before_{};
+};
+
+/// Other threads than the main one may use MPI only if it was asked for that.
+inline void require_thread_level() {
+    int level = MPI_THREAD_SINGLE, is_main = 0;
+    check(MPI_Query_thread(&level), "MPI_Query_thread");
+    check(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
+    if (level < MPI_THREAD_SERIALIZED && is_main == 0)
+        refuse(std::string("MPI was initialised with MPI_THREAD_") +
+               (level == MPI_THREAD_SINGLE ? "SINGLE" : "FUNNELED") +
+               ", but this is not its main thread: ask MPI_Init_thread for MPI_THREAD_SERIALIZED, or for "
+               "MPI_THREAD_MULTIPLE where several threads have communicators at the same time");
+}
+
+inline void require_intracommunicator(MPI_Comm handle) {
+    if (handle == MPI_COMM_NULL) refuse("the communicator is MPI_COMM_NULL");
+    const lenient_errors scope;
+    int is_inter = 0;
+    if (const int code = MPI_Comm_test_inter(handle, &is_inter); code != MPI_SUCCESS) {
+        std::array<char, MPI_MAX_ERROR_STRING> text{};
+        int length = 0;
+        MPI_Error_string(code, text.data(), &length);
+        refuse(std::string("the communicator is not valid; was it freed? MPI says: ") + text.data());
+    }
+    if (is_inter != 0)
+        refuse("it is an intercommunicator; collectives need one group of ranks: merge it with MPI_Intercomm_merge");
+}
+
+/// Whatever wraps an MPI communicator: what converts to `MPI_Comm`, or has a member that returns it.
+template <class C>
+[[nodiscard]] MPI_Comm handle_of(const C& c) {
+    if constexpr (std::convertible_to<const C&, MPI_Comm>)
+        return c;
+    else if constexpr (requires {
+                           { c.mpi_communicator() } -> std::convertible_to<MPI_Comm>;
+                       })  // KaMPIng
+        return c.mpi_communicator();
+    else
+        return c.native_handle();  // MPL
+}
+template <class C>
+concept wraps_handle = std::convertible_to<const C&, MPI_Comm> || requires(const C& c) {
+    { c.mpi_communicator() } -> std::convertible_to<MPI_Comm>;
+} || requires(const C& c) {
+    { c.native_handle() } -> std::convertible_to<MPI_Comm>;
+};
+
+/// Requests in flight, and what each of them owns.
+template <class Owned>
+class requests {
+  public:
+    [[nodiscard]] bool empty() const noexcept { return handles_.empty(); }
+    [[nodiscard]] std::size_t size() const noexcept { return handles_.size(); }
+    void add(MPI_Request request, Owned owned) {
+        handles_.push_back(request);
+        owned_.push_back(std::move(owned));
+    }
+    /// Calls done(owned) for each that is complete.
+    template <class Done>
+    void collect(Done done) {
+        indices_.resize(handles_.size());
+        int count = 0;
+        const int code = MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count, indices_.data(),
+                                      MPI_STATUSES_IGNORE);
+        if (count == MPI_UNDEFINED) count = 0;
+        std::sort(indices_.begin(), indices_.begin() + count);
+        for (int i = count; i-- > 0;) {  // from the back, so that what moves up has been looked at
+            const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+            done(owned_[at]);
+            handles_[at] = handles_.back();
+            handles_.pop_back();
+            std::swap(owned_[at], owned_.back());
+            owned_.pop_back();
+        }
+        check(code, "MPI_Testsome");
+    }
+
+  private:
+    std::vector<MPI_Request> handles_;
+    std::vector<Owned> owned_;
+    std::vector<int> indices_;
+};
+
+/// What ranks tell each other outside of their collectives.
+struct note {
+    enum class kind : std::uint32_t { failed, blocked, departed };
+    kind what = kind::failed;
+    errc code = errc::peer_failed;  ///< of a failure
+    waiting where{};                ///< of a blocked rank
+    std::uint32_t call = 0;         ///< hash of the blocked call
+    std::uint32_t told = 0;         ///< bytes of the introduction behind it
+    std::uint32_t chars = 0;        ///< of the text behind that
+};
+inline constexpr std::size_t longest_text = 2048;
+inline constexpr std::size_t longest_note = sizeof(note) + allfold::detail::longest_introduction + longest_text;
+
+[[nodiscard]] inline int isend(const std::byte* data, std::size_t bytes, int to, int tag, MPI_Comm comm,
+                               MPI_Request* request) {
+#if MPI_VERSION >= 4
+    return MPI_Isend_c(data, static_cast<MPI_Count>(bytes), MPI_BYTE, to, tag, comm, request);
+#else
+    return MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, comm, request);
+#endif
+}
+[[nodiscard]] inline int irecv(std::byte* data, std::size_t bytes, int from, int tag, MPI_Comm comm,
+                               MPI_Request* request) {
+#if MPI_VERSION >= 4
+    return MPI_Irecv_c(data, static_cast<MPI_Count>(bytes), MPI_BYTE, from, tag, comm, request);
+#else
+    return MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, comm, request);
+#endif
+}
+
+}  // namespace detail
+
+/// One process's end of an MPI communicator. Models `allfold::communicator`; used by one thread at a time.
+///
+///     mpi::communicator comm{MPI_COMM_WORLD};                  // a duplicate, freed in the end
+///     mpi::communicator comm{MPI_COMM_WORLD, mpi::borrow};     // the communicator itself
+///     all_reduce(comm, x, sum{});
+///
+/// - Takes an `MPI_Comm` and whatever wraps one: what converts to it (Boost.MPI), or has `mpi_communicator()` (KaMPIng)
+///   or `native_handle()` (MPL).
+/// - Making it and destroying it are collective over the ranks of the communicator, the second before MPI_Finalize.
+/// - Threads: MPI may be initialised with any level; MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED allow the main thread
+///   only, MPI_THREAD_SERIALIZED any one thread at a time. MPI_THREAD_MULTIPLE is needed where several threads of a
+///   process use communicators, one each, at the same time.
+/// - Errors: `bad_argument` where MPI is not initialised or already finalised, for a null, freed or
+///   inter-communicator, and for a thread level that does not allow the calling thread; `transport` with MPI's own text
+///   where a call of MPI fails. After a failure the communicator is broken for good: every collective on it throws, on
+///   every rank.
+class communicator {
+  public:
+    static constexpr bool shares_memory = false;
+    class arrival_type;
+
+    template <detail::wraps_handle C>
+    explicit communicator(const C& base, ownership how = duplicate, const mpi::tuning& numbers = {})
+        : communicator(checked{}, detail::handle_of(base), how, numbers) {}
+    communicator(const communicator&) = delete;
+    communicator& operator=(const communicator&) = delete;
+    ~communicator() { depart(); }
+
+    [[nodiscard]] int rank() const noexcept { return rank_; }
+    [[nodiscard]] int size() const noexcept { return size_; }
+    [[nodiscard]] allfold::background& background() noexcept { return background_; }
+    [[nodiscard]] const mpi::tuning& tuning() const noexcept { return tuning_; }
+    /// The communicator that carries the messages: the duplicate, or the borrowed one.
+    [[nodiscard]] MPI_Comm native_handle() const noexcept { return comm_; }
+
+    lane open(const signature& what, unsigned lanes) {
+        latest_call_ = name_of(what.what);
+        if (failure_) throw_failure(latest_call_);
+        const lane first = next_lane_;
+        next_lane_ += lanes;
+        opened_.add(first, lanes, what);
+        return first;
+    }
+    [[nodiscard]] std::optional<signature> announced(int peer, lane on) const;
+    [[nodiscard]] bool lends(std::size_t bytes, bool) const noexcept { return bytes > tuning_.eager_bytes; }
+
+    bool try_post(int to, lane on, const outgoing& message);
+    template <class Sink>
+    bool try_receive(int from, lane on, Sink&& sink);
+    void progress();
+    template <pending_work Work>
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+    void abandon() noexcept;
+
+  private:
+    using clock = std::chrono::steady_clock;
+    using bounce_buffer = allfold::detail::bounce_buffer;
+    using envelope = allfold::detail::envelope;
+    using payload_range = allfold::detail::payload_range;
+    struct checked {};
+    struct early_arrival;
+
+    /// A receive from one rank under one tag, from the first question for a message to its delivery.
+    struct stream {
+        int peer = -1;
+        int tag = 0;
+        bool headed = false;  // the envelope is there
+        MPI_Request head = MPI_REQUEST_NULL;
+        bounce_buffer buffer;   // envelope and what comes with it
+        bounce_buffer payload;  // of a message with ranges
+        std::vector<MPI_Request> ranges;
+        envelope about;
+    };
+    struct failure {
+        int rank;
+        errc code;
+        std::string why;
+    };
+    struct claim {
+        waiting where;
+        std::uint32_t call;
+    };
+    /// How long a rank has been stuck, and where.
+    struct vigil {
+        waiting where;
+        clock::time_point since, next_notice;
+    };
+
+    static constexpr int control_tag = 0;
+    static constexpr int first_tag = 1;
+    static constexpr std::size_t most_copies = 4096;
+
+    communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers);
+    void find_tags();
+    void find_crowd();
+    [[nodiscard]] std::size_t head_bytes() const noexcept {
+        return allfold::detail::most_overhead + tuning_.eager_bytes;
+    }
+    [[nodiscard]] int tag_of(lane on) const noexcept {
+        return first_tag + static_cast<int>(on % static_cast<lane>(tuning_.tags));
+    }
+
+    // Sending
+    [[nodiscard]] bool has_room();
+    void send_copy(int to, int tag, bounce_buffer&& buffer, std::size_t offset, std::size_t bytes);
+    void send_range(int to, int tag, const std::byte* from, std::size_t bytes, std::atomic<int>& lent);
+    void send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
+    void collect_copies();
+    void collect_loans();
+
+    // Receiving
+    [[nodiscard]] stream& stream_of(int from, int tag);
+    [[nodiscard]] bool advance(stream& s);
+    void open_envelope(stream& s);
+    [[nodiscard]] arrival_type deliver(stream& s);
+    [[nodiscard]] bool deliver_early(int from, lane on, arrival_type& message);
+    void release(stream& s);
+
+    // Notes
+    void send_note(int to, const detail::note& what, const signature* call, const std::string& text);
+    void attend();
+    void read_note(int from, std::span<const std::byte> raw);
+    void fail(errc code, const std::string& why);
+    [[noreturn]] void throw_failure(const char* during) const;
+    [[noreturn]] void throw_departed(const waiting& where) const;
+    [[noreturn]] void time_out(const waiting& where);
+    template <class Work>
+    void look_around(const Work& work, vigil& watch, std::optional<clock::time_point> deadline);
+    void tell_blocked(const waiting& where);
+
+    // Leaving
+    void cancel_receives() noexcept;
+    void drain();
+    void depart() noexcept;
+    [[nodiscard]] bool wind_up();
+
+    mpi::tuning tuning_;
+    MPI_Comm comm_ = MPI_COMM_NULL;
+    bool owned_ = true;
+    MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;  // of a borrowed communicator
+    int rank_ = 0;
+    int size_ = 1;
+    int exceptions_;
+    bool crowded_ = false;  // more ranks than processors on this node
+    lane next_lane_ = 0;
+    const char* latest_call_ = "collective";
+    unsigned polls_ = 0;
+
+    allfold::detail::bounce_pool pool_;
+    detail::requests<bounce_buffer> copies_;
+    detail::requests<std::atomic<int>*> loans_;
+    detail::requests<bounce_buffer> drained_;
+    std::vector<stream> streams_;
+    std::size_t active_ = 0;  // of them
+    std::vector<early_arrival> early_;
+
+    allfold::detail::opened_lanes opened_;
+    allfold::detail::told_signatures told_;
+    allfold::detail::known_signatures known_;
+    struct {
+        int from = -1;
+        lane on = 0;
+        std::uint32_t call = 0;
+    } latest_;
+    std::unordered_map<int, claim> claims_;                // who says to wait for this rank
+    std::unordered_map<int, clock::time_point> departed_;  // who has left, and since when that is known
+    bool departing_ = false;
+    std::optional<failure> failure_;
+    allfold::background background_;
+};
+
+/// A message as its receiver holds it.
+class communicator::arrival_type {
+  public:
+    arrival_type() = default;
+    arrival_type(arrival_type&& other) noexcept = default;
+    arrival_type& operator=(arrival_type&& other) noexcept {
+        if (this != &other) {
+            give_back();
+            home_ = other.home_;
+            buffer_ = std::move(other.buffer_);
+            packed_ = other.packed_;
+            about_ = other.about_;
+        }
+        return *this;
+    }
+    ~arrival_type() { give_back(); }
+
+    [[nodiscard]] std::uint32_t signature() const noexcept { return about_.signature; }
+    [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(about_.bytes); }
+    [[nodiscard]] std::byte* packed() const noexcept { return packed_; }
+    [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
+
+  private:
+    friend class communicator;
+    void give_back() noexcept {
+        if (buffer_.data() == nullptr) return;
+        try {
+            home_->pool_.give_back(std::move(buffer_));
+        } catch (const std::bad_alloc&) {  // then it is freed
+        }
+    }
+
+    communicator* home_ = nullptr;
+    bounce_buffer buffer_;
+    std::byte* packed_ = nullptr;
+    envelope about_;
+};
+
+struct communicator::early_arrival {
+    int from;
+    arrival_type message;
+};
+
+inline communicator::communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers)
+    : tuning_(numbers),
+      owned_(how == duplicate),
+      exceptions_(std::uncaught_exceptions()),
+      pool_((detail::require_running(), detail::require_thread_level(), detail::require_intracommunicator(base),
+             allfold::detail::most_overhead + numbers.eager_bytes)) {
+    if (owned_) {
+        detail::check(MPI_Comm_dup(base, &comm_), "MPI_Comm_dup");
+    } else {
+        comm_ = base;
+        detail::check(MPI_Comm_get_errhandler(comm_, &handler_), "MPI_Comm_get_errhandler");
+    }
+    detail::check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    detail::check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    detail::check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    find_tags();
+    find_crowd();
+}
+
+inline void communicator::find_tags() {
+    int* most = nullptr;
+    int known = 0;
+    detail::check(MPI_Comm_get_attr(comm_, MPI_TAG_UB, static_cast<void*>(&most), &known), "MPI_Comm_get_attr");
+    const int highest = known != 0 ? *most : 32767;
+    if (tuning_.tags <= 0 || tuning_.tags > highest) tuning_.tags = highest;  // tags 1 ... highest
+}
+
+inline void communicator::find_crowd() {
+    MPI_Comm node = MPI_COMM_NULL;
+    detail::check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+    auto bits = allfold::detail::usable_processor_bits();
+    int ranks = 0;
+    MPI_Comm_size(node, &ranks);
+    const int code =
+        MPI_Allreduce(MPI_IN_PLACE, bits.data(), static_cast<int>(bits.size()), MPI_UINT64_T, MPI_BOR, node);
+    MPI_Comm_free(&node);
+    detail::check(code, "MPI_Allreduce");
+    int processors = 0;
+    for (const std::uint64_t word : bits) processors += std::popcount(word);
+    if (processors == 0) processors = allfold::detail::usable_processors();
+    crowded_ = ranks > processors;
+}
+
+// Sending
+
+inline void communicator::collect_copies() {
+    copies_.collect([this](bounce_buffer& buffer) { pool_.give_back(std::move(buffer)); });
+}
+
+inline void communicator::collect_loans() {
+    loans_.collect([](std::atomic<int>* lent) { lent->fetch_sub(1, std::memory_order_release); });
+}
+
+inline bool communicator::has_room() {
+    constexpr std::size_t now_and_then = 16;
+    if (copies_.size() >= now_and_then) collect_copies();
+    return copies_.size() < most_copies;
+}
+
+inline void communicator::send_copy(int to, int tag, bounce_buffer&& buffer, std::size_t offset, std::size_t bytes) {
+    MPI_Request request;
+    detail::check(detail::isend(buffer.data() + offset, bytes, to, tag, comm_, &request), "MPI_Isend");
+    copies_.add(request, std::move(buffer));
+}
+
+inline void communicator::send_range(int to, int tag, const std::byte* from, std::size_t bytes,
+                                     std::atomic<int>& lent) {
+    for (std::size_t done = 0; done < bytes;) {
+        const std::size_t count = std::min(bytes - done, tuning_.piece_bytes);
+        MPI_Request request;
+        detail::check(detail::isend(from + done, count, to, tag, comm_, &request), "MPI_Isend");
+        lent.fetch_add(1, std::memory_order_relaxed);
+        loans_.add(request, &lent);
+        done += count;
+    }
+}
+
+inline bool communicator::try_post(int to, lane on, const outgoing& message) {
+    using namespace allfold::detail;
+    if (!has_room()) return false;
+    envelope about{.signature = message.signature, .on = on, .bytes = message.bytes};
+    bounce_buffer head = pool_.take(head_bytes());
+    std::size_t at = envelope_offset + envelope_bytes;
+    if (const auto* const opened = opened_.find(on)) {
+        about.call = opened->hash;
+        if (told_.first_time(to, opened->hash)) {
+            about.introduced = static_cast<std::uint32_t>(introduction::write(opened->what, head.data() + at));
+            at += about.introduced;
+        }
+    }
+    if (message.bytes > tuning_.eager_bytes) {
+        send_long(to, tag_of(on), message, about, std::move(head), at);
+        return true;
+    }
+    std::memcpy(head.data() + envelope_offset, &about, sizeof about);
+    pack(message.parts, message.alignment, head.data() + at);
+    send_copy(to, tag_of(on), std::move(head), envelope_offset, at + message.bytes - envelope_offset);
+    return true;
+}
+
+inline void communicator::send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head,
+                                    std::size_t at) {
+    using namespace allfold::detail;
+    division parts = divide(message, tuning_.long_bytes, tuning_.eager_bytes);
+    bounce_buffer whole;
+    if (!parts.fits) {  // many short parts: one long copy
+        whole = pool_.take(message.bytes);
+        pack(message.parts, message.alignment, whole.data());
+        parts.count = 1;
+        parts.ranges[0] = {0, message.bytes};
+        parts.rest = 0;
+    }
+    about.ranges = static_cast<std::uint32_t>(parts.count);
+    std::memcpy(head.data() + envelope_offset, &about, sizeof about);
+    std::memcpy(head.data() + at, parts.ranges.data(), parts.count * sizeof(payload_range));
+    at += align_up(parts.count * sizeof(payload_range), line_of_message);
+    if (parts.fits) pack_rest(message, parts, head.data() + at);
+    send_copy(to, tag, std::move(head), envelope_offset, at + parts.rest - envelope_offset);
+    if (parts.fits) {
+        for (std::size_t i = 0; i < parts.count; ++i)
+            send_range(to, tag, parts.from[i], static_cast<std::size_t>(parts.ranges[i].bytes), *message.lent);
+        return;
+    }
+    for (std::size_t done = 0; done < message.bytes;) {  // the last piece owns the copy: pieces end in any order, but
+        const std::size_t count = std::min(message.bytes - done, tuning_.piece_bytes);  // are received in this one
+        const bool last = done + count == message.bytes;
+        MPI_Request request;
+        detail::check(detail::isend(whole.data() + done, count, to, tag, comm_, &request), "MPI_Isend");
+        copies_.add(request, last ? std::move(whole) : bounce_buffer());
+        done += count;
+    }
+}
+
+/// What has to be done between two polls, so that posts end and failures are heard of.
+inline void communicator::progress() {
+    constexpr unsigned now_and_then = 256;
+    if (!loans_.empty()) collect_loans();
+    if (++polls_ % now_and_then != 0) return;
+    attend();
+    if (failure_) throw_failure(latest_call_);
+}
+
+// Receiving
+
+inline communicator::stream& communicator::stream_of(int from, int tag) {
+    for (std::size_t i = 0; i < active_; ++i)
+        if (streams_[i].peer == from && streams_[i].tag == tag) return streams_[i];
+    if (active_ == streams_.size()) streams_.emplace_back();
+    stream& s = streams_[active_];
+    s.peer = from;
+    s.tag = tag;
+    s.headed = false;
+    s.buffer = pool_.take(head_bytes());
+    detail::check(detail::irecv(s.buffer.data() + allfold::detail::envelope_offset,
+                                head_bytes() - allfold::detail::envelope_offset, from, tag, comm_, &s.head),
+                  "MPI_Irecv");
+    ++active_;
+    return s;
+}
+
+inline void communicator::release(stream& s) {
+    s.ranges.clear();
+    s.payload = {};
+    std::swap(s, streams_[--active_]);
+}
+
+inline bool communicator::advance(stream& s) {
+    int done = 0;
+    if (!s.headed) {
+        detail::check(MPI_Test(&s.head, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done == 0) return false;
+        open_envelope(s);
+    }
+    if (s.ranges.empty()) return true;
+    detail::check(MPI_Testall(static_cast<int>(s.ranges.size()), s.ranges.data(), &done, MPI_STATUSES_IGNORE),
+                  "MPI_Testall");
+    return done != 0;
+}
+
+/// Reads what came with an envelope, and posts receives for what follows it.
+inline void communicator::open_envelope(stream& s) {
+    using namespace allfold::detail;
+    std::memcpy(&s.about, s.buffer.data() + envelope_offset, sizeof s.about);
+    s.headed = true;
+    const std::byte* next = s.buffer.data() + envelope_offset + envelope_bytes;
+    if (s.about.introduced != 0) known_.learn(s.about.call, next);
+    if (s.about.ranges == 0) return;
+    next += s.about.introduced;
+    std::array<payload_range, most_ranges> table{};
+    const std::size_t count = std::min<std::size_t>(s.about.ranges, most_ranges);
+    std::memcpy(table.data(), next, count * sizeof(payload_range));
+    next += align_up(count * sizeof(payload_range), line_of_message);
+    s.payload = pool_.take(static_cast<std::size_t>(s.about.bytes));
+    const std::span<const payload_range> ranges(table.data(), count);
+    for_each_gap(ranges, static_cast<std::size_t>(s.about.bytes), [&](std::size_t offset, std::size_t bytes) {
+        std::memcpy(s.payload.data() + offset, next, bytes);
+        next += bytes;
+    });
+    for (const payload_range& range : ranges)
+        for (std::size_t done = 0; done < range.bytes;) {
+            const std::size_t bytes = std::min(static_cast<std::size_t>(range.bytes) - done, tuning_.piece_bytes);
+            s.ranges.push_back(MPI_REQUEST_NULL);
+            detail::check(
+                detail::irecv(s.payload.data() + range.offset + done, bytes, s.peer, s.tag, comm_, &s.ranges.back()),
+                "MPI_Irecv");
+            done += bytes;
+        }
+}
+
+inline communicator::arrival_type communicator::deliver(stream& s) {
+    using namespace allfold::detail;
+    arrival_type a;
+    a.home_ = this;
+    a.about_ = s.about;
+    if (s.about.ranges != 0) {
+        a.buffer_ = std::move(s.payload);
+        a.packed_ = a.buffer_.data();
+        pool_.give_back(std::move(s.buffer));
+    } else {
+        a.buffer_ = std::move(s.buffer);
+        a.packed_ = a.buffer_.data() + envelope_offset + envelope_bytes + s.about.introduced;
+    }
+    release(s);
+    return a;
+}
+
+inline bool communicator::deliver_early(int from, lane on, arrival_type& message) {
+    const auto found = std::find_if(early_.begin(), early_.end(), [&](const early_arrival& e) {
+        return e.from == from && e.message.about_.on == on;
+    });
+    if (found == early_.end()) return false;
+    message = std::move(found->message);
+    early_.erase(found);
+    return true;
+}
+
+template <class Sink>
+bool communicator::try_receive(int from, lane on, Sink&& sink) {
+    arrival_type message;
+    if (early_.empty() || !deliver_early(from, on, message)) {
+        for (;;) {
+            stream& s = stream_of(from, tag_of(on));
+            if (!advance(s)) return false;
+            message = deliver(s);
+            if (message.about_.on == on) [[likely]]
+                break;
+            early_.push_back({from, std::move(message)});  // another lane with the same tag
+        }
+    }
+    latest_ = {from, on, message.about_.call};
+    sink(std::move(message));
+    return true;
+}
+
+/// What the last message, or a note, told of the call that `peer` makes on this lane.
+inline std::optional<signature> communicator::announced(int peer, lane on) const {
+    if (latest_.from == peer && latest_.on == on) return known_.find(latest_.call);
+    const auto told = claims_.find(peer);
+    if (told == claims_.end() || told->second.where.on != on) return std::nullopt;
+    return known_.find(told->second.call);
+}
+
+// Notes
+
+inline void communicator::send_note(int to, const detail::note& what, const signature* call, const std::string& text) {
+    detail::note head = what;
+    bounce_buffer buffer(detail::longest_note);
+    std::byte* next = buffer.data() + sizeof head;
+    if (call != nullptr) {
+        head.call = call->hash();
+        head.told = static_cast<std::uint32_t>(allfold::detail::introduction::write(*call, next));
+        next += head.told;
+    }
+    head.chars = static_cast<std::uint32_t>(std::min(text.size(), detail::longest_text));
+    std::memcpy(next, text.data(), head.chars);
+    next += head.chars;
+    std::memcpy(buffer.data(), &head, sizeof head);
+    send_copy(to, control_tag, std::move(buffer), 0, static_cast<std::size_t>(next - buffer.data()));
+}
+
+/// Reads all notes that are there.
+inline void communicator::attend() {
+    for (;;) {
+        int there = 0;
+        MPI_Status status;
+        MPI_Message message;
+        detail::check(MPI_Improbe(MPI_ANY_SOURCE, control_tag, comm_, &there, &message, &status), "MPI_Improbe");
+        if (there == 0) return;
+        alignas(detail::note) std::array<std::byte, detail::longest_note> raw;
+        detail::check(MPI_Mrecv(raw.data(), static_cast<int>(raw.size()), MPI_BYTE, &message, &status), "MPI_Mrecv");
+        read_note(status.MPI_SOURCE, raw);
+    }
+}
+
+inline void communicator::read_note(int from, std::span<const std::byte> raw) {
+    detail::note head;
+    std::memcpy(&head, raw.data(), sizeof head);
+    const std::byte* next = raw.data() + sizeof head;
+    switch (head.what) {
+        case detail::note::kind::failed:
+            if (!failure_)
+                failure_.emplace(
+                    failure{from, head.code, {reinterpret_cast<const char*>(next + head.told), head.chars}});
+            break;
+        case detail::note::kind::blocked:
+            if (head.told != 0) known_.learn(head.call, next);
+            claims_.insert_or_assign(from, claim{head.where, head.call});
+            if (departing_) send_note(from, {.what = detail::note::kind::departed}, nullptr, "");
+            break;
+        case detail::note::kind::departed: departed_.emplace(from, clock::now()); break;
+    }
+}
+
+/// Breaks the communicator: every rank that waits, or will wait, throws. The first cause is kept.
+inline void communicator::fail(errc code, const std::string& why) {
+    if (failure_) return;
+    failure_.emplace(failure{rank_, code, why});
+    for (int r = 0; r < size_; ++r)
+        if (r != rank_) send_note(r, {.what = detail::note::kind::failed, .code = code}, nullptr, why);
+}
+
+inline void communicator::throw_failure(const char* during) const {
+    const std::string place = std::string(during) + ": rank " + std::to_string(rank_) + " of " + std::to_string(size_);
+    if (failure_->code == errc::timeout) throw error(errc::timeout, place + " stops: " + failure_->why);
+    throw error(errc::peer_failed,
+                place + " stops: rank " + std::to_string(failure_->rank) + " failed: " + failure_->why);
+}
+
+inline void communicator::throw_departed(const waiting& where) const {
+    throw error(errc::peer_failed, std::string(name_of(where.what)) + ": rank " + std::to_string(rank_) +
+                                       " waits for rank " + std::to_string(where.peer) + " of " +
+                                       std::to_string(size_) + ", which has returned without taking part");
+}
+
+inline void communicator::time_out(const waiting& where) {
+    const auto line = [](int rank, const waiting& w) {
+        return "\n  rank " + std::to_string(rank) + " waits for rank " + std::to_string(w.peer) + " in " +
+               name_of(w.what) + ", round " + std::to_string(w.round + 1) + " of " + std::to_string(w.rounds);
+    };
+    std::string why = "the deadline of rank " + std::to_string(rank_) + " passed; who waits for whom:";
+    why += where.peer >= 0 ? line(rank_, where) : "\n  rank " + std::to_string(rank_) + " waits for its messages to go";
+    for (const auto& [rank, told] : claims_) {
+        waiting theirs = told.where;
+        theirs.peer = rank_;
+        why += line(rank, theirs);
+    }
+    fail(errc::timeout, why);
+    throw error(errc::timeout, std::string(name_of(where.what)) + ": " + why);
+}
+
+inline void communicator::tell_blocked(const waiting& where) {
+    const auto* const opened = opened_.find(where.on);
+    send_note(where.peer, {.what = detail::note::kind::blocked, .where = where}, opened ? &opened->what : nullptr, "");
+}
+
+template <pending_work Work>
+void communicator::wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+    constexpr unsigned now_and_then = 64;
+    if (work.poll()) return;
+    vigil watch{{}, clock::now(), clock::now() + tuning_.notice};
+    for (unsigned turn = 1; !work.poll(); ++turn) {
+        if (turn % now_and_then == 0) look_around(work, watch, deadline);
+        if (crowded_ || turn > tuning_.spins) std::this_thread::yield();
+    }
+}
+
+/// Throws when waiting is in vain.
+template <class Work>
+void communicator::look_around(const Work& work, vigil& watch, std::optional<clock::time_point> deadline) {
+    const waiting where = work.blocked_on();
+    attend();
+    if (failure_) throw_failure(name_of(where.what));
+    const auto now = clock::now();
+    if (where.peer != watch.where.peer || where.on != watch.where.on || where.round != watch.where.round)
+        watch = {where, now, now + tuning_.notice};
+    if (where.peer >= 0 && now >= watch.next_notice) {
+        tell_blocked(where);
+        watch.next_notice = now + 10 * tuning_.notice;
+    }
+    // What a rank sent before it left is here before its note, but may not have been delivered to the engine yet.
+    const auto left = departed_.find(where.peer);
+    if (left != departed_.end() && now - std::max(left->second, watch.since) > tuning_.notice) throw_departed(where);
+    work.check();
+    if (deadline && now >= *deadline) time_out(where);
+}
+
+// Leaving
+
+inline void communicator::cancel_receives() noexcept {
+    for (std::size_t i = 0; i < active_; ++i)
+        if (streams_[i].head != MPI_REQUEST_NULL) {
+            MPI_Cancel(&streams_[i].head);
+            MPI_Wait(&streams_[i].head, MPI_STATUS_IGNORE);
+        }
+}
+
+/// After a failure: takes whatever arrives, so that its senders get their memory back.
+inline void communicator::drain() {
+    for (std::size_t i = 0; i < active_;) {  // ranges on their way
+        int done = 0;
+        stream& s = streams_[i];
+        if (!s.ranges.empty())
+            MPI_Testall(static_cast<int>(s.ranges.size()), s.ranges.data(), &done, MPI_STATUSES_IGNORE);
+        if (s.ranges.empty() || done != 0)
+            release(s);
+        else
+            ++i;
+    }
+    for (;;) {
+        int there = 0, bytes = 0;
+        MPI_Status status;
+        MPI_Message message;
+        detail::check(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &message, &status), "MPI_Improbe");
+        if (there == 0) break;
+        MPI_Get_count(&status, MPI_BYTE, &bytes);
+#if MPI_VERSION >= 4
+        MPI_Count long_bytes = 0;
+        MPI_Get_count_c(&status, MPI_BYTE, &long_bytes);
+        bounce_buffer sink(static_cast<std::size_t>(std::max<MPI_Count>(1, long_bytes)));
+        MPI_Request request;
+        detail::check(MPI_Imrecv_c(sink.data(), long_bytes, MPI_BYTE, &message, &request), "MPI_Imrecv");
+#else
+        bounce_buffer sink(static_cast<std::size_t>(std::max(1, bytes)));
+        MPI_Request request;
+        detail::check(MPI_Imrecv(sink.data(), bytes, MPI_BYTE, &message, &request), "MPI_Imrecv");
+#endif
+        drained_.add(request, std::move(sink));
+    }
+    if (!drained_.empty()) drained_.collect([](bounce_buffer&) {});
+}
+
+/// Called from a handler, while the exception that is the cause can be looked at.
+inline void communicator::abandon() noexcept {
+    std::string why = "an exception";
+    errc code = errc::peer_failed;
+    try {
+        if (std::current_exception()) throw;
+    } catch (const error& e) {
+        why = e.what();
+        code = e.code();
+    } catch (const std::exception& e) {
+        why = e.what();
+    } catch (...) {
+    }
+    try {
+        fail(code, why);
+        cancel_receives();
+        for (const auto until = clock::now() + tuning_.patience; !loans_.empty() && clock::now() < until;) {
+            drain();
+            collect_loans();
+            std::this_thread::yield();
+        }
+    } catch (const std::exception&) {  // MPI itself fails: there is nothing left to try
+    }
+}
+
+/// True when all ranks have come here and nothing of ours is under way any more.
+inline bool communicator::wind_up() {
+    for (const auto& [peer, told] : claims_) send_note(peer, {.what = detail::note::kind::departed}, nullptr, "");
+    departing_ = true;
+    MPI_Request all_here = MPI_REQUEST_NULL;
+    bool is_asked = false;
+    std::optional<clock::time_point> until;
+    for (int done = 0;; std::this_thread::yield()) {
+        attend();
+        if (failure_) {
+            if (!until) {
+                until = clock::now() + tuning_.patience;
+                cancel_receives();
+            }
+            drain();
+            if (clock::now() >= *until) return false;
+        }
+        if (!loans_.empty()) collect_loans();
+        if (!copies_.empty()) collect_copies();
+        if (!is_asked && loans_.empty() && copies_.empty()) {
+            detail::check(MPI_Ibarrier(comm_, &all_here), "MPI_Ibarrier");
+            is_asked = true;
+        }
+        if (is_asked) detail::check(MPI_Test(&all_here, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done != 0 && drained_.empty()) return true;
+    }
+}
+
+inline void communicator::depart() noexcept {
+    if (detail::is_finalized()) return;
+    bool clean = size_ == 1;
+    try {
+        if (std::uncaught_exceptions() > exceptions_ && size_ > 1)
+            fail(errc::peer_failed, "it was left by an exception");
+        clean = clean || wind_up();
+    } catch (const std::exception&) {  // MPI itself fails
+    }
+    if (!clean) return;  // requests refer to it still: it stays, and the memory with it
+    early_.clear();
+    if (owned_) {
+        MPI_Comm_free(&comm_);
+    } else {
+        MPI_Comm_set_errhandler(comm_, handler_);
+        MPI_Errhandler_free(&handler_);
+    }
+}
+
+static_assert(allfold::communicator<communicator>);
+
+/// Runs `fn(comm)` in every process of the job: initialises MPI where nobody has (with MPI_THREAD_SERIALIZED), makes a
+/// communicator of MPI_COMM_WORLD, and finalises what it has initialised. A rank that throws prints its exception and
+/// takes the whole job down with it: nobody is left hanging. Returns EXIT_SUCCESS, for `main`.
+///
+///     int main() {
+///         return allfold::mpi::run([](auto& comm) { ... });
+///     }
+template <std::invocable<communicator&> Fn>
+int run(Fn&& fn, const tuning& numbers = {}) {
+    const bool mine = !detail::is_initialized();
+    if (mine) {
+        int level = 0;
+        detail::check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+    }
+    const auto give_up = [](const char* why, bool is_cause) {
+        int rank = 0;
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        // Whoever was the cause is about to end the job; let its message be the one that is seen.
+        if (!is_cause) std::this_thread::sleep_for(std::chrono::seconds(2));
+        std::fprintf(stderr, "allfold: rank %d: %s\n", rank, why);
+        std::fflush(stderr);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    };
+    try {
+        communicator comm(MPI_COMM_WORLD, duplicate, numbers);
+        try {
+            fn(comm);
+        } catch (const error& e) {
+            give_up(e.what(), e.code() != errc::peer_failed);
+        } catch (const std::exception& e) {
+            give_up(e.what(), true);
+        } catch (...) {
+            give_up("an exception", true);
+        }
+    } catch (const std::exception& e) {
+        give_up(e.what(), true);
+    }
+    if (mine) MPI_Finalize();
+    return 0;
+}
+
+}  // namespace allfold::mpi
