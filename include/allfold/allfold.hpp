@@ -11,6 +11,7 @@
 #include "allfold/collective.hpp"
 #include "allfold/data/partition.hpp"
 #include "allfold/data/records.hpp"
+#include "allfold/data/serializer.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/schedule/neighbour_exchange.hpp"
 #include "allfold/transport/self.hpp"

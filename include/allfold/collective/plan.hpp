@@ -18,15 +18,15 @@ namespace allfold {
 class any_schedule {
   public:
     template <schedule S>
-    [[nodiscard]] static any_schedule of(const S& s, int root = 0) {
-        return {s.rank(), s.size(), root, s.blocks(), s.rounds(), &ask<S>};
+    [[nodiscard]] static any_schedule of(const S& s, int root = 0, int group = 1) {
+        return {s.rank(), s.size(), root, group, s.blocks(), s.rounds(), &ask<S>};
     }
 
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return size_; }
     [[nodiscard]] int blocks() const noexcept { return blocks_; }
     [[nodiscard]] int rounds() const noexcept { return rounds_; }
-    [[nodiscard]] step operator[](int round) const { return step_(rank_, size_, root_, round); }
+    [[nodiscard]] step operator[](int round) const { return step_(rank_, size_, root_, group_, round); }
     /// The same schedule as another rank sees it.
     [[nodiscard]] any_schedule at(int rank) const {
         any_schedule other = *this;
@@ -35,15 +35,15 @@ class any_schedule {
     }
 
   private:
-    using question = step (*)(int rank, int size, int root, int round);
-    any_schedule(int rank, int size, int root, int blocks, int rounds, question about)
-        : rank_(rank), size_(size), root_(root), blocks_(blocks), rounds_(rounds), step_(about) {}
+    using question = step (*)(int rank, int size, int root, int group, int round);
+    any_schedule(int rank, int size, int root, int group, int blocks, int rounds, question about)
+        : rank_(rank), size_(size), root_(root), group_(group), blocks_(blocks), rounds_(rounds), step_(about) {}
 
     template <class S>
-    [[nodiscard]] static step ask(int rank, int size, int root, int round) {
-        return make_schedule<S>(rank, size, root)[round];
+    [[nodiscard]] static step ask(int rank, int size, int root, int group, int round) {
+        return make_schedule<S>(rank, size, root, group)[round];
     }
-    int rank_, size_, root_, blocks_, rounds_;
+    int rank_, size_, root_, group_, blocks_, rounds_;
     question step_;
 };
 
@@ -57,6 +57,16 @@ class plan {
     [[nodiscard]] order keeps() const noexcept { return keeps_; }  ///< the order level that the schedule gives
     [[nodiscard]] const std::string& name() const noexcept { return name_; }  ///< of the algorithm
     [[nodiscard]] const std::string& why() const noexcept { return why_; }    ///< the reason for the choice
+    /// Whether a collective of the transport's own runs, the one that `name()` says. Rounds, bytes and steps are those
+    /// of the schedule that `delegate::never` runs instead.
+    [[nodiscard]] bool delegated() const noexcept { return delegated_; }
+    [[nodiscard]] plan delegated_to(std::string name, std::string why) const {
+        plan other = *this;
+        other.name_ = std::move(name);
+        other.why_ = std::move(why);
+        other.delegated_ = true;
+        return other;
+    }
     [[nodiscard]] int size() const noexcept { return steps_.size(); }
     [[nodiscard]] int rounds() const noexcept { return steps_.rounds(); }
     [[nodiscard]] any_schedule schedule(int rank) const { return steps_.at(rank); }  ///< the steps of one rank
@@ -89,6 +99,7 @@ class plan {
     std::string why_;
     std::size_t bytes_;
     any_schedule steps_;
+    bool delegated_ = false;
 };
 
 }  // namespace allfold

@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "allfold/algebra/diagnose.hpp"
+#include "allfold/engine/agreement.hpp"
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/choose.hpp"
 #include "allfold/engine/detail/type_name.hpp"
 #include "allfold/engine/options.hpp"
 #include "allfold/engine/task.hpp"
+#include "allfold/engine/wire.hpp"
 
 /// @file
 /// From the arguments of a collective to a running call: which schedule, which blocks, which windows.
@@ -132,6 +134,30 @@ template <class Comm>
         return 0;
 }
 
+/// Whether a transport's own collective could do what a call asks for.
+template <class Comm, collective Goal, class Op, class Element, class Options>
+[[nodiscard]] consteval bool can_delegate() {
+    if constexpr (requires { Comm::template has_native<Goal, Op, Element>; })
+        return Comm::template has_native<Goal, Op, Element> &&
+               std::same_as<typename Options::algorithm_type, automatic> &&
+               level_of<Op, Element, typename Options::order_type>() == order::any;
+    else
+        return false;
+}
+
+/// Why a call is left to the transport; null where it is not.
+template <collective Goal, class Comm, class Op, class Element, class Options>
+[[nodiscard]] const char* reason_to_delegate([[maybe_unused]] const Comm& comm, [[maybe_unused]] const problem& p,
+                                             [[maybe_unused]] const Options& options) {
+    if constexpr (can_delegate<Comm, Goal, Op, Element, Options>()) {
+        if (p.size < 2 || p.bytes == 0 || options.window_bytes || options.delegation == delegate::never) return nullptr;
+        const char* const why = comm.prefers_native(Goal, p.bytes, sizeof(Element));
+        if (options.delegation == delegate::always) return "delegated because the caller wants it";
+        return why;
+    }
+    return nullptr;
+}
+
 /// Everything about a call but the choice of its schedule.
 template <collective Goal, class Comm, class Op, class Arguments, class Options>
 class launcher {
@@ -145,6 +171,8 @@ class launcher {
 
     /// Blocking.
     void run(Arguments& arguments) {
+        if (reason_to_delegate<Goal, Comm, Op, element, Options>(comm_, problem_of(arguments), options_))
+            return run_native(arguments);
         schedule_of_call(arguments, [&]<class Schedule>(Schedule) {
             execution<Comm, Schedule, kernel_type> run([&] { return make_call<Schedule>(arguments); });
             run_to_end(comm_, run, options_.deadline);
@@ -165,15 +193,44 @@ class launcher {
     }
 
   private:
+    [[nodiscard]] problem problem_of(const Arguments& arguments) const {
+        return {comm_.size(), rows_ * arguments.make_kernel().row_bytes(), processors_of(comm_)};
+    }
+
+    /// The transport's own collective, once all ranks agree.
+    void run_native(Arguments& arguments) {
+        if constexpr (can_delegate<Comm, Goal, Op, element, Options>()) {
+            const kernel_type kernel = arguments.make_kernel();
+            operands<kernel_type> memory;
+            arguments.memory(kernel, memory);
+            const partition whole = partition::even(rows_, 1);
+            const partition& cut = blocks_ ? *blocks_ : whole;
+            if (options_.delegation != delegate::always) {
+                signature agreed = make_signature<Goal, Op, element>(options_, rows_);
+                agreed.layout = layout_hash(kernel, cut, options_.window_bytes);
+                agree(comm_, agreed, options_.deadline);
+            }
+            try {
+                comm_.template run_native<Op, element>(
+                    Goal, {memory.input[0], memory.result[0], rows_, options_.root, &cut, memory.in_place});
+            } catch (...) {
+                give_up(comm_);
+                throw;
+            }
+            arguments.finish();
+        }
+    }
+
     template <class Use>
     void schedule_of_call(const Arguments& arguments, Use use) {
-        const problem p{comm_.size(), rows_ * arguments.make_kernel().row_bytes(), processors_of(comm_)};
-        with_schedule<Goal, Comm::shares_memory, Op, element, Options>(p, [&]<class Schedule>(const char*) {
-            if constexpr (fits<Schedule, Op, element, typename Options::order_type>()) {
-                require_support<Schedule>(Goal, comm_.rank(), comm_.size());
-                use(make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root));
-            }
-        });
+        with_schedule<Goal, Comm::shares_memory, Op, element, Options>(
+            problem_of(arguments), [&]<class Schedule>(const char*) {
+                if constexpr (require_carried<Comm, kernel_type>() &&
+                              fits<Schedule, Op, element, typename Options::order_type>()) {
+                    require_support<Schedule>(Goal, comm_.rank(), comm_.size());
+                    use(make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root));
+                }
+            });
     }
 
     template <class Schedule>

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <type_traits>
 
@@ -37,6 +38,16 @@ struct deadline {
         : at(std::chrono::steady_clock::now() +
              std::chrono::duration_cast<std::chrono::steady_clock::duration>(from_now)) {}
     constexpr explicit deadline(std::chrono::steady_clock::time_point when) : at(when) {}
+};
+
+/// Whether a transport's own collective may run instead of a schedule of allfold's, where it has one for the operator
+/// and the elements, the order level is `order::any`, and the call is a blocking one without an algorithm or window.
+/// All ranks must say the same.
+enum class delegate : std::uint8_t {
+    automatic,  ///< where it was measured to be faster; all ranks agree about the call beforehand
+    never,
+    always  ///< wherever it can be, and without agreement: a mismatch, or an operation in flight, is the caller's
+            ///< affair
 };
 
 namespace detail {
@@ -102,7 +113,7 @@ concept algorithm = std::is_empty_v<T> && requires {
 
 template <class T>
 concept option = std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> ||
-                 std::same_as<T, partition> || is_order<T> || algorithm<T>;
+                 std::same_as<T, partition> || std::same_as<T, delegate> || is_order<T> || algorithm<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {
@@ -136,6 +147,7 @@ struct option_set {
     std::optional<std::size_t> window_bytes;
     std::optional<std::chrono::steady_clock::time_point> deadline;
     std::optional<partition> blocks;
+    allfold::delegate delegation = delegate::automatic;
 
     explicit option_set(const Options&... options) { (take(options), ...); }
 
@@ -146,6 +158,7 @@ struct option_set {
     }
     void take(const allfold::deadline& d) { deadline = d.at; }
     void take(const partition& p) { blocks = p; }
+    void take(allfold::delegate d) { delegation = d; }
     template <class T>
         requires(algorithm<T> || is_order<T>)
     void take(const T&) {}

@@ -8,6 +8,9 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "allfold/engine/detail/small_array.hpp"
@@ -15,6 +18,7 @@
 #include "allfold/engine/mismatch.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/engine/scratch.hpp"
+#include "allfold/engine/wire.hpp"
 #include "allfold/schedule/step.hpp"
 #include "allfold/transport/communicator.hpp"
 
@@ -22,30 +26,6 @@
 /// Walks a schedule over a transport. What all algorithms share is here, once: buffers, progress, agreement.
 
 namespace allfold::detail {
-
-/// A message as the kernel wants it: cuts what has arrived into the pieces (block by block of column by column) that
-/// the sender put in, wherever they lie.
-template <class Arrival>
-class pieces {
-  public:
-    pieces(const Arrival& message, std::size_t alignment)
-        : packed_(message.packed()), parts_(message.parts()), alignment_(alignment) {}
-
-    [[nodiscard]] std::byte* next(std::size_t bytes) noexcept {
-        if (packed_ == nullptr) return parts_[index_++].data;
-        at_ = align_up(at_, alignment_);
-        std::byte* const piece = packed_ + at_;
-        at_ += bytes;
-        return piece;
-    }
-
-  private:
-    std::byte* packed_;
-    std::span<const part> parts_;
-    std::size_t alignment_;
-    std::size_t index_ = 0;
-    std::size_t at_ = 0;
-};
 
 /// Walks one window of the operand through the rounds of a schedule. Never waits: `advance` goes as far as it can.
 template <communicator Comm, schedule Schedule, class Kernel>
@@ -90,9 +70,13 @@ class walker {
     }
 
     /// Lets go of what peers have lent.
-    void drop() noexcept { arrivals_.clear(); }
+    void drop() noexcept { kept_.clear(); }
 
   private:
+    static constexpr bool encoded = encodes<Comm, Kernel>;
+    static constexpr std::size_t parts_of_message = encoded ? 1 : columns;  // to one of several peers
+    using received = delivery<Comm, Kernel>;
+
     void enter(const context& all) {
         if (round_ >= all.plan.rounds()) return;
         ::new (static_cast<void*>(&now_)) step(all.plan[round_]);  // in place: a step is large
@@ -196,9 +180,9 @@ class walker {
         const auto parity = static_cast<std::size_t>(round_ % 2);
         if (posted_ == 0) collect_parts(all);
         const bool alike = now_.sent == addressed::alike;
-        const std::size_t each = alike ? parts_[parity].size() : columns;
+        const std::size_t each = alike ? parts_[parity].size() : parts_of_message;
         while (posted_ < to_count_) {
-            const auto begin = alike ? 0 : static_cast<std::size_t>(posted_) * columns;
+            const auto begin = alike ? 0 : static_cast<std::size_t>(posted_) * parts_of_message;
             const outgoing message = make_message(all, {parts_[parity].data() + begin, each}, lent_[parity]);
             if (!all.comm.try_post(now_.to.at(posted_, self), lane_, message)) return false;
             ++posted_;
@@ -208,6 +192,12 @@ class walker {
 
     /// Lists the pieces of the messages of this round, column by column and block by block.
     void collect_parts(const context& all) {
+        if constexpr (encoded)
+            encode_parts(all);
+        else
+            list_parts(all);
+    }
+    void list_parts(const context& all) {
         auto& parts = parts_[static_cast<std::size_t>(round_ % 2)];
         const bool alike = now_.sent == addressed::alike;
         const int messages = alike ? 1 : to_count_;
@@ -227,25 +217,53 @@ class walker {
         }
     }
 
+    /// Turns each message of this round into bytes: one part.
+    void encode_parts(const context& all) {
+        using object = typename Kernel::template column_type<0>;
+        const auto parity = static_cast<std::size_t>(round_ % 2);
+        const auto messages = static_cast<std::size_t>(now_.sent == addressed::alike ? 1 : to_count_);
+        auto& bytes = encoded_[parity];
+        auto& parts = parts_[parity];
+        bytes.clear();
+        parts.resize(messages);
+        for (std::size_t m = 0; m < messages; ++m) {
+            const std::size_t begin = bytes.size();
+            const block_set set = now_.sent_to(now_.to.at(static_cast<int>(m), all.comm.rank()));
+            for (int i = 0; i < set.size(); ++i)
+                if (const std::size_t rows = rows_of(all, set[i]).count)
+                    encode(reinterpret_cast<const object*>(locate(all, now_.source, set[i])[0]), rows, bytes);
+            parts[m] = {nullptr, bytes.size() - begin};
+        }
+        std::byte* next = bytes.data();  // where it lies is known only now
+        for (part& p : parts.span()) {
+            p.data = next;
+            next += p.bytes;
+        }
+    }
+
     [[nodiscard]] static outgoing make_message(const context& all, std::span<const part> parts,
                                                std::atomic<int>& lent) noexcept {
-        outgoing message{parts, 0, Kernel::alignment, Kernel::packable, all.hash, &lent};
-        for (const part& p : parts) message.bytes = align_up(message.bytes, Kernel::alignment) + p.bytes;
+        outgoing message{parts, 0, encoded ? 1 : Kernel::alignment, encoded || Kernel::packable, all.hash, &lent};
+        for (const part& p : parts) message.bytes = align_up(message.bytes, message.alignment) + p.bytes;
         return message;
     }
 
     bool receive(const context& all) {
         const int self = all.comm.rank();
         const bool keep = now_.how == fold::in_rank_order || now_.how == fold::peers_in_rank_order;
-        if (keep && received_ == 0) arrivals_.resize(static_cast<std::size_t>(from_count_));
+        if (keep && received_ == 0) kept_.resize(static_cast<std::size_t>(from_count_));
         while (received_ < from_count_) {
             const int peer = now_.from.at(received_, self);
             const bool came = all.comm.try_receive(peer, lane_, [&](typename Comm::arrival_type&& message) {
                 all.check(message.signature(), peer, lane_);
-                if (keep)
-                    arrivals_[static_cast<std::size_t>(received_)] = std::move(message);
-                else
-                    absorb(all, peer, message);
+                if (keep) {
+                    kept_[static_cast<std::size_t>(received_)] = received(std::move(message));
+                } else if constexpr (encoded) {
+                    received objects(std::move(message));
+                    absorb(all, peer, objects.pieces());
+                } else {
+                    absorb(all, peer, pieces(message.packed(), message.parts(), Kernel::alignment));
+                }
             });
             if (!came) return false;
             ++received_;
@@ -256,20 +274,19 @@ class walker {
     }
 
     /// Stores or folds what one peer sent, where it lies.
-    void absorb(const context& all, int peer, const typename Comm::arrival_type& message) {
+    void absorb(const context& all, int peer, pieces rest) {
         const block_set set = now_.received_from(peer);
-        pieces rest(message, Kernel::alignment);
-        small_array<place_type, 8> received;
-        received.resize(static_cast<std::size_t>(set.size()));
+        small_array<place_type, 8> places;
+        places.resize(static_cast<std::size_t>(set.size()));
         for (std::size_t c = 0; c < columns; ++c)
             for (int i = 0; i < set.size(); ++i)
-                received[static_cast<std::size_t>(i)][c] =
+                places[static_cast<std::size_t>(i)][c] =
                     rest.next(rows_of(all, set[i]).count * all.kernel.row_bytes(c));
         for (int i = 0; i < set.size(); ++i) {
             const int b = set[i];
             const std::size_t rows = rows_of(all, b).count;
             if (rows == 0) continue;
-            const place_type from = received[static_cast<std::size_t>(i)], into = locate(all, now_.into, b);
+            const place_type from = places[static_cast<std::size_t>(i)], into = locate(all, now_.into, b);
             if (now_.how == fold::store) {
                 all.kernel.copy(from, into, rows);
             } else if constexpr (folds(Schedule::goal)) {
@@ -292,18 +309,18 @@ class walker {
             for (int k = 0; k < count; ++k) {
                 if (with_mine && now_.from.at(k, self) > self && next == static_cast<std::size_t>(k))
                     sources[next++] = locate(all, now_.mine, b);
-                sources[next++] = piece_of(all, arrivals_[static_cast<std::size_t>(k)], i);
+                sources[next++] = piece_of(all, kept_[static_cast<std::size_t>(k)], i);
             }
             if (next < sources.size()) sources[next] = locate(all, now_.mine, b);
             const place_type into = locate(all, now_.into, b);
             all.kernel.fold(sources.span(), std::span(&into, 1), rows);
         }
-        arrivals_.clear();
+        kept_.clear();
     }
 
     /// Where block number `index` of the received set lies in a message.
-    [[nodiscard]] place_type piece_of(const context& all, const typename Comm::arrival_type& message, int index) {
-        pieces rest(message, Kernel::alignment);
+    [[nodiscard]] place_type piece_of(const context& all, received& message, int index) {
+        pieces rest = message.pieces();
         place_type found{};
         for (std::size_t c = 0; c < columns; ++c)
             for (int i = 0; i < now_.receive.size(); ++i) {
@@ -327,7 +344,8 @@ class walker {
     };
     std::array<std::atomic<int>, 2> lent_{};  // of the even and of the odd rounds
     std::array<small_array<part, 4>, 2> parts_;
-    small_array<typename Comm::arrival_type, 1> arrivals_;
+    [[no_unique_address]] std::conditional_t<encoded, std::array<std::vector<std::byte>, 2>, std::tuple<>> encoded_;
+    small_array<received, 1> kept_;
     std::array<scratch<Kernel>, 2> scratch_;
     scratch<Kernel> staged_;
 };

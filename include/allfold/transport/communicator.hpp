@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "allfold/data/partition.hpp"
 #include "allfold/schedule/contract.hpp"
 #include "allfold/transport/background.hpp"
 
@@ -111,6 +112,16 @@ struct any_work {
 };
 }  // namespace detail
 
+/// What a transport's own collective gets: elements that lie one behind the other.
+struct native_operands {
+    std::byte* input = nullptr;
+    std::byte* result = nullptr;
+    std::size_t elements = 0;  ///< of the whole operand
+    int root = 0;
+    const partition* blocks = nullptr;  ///< of a reduce_scatter
+    bool in_place = false;              ///< element for element, input and result are the same memory
+};
+
 /// A rank's end of a transport. One thread uses it at a time.
 ///
 /// 1. `rank()` and `size()`.
@@ -128,7 +139,9 @@ struct any_work {
 ///
 /// It may have `progress()`, which the engine calls before it looks for messages: for transports whose posts do not end
 /// by themselves. It may have `processors()`: how many processors the ranks share, the same on every rank, for the
-/// choice of schedules. Not required: a barrier, a copy, any collective.
+/// choice of schedules. It may have collectives of its own: `has_native<Goal, Op, T>` says for which operators and
+/// elements, `prefers_native(goal, bytes, element_bytes)` returns a reason to take it, or null, the same on every rank,
+/// and `run_native<Op, T>(goal, operands)` runs it. Not required: a barrier, a copy, any collective.
 template <class C>
 concept communicator =
     requires(C& comm, const C& view, int peer, lane on, const signature& what, const outgoing& message,

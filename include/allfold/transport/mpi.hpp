@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <climits>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,25 +21,18 @@
 #include <utility>
 #include <vector>
 
-// Only the C interface, whatever the library has besides.
-#if !defined(OMPI_SKIP_MPICXX)
-#define OMPI_SKIP_MPICXX 1
-#endif
-#if !defined(MPICH_SKIP_MPICXX)
-#define MPICH_SKIP_MPICXX 1
-#endif
-#include <mpi.h>
-
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/mpi_native.hpp"
 #include "allfold/transport/detail/processors.hpp"
 
 /// @file
-/// Ranks are processes of an MPI job, of any MPI library from version 3.1 on. The only header that includes mpi.h.
+/// Ranks are processes of an MPI job, of any MPI library from version 3.1 on. Nothing else in allfold knows mpi.h.
 ///
 /// A lane is a tag. A message begins with an envelope, which says for which lane it is (tags wrap, lanes do not), which
 /// call its sender makes, and how long it is. What is short comes along, in a copy, so that its sender may go on; what
@@ -69,6 +63,10 @@ struct tuning {
     /// After a failure a rank waits at most so long for others to let go of its memory.
     std::chrono::milliseconds patience{3000};
 
+    /// Operands from so many bytes on are left to MPI's own collective, for operators that it knows.
+    std::size_t native_from = std::size_t{1} << 62;
+    std::size_t native_all_reduce_from = std::size_t{1} << 62;
+
     friend bool operator==(const tuning&, const tuning&) = default;
 };
 
@@ -82,140 +80,6 @@ inline constexpr ownership borrow = ownership::borrow;
 
 namespace detail {
 
-[[noreturn]] inline void throw_mpi_error(int code, const char* call) {
-    std::array<char, MPI_MAX_ERROR_STRING> text{};
-    int length = 0;
-    MPI_Error_string(code, text.data(), &length);
-    throw error(errc::transport, std::string(call) + ": " + text.data());
-}
-inline void check(int code, const char* call) {
-    if (code != MPI_SUCCESS) [[unlikely]]
-        throw_mpi_error(code, call);
-}
-
-[[nodiscard]] inline bool is_initialized() noexcept {
-    int yes = 0;
-    MPI_Initialized(&yes);
-    return yes != 0;
-}
-[[nodiscard]] inline bool is_finalized() noexcept {
-    int yes = 0;
-    MPI_Finalized(&yes);
-    return yes != 0;
-}
-[[noreturn]] inline void refuse(const std::string& why) {
-    throw error(errc::bad_argument, "mpi::communicator: " + why);
-}
-
-inline void require_running() {
-    if (!is_initialized()) refuse("MPI is not initialised: call MPI_Init or MPI_Init_thread first, or use mpi::run");
-    if (is_finalized()) refuse("MPI is finalised: communicators must be made, used and gone before MPI_Finalize");
-}
-
-/// While it lives, a bad handle makes MPI return an error instead of ending the job.
-class lenient_errors {
-  public:
-    lenient_errors() {
-        for (std::size_t i = 0; i < std::size(all); ++i) {
-            MPI_Comm_get_errhandler(all[i], &before_[i]);
-            MPI_Comm_set_errhandler(all[i], MPI_ERRORS_RETURN);
-        }
-    }
-    lenient_errors(const lenient_errors&) = delete;
-    lenient_errors& operator=(const lenient_errors&) = delete;
-    ~lenient_errors() {
-        for (std::size_t i = 0; i < std::size(all); ++i) {
-            MPI_Comm_set_errhandler(all[i], before_[i]);
-            MPI_Errhandler_free(&before_[i]);
-        }
-    }
-
-  private:
-    const std::array<MPI_Comm, 2> all{MPI_COMM_WORLD, MPI_COMM_SELF};  // MPI-3 asks the first, MPI-4 the second
-    std::array<MPI_Errhandler, 2> before_{};
-};
-
-/// Other threads than the main one may use MPI only if it was asked for that.
-inline void require_thread_level() {
-    int level = MPI_THREAD_SINGLE, is_main = 0;
-    check(MPI_Query_thread(&level), "MPI_Query_thread");
-    check(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
-    if (level < MPI_THREAD_SERIALIZED && is_main == 0)
-        refuse(std::string("MPI was initialised with MPI_THREAD_") +
-               (level == MPI_THREAD_SINGLE ? "SINGLE" : "FUNNELED") +
-               ", but this is not its main thread: ask MPI_Init_thread for MPI_THREAD_SERIALIZED, or for "
-               "MPI_THREAD_MULTIPLE where several threads have communicators at the same time");
-}
-
-inline void require_intracommunicator(MPI_Comm handle) {
-    if (handle == MPI_COMM_NULL) refuse("the communicator is MPI_COMM_NULL");
-    const lenient_errors scope;
-    int is_inter = 0;
-    if (const int code = MPI_Comm_test_inter(handle, &is_inter); code != MPI_SUCCESS) {
-        std::array<char, MPI_MAX_ERROR_STRING> text{};
-        int length = 0;
-        MPI_Error_string(code, text.data(), &length);
-        refuse(std::string("the communicator is not valid; was it freed? MPI says: ") + text.data());
-    }
-    if (is_inter != 0)
-        refuse("it is an intercommunicator; collectives need one group of ranks: merge it with MPI_Intercomm_merge");
-}
-
-/// Whatever wraps an MPI communicator: what converts to `MPI_Comm`, or has a member that returns it.
-template <class C>
-[[nodiscard]] MPI_Comm handle_of(const C& c) {
-    if constexpr (std::convertible_to<const C&, MPI_Comm>)
-        return c;
-    else if constexpr (requires {
-                           { c.mpi_communicator() } -> std::convertible_to<MPI_Comm>;
-                       })  // KaMPIng
-        return c.mpi_communicator();
-    else
-        return c.native_handle();  // MPL
-}
-template <class C>
-concept wraps_handle = std::convertible_to<const C&, MPI_Comm> || requires(const C& c) {
-    { c.mpi_communicator() } -> std::convertible_to<MPI_Comm>;
-} || requires(const C& c) {
-    { c.native_handle() } -> std::convertible_to<MPI_Comm>;
-};
-
-/// Requests in flight, and what each of them owns.
-template <class Owned>
-class requests {
-  public:
-    [[nodiscard]] bool empty() const noexcept { return handles_.empty(); }
-    [[nodiscard]] std::size_t size() const noexcept { return handles_.size(); }
-    void add(MPI_Request request, Owned owned) {
-        handles_.push_back(request);
-        owned_.push_back(std::move(owned));
-    }
-    /// Calls done(owned) for each that is complete.
-    template <class Done>
-    void collect(Done done) {
-        indices_.resize(handles_.size());
-        int count = 0;
-        const int code = MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count, indices_.data(),
-                                      MPI_STATUSES_IGNORE);
-        if (count == MPI_UNDEFINED) count = 0;
-        std::sort(indices_.begin(), indices_.begin() + count);
-        for (int i = count; i-- > 0;) {  // from the back, so that what moves up has been looked at
-            const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
-            done(owned_[at]);
-            handles_[at] = handles_.back();
-            handles_.pop_back();
-            std::swap(owned_[at], owned_.back());
-            owned_.pop_back();
-        }
-        check(code, "MPI_Testsome");
-    }
-
-  private:
-    std::vector<MPI_Request> handles_;
-    std::vector<Owned> owned_;
-    std::vector<int> indices_;
-};
-
 /// What ranks tell each other outside of their collectives.
 struct note {
     enum class kind : std::uint32_t { failed, blocked, departed };
@@ -228,23 +92,6 @@ struct note {
 };
 inline constexpr std::size_t longest_text = 2048;
 inline constexpr std::size_t longest_note = sizeof(note) + allfold::detail::longest_introduction + longest_text;
-
-[[nodiscard]] inline int isend(const std::byte* data, std::size_t bytes, int to, int tag, MPI_Comm comm,
-                               MPI_Request* request) {
-#if MPI_VERSION >= 4
-    return MPI_Isend_c(data, static_cast<MPI_Count>(bytes), MPI_BYTE, to, tag, comm, request);
-#else
-    return MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, comm, request);
-#endif
-}
-[[nodiscard]] inline int irecv(std::byte* data, std::size_t bytes, int from, int tag, MPI_Comm comm,
-                               MPI_Request* request) {
-#if MPI_VERSION >= 4
-    return MPI_Irecv_c(data, static_cast<MPI_Count>(bytes), MPI_BYTE, from, tag, comm, request);
-#else
-    return MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, comm, request);
-#endif
-}
 
 }  // namespace detail
 
@@ -301,6 +148,19 @@ class communicator {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept;
+
+    /// Whether MPI itself has this collective for this operator on these elements.
+    template <collective Goal, class Op, class T>
+    static constexpr bool has_native = folds(Goal) && detail::has_native_operator<Op, T>;
+    /// Why MPI's own collective is the better one for an operand of so many bytes; null where it is not.
+    [[nodiscard]] const char* prefers_native(collective what, std::size_t bytes,
+                                             std::size_t element_bytes) const noexcept;
+    [[nodiscard]] static const char* native_name(collective what) noexcept { return detail::native_name(what); }
+    template <class Op, class T>
+    void run_native(collective what, const native_operands& with) {
+        if (failure_) throw_failure(name_of(what));
+        detail::run_native<Op, T>(what, with, comm_);
+    }
 
   private:
     using clock = std::chrono::steady_clock;
@@ -722,6 +582,14 @@ inline std::optional<signature> communicator::announced(int peer, lane on) const
     const auto told = claims_.find(peer);
     if (told == claims_.end() || told->second.where.on != on) return std::nullopt;
     return known_.find(told->second.call);
+}
+
+inline const char* communicator::prefers_native(collective what, std::size_t bytes,
+                                                std::size_t element_bytes) const noexcept {
+    if (bytes / element_bytes > INT_MAX) return nullptr;
+    const std::size_t from = what == collective::all_reduce ? tuning_.native_all_reduce_from : tuning_.native_from;
+    if (bytes < from) return nullptr;
+    return "delegated to MPI's own collective: measured to be faster";
 }
 
 // Notes

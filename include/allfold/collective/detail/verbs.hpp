@@ -105,12 +105,30 @@ class verbs {
     template <class Element = float, class Op, class... Options>
         requires(folds(Collective::goal) && !option<Op>)
     [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Op&, const Options&... options) const {
-        return make_plan<Element, Op>(size, bytes, option_set<Options...>(options...));
+        return make_plan<Element, Op>({size, bytes, usable_processors()}, option_set<Options...>(options...));
     }
     template <class... Options>
         requires(!folds(Collective::goal))
     [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Options&... options) const {
-        return make_plan<std::byte, no_fold>(size, bytes, option_set<Options...>(options...));
+        return make_plan<std::byte, no_fold>({size, bytes, usable_processors()}, option_set<Options...>(options...));
+    }
+    /// What would run on the ranks of a communicator: over its transport, or as its own collective.
+    template <class Element = float, communicator Comm, class Op, class... Options>
+        requires(folds(Collective::goal) && !option<Op>)
+    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op&, const Options&... options) const {
+        const option_set<Options...> understood(options...);
+        const problem p{comm.size(), bytes, processors_of(comm)};
+        const char* const why = reason_to_delegate<Collective::goal, Comm, Op, Element>(comm, p, understood);
+        const allfold::plan own = make_plan<Element, Op, Comm::shares_memory>(p, understood);
+        if constexpr (can_delegate<Comm, Collective::goal, Op, Element, option_set<Options...>>())
+            if (why) return own.delegated_to(comm.native_name(Collective::goal), why);
+        return own;
+    }
+    template <communicator Comm, class... Options>
+        requires(!folds(Collective::goal))
+    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Options&... options) const {
+        return make_plan<std::byte, no_fold, Comm::shares_memory>({comm.size(), bytes, processors_of(comm)},
+                                                                  option_set<Options...>(options...));
     }
 
   private:
@@ -150,9 +168,11 @@ class verbs {
     template <verb V, class Comm, class Data, class Op, class... Options>
     static auto with_options(Comm& comm, const Data& data, const Op& op, const Options&... options) {
         constexpr bool known = (option<Options> && ...);
-        static_assert(known,
-                      "allfold: unknown argument: behind the data and the operator come options: root{}, window{}, "
-                      "deadline{}, a partition, order::any, order::rank, order::tree, an algorithm such as ring{}");
+        static_assert(
+            known,
+            "allfold: unknown argument: behind the data and the operator come options: root{}, window{}, "
+            "deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as "
+            "ring{}");
         using bound = typename bound_to<goal, Op, Data>::type;
         if constexpr (known && is_foldable<Op, typename bound::state>())
             return issue<V, bound>(comm, data, op, option_set<Options...>(options...));
@@ -218,16 +238,15 @@ class verbs {
             return persistent();
     }
 
-    template <class Element, class Op, class Options>
-    [[nodiscard]] static allfold::plan make_plan(int size, std::size_t bytes, const Options& options) {
-        if (size < 1) reject(errc::bad_argument, goal, 0, "a plan for " + std::to_string(size) + " ranks");
+    template <class Element, class Op, bool Shared = true, class Options>
+    [[nodiscard]] static allfold::plan make_plan(const problem& p, const Options& options) {
+        if (p.size < 1) reject(errc::bad_argument, goal, 0, "a plan for " + std::to_string(p.size) + " ranks");
         std::optional<allfold::plan> made;
-        const problem p{size, bytes, usable_processors()};
-        with_schedule<goal, true, Op, Element, Options>(p, [&]<class Schedule>(const char* why) {
+        with_schedule<goal, Shared, Op, Element, Options>(p, [&]<class Schedule>(const char* why) {
             if constexpr (fits<Schedule, Op, Element, typename Options::order_type>()) {
-                require_support<Schedule>(goal, 0, size);
-                made.emplace(goal, Schedule::keeps, Schedule::algorithm::name, why, bytes,
-                             any_schedule::of(make_schedule<Schedule>(0, size, options.root), options.root));
+                require_support<Schedule>(goal, 0, p.size);
+                made.emplace(goal, Schedule::keeps, Schedule::algorithm::name, why, p.bytes,
+                             any_schedule::of(make_schedule<Schedule>(0, p.size, options.root), options.root));
             }
         });
         return *made;

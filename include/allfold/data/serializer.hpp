@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string>
+
+/// @file
+/// How an element that owns memory crosses a transport that carries bytes.
+
+namespace allfold {
+
+/// Makes an element type that is not trivially copyable cross between processes. Specialise it with three static
+/// functions:
+///
+/// 1. `bytes(x)`: how many bytes x takes;
+/// 2. `write(x, to)`: writes them, at an address without alignment;
+/// 3. `read(from)`: makes an equal x of those bytes, a `std::span<const std::byte>`. It may throw on bytes that it does
+///    not understand; then the collective throws on every rank.
+///
+/// Not needed on threads, where objects cross as they are, nor for trivially copyable types. Elements travel one behind
+/// the other, each as its size, 8 bytes, and its payload. `std::string` has one already.
+template <class T>
+struct serializer;
+
+template <class T>
+concept serializable = requires(const T& x, std::byte* to, std::span<const std::byte> from) {
+    { serializer<T>::bytes(x) } -> std::convertible_to<std::size_t>;
+    serializer<T>::write(x, to);
+    { serializer<T>::read(from) } -> std::convertible_to<T>;
+};
+
+template <>
+struct serializer<std::string> {
+    [[nodiscard]] static std::size_t bytes(const std::string& x) noexcept { return x.size(); }
+    static void write(const std::string& x, std::byte* to) noexcept { std::memcpy(to, x.data(), x.size()); }
+    [[nodiscard]] static std::string read(std::span<const std::byte> from) {
+        return {reinterpret_cast<const char*>(from.data()), from.size()};
+    }
+};
+
+}  // namespace allfold

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Only the C interface, whatever the library has besides.
+#if !defined(OMPI_SKIP_MPICXX)
+#define OMPI_SKIP_MPICXX 1
+#endif
+#if !defined(MPICH_SKIP_MPICXX)
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+#include "allfold/error.hpp"
+
+/// @file
+/// MPI as the transport calls it: what goes wrong is thrown, what is not allowed is refused with its cause.
+
+namespace allfold::mpi::detail {
+
+[[noreturn]] inline void throw_mpi_error(int code, const char* call) {
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    MPI_Error_string(code, text.data(), &length);
+    throw error(errc::transport, std::string(call) + ": " + text.data());
+}
+inline void check(int code, const char* call) {
+    if (code != MPI_SUCCESS) [[unlikely]]
+        throw_mpi_error(code, call);
+}
+
+[[nodiscard]] inline bool is_initialized() noexcept {
+    int yes = 0;
+    MPI_Initialized(&yes);
+    return yes != 0;
+}
+[[nodiscard]] inline bool is_finalized() noexcept {
+    int yes = 0;
+    MPI_Finalized(&yes);
+    return yes != 0;
+}
+[[noreturn]] inline void refuse(const std::string& why) {
+    throw error(errc::bad_argument, "mpi::communicator: " + why);
+}
+
+inline void require_running() {
+    if (!is_initialized()) refuse("MPI is not initialised: call MPI_Init or MPI_Init_thread first, or use mpi::run");
+    if (is_finalized()) refuse("MPI is finalised: communicators must be made, used and gone before MPI_Finalize");
+}
+
+/// While it lives, a bad handle makes MPI return an error instead of ending the job.
+class lenient_errors {
+  public:
+    lenient_errors() {
+        for (std::size_t i = 0; i < std::size(all); ++i) {
+            MPI_Comm_get_errhandler(all[i], &before_[i]);
+            MPI_Comm_set_errhandler(all[i], MPI_ERRORS_RETURN);
+        }
+    }
+    lenient_errors(const lenient_errors&) = delete;
+    lenient_errors& operator=(const lenient_errors&) = delete;
+    ~lenient_errors() {
+        for (std::size_t i = 0; i < std::size(all); ++i) {
+            MPI_Comm_set_errhandler(all[i], before_[i]);
+            MPI_Errhandler_free(&before_[i]);
+        }
+    }
+
+  private:
+    const std::array<MPI_Comm, 2> all{MPI_COMM_WORLD, MPI_COMM_SELF};  // MPI-3 asks the first, MPI-4 the second
+    std::array<MPI_Errhandler, 2> before_{};
+};
+
+/// Other threads than the main one may use MPI only if it was asked for that.
+inline void require_thread_level() {
+    int level = MPI_THREAD_SINGLE, is_main = 0;
+    check(MPI_Query_thread(&level), "MPI_Query_thread");
+    check(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
+    if (level < MPI_THREAD_SERIALIZED && is_main == 0)
+        refuse(std::string("MPI was initialised with MPI_THREAD_") +
+               (level == MPI_THREAD_SINGLE ? "SINGLE" : "FUNNELED") +
+               ", but this is not its main thread: ask MPI_Init_thread for MPI_THREAD_SERIALIZED, or for "
+               "MPI_THREAD_MULTIPLE where several threads have communicators at the same time");
+}
+
+inline void require_intracommunicator(MPI_Comm handle) {
+    if (handle == MPI_COMM_NULL) refuse("the communicator is MPI_COMM_NULL");
+    const lenient_errors scope;
+    int is_inter = 0;
+    if (const int code = MPI_Comm_test_inter(handle, &is_inter); code != MPI_SUCCESS) {
+        std::array<char, MPI_MAX_ERROR_STRING> text{};
+        int length = 0;
+        MPI_Error_string(code, text.data(), &length);
+        refuse(std::string("the communicator is not valid; was it freed? MPI says: ") + text.data());
+    }
+    if (is_inter != 0)
+        refuse("it is an intercommunicator; collectives need one group of ranks: merge it with MPI_Intercomm_merge");
+}
+
+/// Whatever wraps an MPI communicator: what converts to `MPI_Comm`, or has a member that returns it.
+template <class C>
+[[nodiscard]] MPI_Comm handle_of(const C& c) {
+    if constexpr (std::convertible_to<const C&, MPI_Comm>)
+        return c;
+    else if constexpr (requires {
+                           { c.mpi_communicator() } -> std::convertible_to<MPI_Comm>;
+                       })  // KaMPIng
+        return c.mpi_communicator();
+    else
+        return c.native_handle();  // MPL
+}
+template <class C>
+concept wraps_handle = std::convertible_to<const C&, MPI_Comm> || requires(const C& c) {
+    { c.mpi_communicator() } -> std::convertible_to<MPI_Comm>;
+} || requires(const C& c) {
+    { c.native_handle() } -> std::convertible_to<MPI_Comm>;
+};
+
+/// Requests in flight, and what each of them owns.
+template <class Owned>
+class requests {
+  public:
+    [[nodiscard]] bool empty() const noexcept { return handles_.empty(); }
+    [[nodiscard]] std::size_t size() const noexcept { return handles_.size(); }
+    void add(MPI_Request request, Owned owned) {
+        handles_.push_back(request);
+        owned_.push_back(std::move(owned));
+    }
+    /// Calls done(owned) for each that is complete.
+    template <class Done>
+    void collect(Done done) {
+        indices_.resize(handles_.size());
+        int count = 0;
+        const int code = MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count, indices_.data(),
+                                      MPI_STATUSES_IGNORE);
+        if (count == MPI_UNDEFINED) count = 0;
+        std::sort(indices_.begin(), indices_.begin() + count);
+        for (int i = count; i-- > 0;) {  // from the back, so that what moves up has been looked at
+            const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+            done(owned_[at]);
+            handles_[at] = handles_.back();
+            handles_.pop_back();
+            std::swap(owned_[at], owned_.back());
+            owned_.pop_back();
+        }
+        check(code, "MPI_Testsome");
+    }
+
+  private:
+    std::vector<MPI_Request> handles_;
+    std::vector<Owned> owned_;
+    std::vector<int> indices_;
+};
+
+[[nodiscard]] inline int isend(const std::byte* data, std::size_t bytes, int to, int tag, MPI_Comm comm,
+                               MPI_Request* request) {
+#if MPI_VERSION >= 4
+    return MPI_Isend_c(data, static_cast<MPI_Count>(bytes), MPI_BYTE, to, tag, comm, request);
+#else
+    return MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, comm, request);
+#endif
+}
+[[nodiscard]] inline int irecv(std::byte* data, std::size_t bytes, int from, int tag, MPI_Comm comm,
+                               MPI_Request* request) {
+#if MPI_VERSION >= 4
+    return MPI_Irecv_c(data, static_cast<MPI_Count>(bytes), MPI_BYTE, from, tag, comm, request);
+#else
+    return MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, comm, request);
+#endif
+}
+
+}  // namespace allfold::mpi::detail
