@@ -44,6 +44,15 @@ TEST_CASE("a block set contains what it lists and nothing else") {
     }
 }
 
+TEST_CASE("a block set of groups is one of their ranks") {
+    CHECK(listed(block_set::one(2).times(3)) == std::vector{6, 7, 8});
+    CHECK(listed(block_set::wrapping(2, 2, 3).times(2)) == std::vector{4, 5, 0, 1});
+    CHECK(listed(block_set(block_run{1, 2, 3, 1}).times(2)) == std::vector{2, 3, 8, 9});
+    CHECK(listed(block_set(block_run{1, 2, 4, 2}).times(2)) == std::vector{2, 3, 4, 5, 10, 11, 12, 13});
+    CHECK(block_set().times(4).empty());
+    CHECK(block_set::all(5).times(1) == block_set::all(5));
+}
+
 TEST_CASE("block sets are equal when they list the same blocks in the same order") {
     STATIC_REQUIRE(block_set::wrapping(0, 4, 4) == block_set::all(4));
     STATIC_REQUIRE(block_set(block_run{0, 2, 2, 1}) == block_set(block_run{0, 1, 1, 1}, block_run{2, 1, 1, 1}));

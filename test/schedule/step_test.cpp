@@ -9,6 +9,7 @@
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/neighbour_exchange.hpp"
 #include "allfold/schedule/ring.hpp"
+#include "allfold/schedule/two_level.hpp"
 #include "test/support/catch.hpp"
 
 using allfold::block_set;
@@ -51,13 +52,19 @@ struct not_slice_owner : smallest {
 };
 static_assert(!allfold::slice_owner_schedule<not_slice_owner>);
 
+struct not_grouped : smallest {
+    static constexpr bool grouped = false;
+};
+static_assert(!allfold::grouped_schedule<smallest> && !allfold::grouped_schedule<not_grouped>);
+
 }  // namespace
 
 TEST_CASE("the peers of a step are listed in rank order and never contain the rank itself") {
     constexpr int size = 5;
     for (int self = 0; self < size; ++self)
         for (const peers& who :
-             {peers(), peers::one((self + 2) % size), peers::everyone(), peers::lower(), peers::higher()}) {
+             {peers(), peers::one((self + 2) % size), peers::everyone(), peers::lower(), peers::higher(),
+              peers::range(0, size), peers::range(1, 4), peers::range(3, 5), peers::range(2, 2), peers::range(4, 1)}) {
             std::vector<int> listed, contained;
             for (int i = 0; i < who.count(self, size); ++i) {
                 listed.push_back(who.at(i, self));
@@ -98,8 +105,21 @@ TEST_CASE("a schedule is made with a root where its collective has one") {
     CHECK(allfold::make_schedule<allfold::ring::all_reduce>(1, 4, 3).rank() == 1);
 }
 
+TEST_CASE("a schedule is made with a group where it is grouped, and a root too where it has one") {
+    STATIC_REQUIRE(allfold::grouped_schedule<allfold::two_level::barrier>);
+    STATIC_REQUIRE_FALSE(allfold::rooted_schedule<allfold::two_level::barrier>);
+    STATIC_REQUIRE(allfold::rooted_schedule<allfold::two_level::reduce>);
+    CHECK(allfold::make_schedule<allfold::two_level::barrier>(5, 8, 3, 4).leader() == 4);
+    CHECK(allfold::make_schedule<allfold::two_level::barrier>(5, 8).leader() == 5);
+    CHECK(allfold::make_schedule<allfold::two_level::reduce>(5, 8, 3, 2).root() == 3);
+    CHECK(allfold::make_schedule<allfold::two_level::reduce>(5, 8, 3, 2).root_group() == 1);
+    CHECK(allfold::make_schedule<allfold::binomial::reduce>(1, 4, 3, 2).root() == 3);
+}
+
 TEST_CASE("a schedule exists for every positive number of ranks unless it says otherwise") {
     STATIC_REQUIRE(allfold::supports<allfold::direct::reduce>(7));
     STATIC_REQUIRE_FALSE(allfold::supports<allfold::direct::reduce>(0));
     STATIC_REQUIRE_FALSE(allfold::supports<allfold::neighbour_exchange::all_reduce>(7));
+    STATIC_REQUIRE(allfold::supports<allfold::ring::all_reduce>(7, 2));
+    STATIC_REQUIRE_FALSE(allfold::supports<allfold::two_level::barrier>(7, 2));
 }

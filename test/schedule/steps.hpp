@@ -18,6 +18,7 @@ namespace test {
 ///     b=a+input        a local fold          result<-1        what comes from rank 1 is stored
 ///     a=[1]+input      a fold from the left  a=ordered([lower],input)
 ///     -                nothing               input{p}->all    to each peer its own block
+///     input->1,2       to two of a group
 using table = std::vector<std::vector<std::string>>;
 
 namespace detail {
@@ -27,12 +28,18 @@ inline std::string name_of(allfold::slot s) {
     return names[static_cast<int>(s)];
 }
 
-inline std::string name_of(const allfold::peers& who) {
+/// The partners of one rank.
+inline std::string name_of(const allfold::peers& who, const allfold::schedule auto& self) {
+    std::string listed;
     switch (who.which()) {
         case allfold::peers::kind::one: return std::to_string(who.at(0, 0));
         case allfold::peers::kind::everyone: return "all";
         case allfold::peers::kind::lower: return "lower";
         case allfold::peers::kind::higher: return "higher";
+        case allfold::peers::kind::range:
+            for (int i = 0; i < who.count(self.rank(), self.size()); ++i)
+                listed += (i ? "," : "") + std::to_string(who.at(i, self.rank()));
+            return listed;
         default: return "nobody";
     }
 }
@@ -54,11 +61,11 @@ inline std::string text_of_local(const allfold::local_work& work, int blocks) {
     return work.what == allfold::local_work::kind::copy ? copied : copied + "+" + name_of(work.right);
 }
 
-inline std::string text_of_receive(const allfold::step& s, int blocks) {
-    const std::string into = with_blocks(s.into, s.receive, s.received, blocks);
-    const std::string theirs = "[" + name_of(s.from) + "]", mine = name_of(s.mine);
+inline std::string text_of_receive(const allfold::step& s, const allfold::schedule auto& self) {
+    const std::string into = with_blocks(s.into, s.receive, s.received, self.blocks());
+    const std::string from = name_of(s.from, self), theirs = "[" + from + "]", mine = name_of(s.mine);
     switch (s.how) {
-        case allfold::fold::store: return into + "<-" + name_of(s.from);
+        case allfold::fold::store: return into + "<-" + from;
         case allfold::fold::left: return into + "=" + theirs + "+" + mine;
         case allfold::fold::right: return into + "=" + mine + "+" + theirs;
         case allfold::fold::in_rank_order: return into + "=ordered(" + theirs + "," + mine + ")";
@@ -67,25 +74,26 @@ inline std::string text_of_receive(const allfold::step& s, int blocks) {
     return "?";
 }
 
-inline std::string text_of(const allfold::step& s, int blocks) {
+inline std::string text_of(const allfold::step& s, const allfold::schedule auto& self) {
+    const int blocks = self.blocks();
     std::string text;
     const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : " ") + more; };
     if (s.local.what != allfold::local_work::kind::none) add(text_of_local(s.local, blocks));
     if (s.to.which() != allfold::peers::kind::none)
-        add(with_blocks(s.source, s.send, s.sent, blocks) + "->" + name_of(s.to));
-    if (s.from.which() != allfold::peers::kind::none) add(text_of_receive(s, blocks));
+        add(with_blocks(s.source, s.send, s.sent, blocks) + "->" + name_of(s.to, self));
+    if (s.from.which() != allfold::peers::kind::none) add(text_of_receive(s, self));
     return text.empty() ? "-" : text;
 }
 
 }  // namespace detail
 
 template <allfold::schedule S>
-table steps_of(int size, int root = 0) {
+table steps_of(int size, int root = 0, int group = 1) {
     table all;
     for (int r = 0; r < size; ++r) {
-        const S s = allfold::make_schedule<S>(r, size, root);
+        const S s = allfold::make_schedule<S>(r, size, root, group);
         auto& rounds = all.emplace_back();
-        for (int i = 0; i < s.rounds(); ++i) rounds.push_back(detail::text_of(s[i], s.blocks()));
+        for (int i = 0; i < s.rounds(); ++i) rounds.push_back(detail::text_of(s[i], s));
     }
     return all;
 }

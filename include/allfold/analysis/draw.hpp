@@ -169,11 +169,11 @@ template <class Make>
     return detail::picture(what, title).text();
 }
 
-/// The picture of the schedule `S` for `size` ranks.
+/// The picture of the schedule `S` for `size` ranks, where it is grouped in groups of `group`.
 template <schedule S>
-[[nodiscard]] std::string draw(int size, int root = 0) {
+[[nodiscard]] std::string draw(int size, int root = 0, int group = 1) {
     return draw(
-        size, [=](int rank) { return make_schedule<S>(rank, size, root); }, claim_of<S>(root),
+        size, [=](int rank) { return make_schedule<S>(rank, size, root, group); }, claim_of<S>(root),
         detail::title_of<S>::text());
 }
 

@@ -57,11 +57,11 @@ template <class Make>
     return detail::prove_all(size, detail::schedules_made_by<Make>(make), claimed);
 }
 
-/// Proves the schedule `S` of `size` ranks.
+/// Proves the schedule `S` of `size` ranks, where it is grouped in groups of `group`.
 template <schedule S>
-[[nodiscard]] constexpr proof prove(int size, int root = 0) {
-    if (!supports<S>(size)) return {.what = fault::unsupported, .size = size};
-    return prove(size, [=](int rank) { return make_schedule<S>(rank, size, root); }, claim_of<S>(root));
+[[nodiscard]] constexpr proof prove(int size, int root = 0, int group = 1) {
+    if (!supports<S>(size, group)) return {.what = fault::unsupported, .size = size};
+    return prove(size, [=](int rank) { return make_schedule<S>(rank, size, root, group); }, claim_of<S>(root));
 }
 
 namespace detail {
@@ -82,35 +82,37 @@ template <schedule S>
 /// Whether the schedule is proved for `size` ranks: for all roots where there are at most 8 ranks, otherwise for one
 /// within and the last.
 template <schedule S>
-[[nodiscard]] constexpr bool proved(int size) {
+[[nodiscard]] constexpr bool proved(int size, int group = 1) {
     for (int i = 0; i < detail::roots_to_prove<S>(size); ++i)
-        if (!prove<S>(size, detail::root_to_prove(i, size)).ok()) return false;
+        if (!prove<S>(size, detail::root_to_prove(i, size), group).ok()) return false;
     return true;
 }
 
 namespace detail {
 
-template <class S, int Size, int Root>
-inline constexpr bool proved_at = prove<S>(Size, Root).ok();
+template <class S, int Size, int Group, int Root>
+inline constexpr bool proved_at = prove<S>(Size, Root, Group).ok();
 
-template <class S, int Size, int... Roots>
+template <class S, int Size, int Group, int... Roots>
 [[nodiscard]] constexpr bool proved_for_roots(std::integer_sequence<int, Roots...>) noexcept {
-    if constexpr (supports<S>(Size))
-        return (proved_at<S, Size, root_to_prove(Roots, Size)> && ...);
+    if constexpr (supports<S>(Size, Group))
+        return (proved_at<S, Size, Group, root_to_prove(Roots, Size)> && ...);
     else
         return true;
 }
 
-template <class S, int... Before>
+template <class S, int Group, int... Before>
 [[nodiscard]] constexpr bool proved_for_sizes(std::integer_sequence<int, Before...>) noexcept {
-    return (proved_for_roots<S, Before + 1>(std::make_integer_sequence<int, roots_to_prove<S>(Before + 1)>()) && ...);
+    return (proved_for_roots<S, Before + 1, Group>(std::make_integer_sequence<int, roots_to_prove<S>(Before + 1)>()) &&
+            ...);
 }
 
 }  // namespace detail
 
 /// `static_assert(proved_up_to<S, 32>)`: proved for each number of ranks from 1 to `Last` that it supports. One
-/// constant evaluation for each, so that compilers' limits on a single one are not met.
-template <schedule S, int Last>
-inline constexpr bool proved_up_to = detail::proved_for_sizes<S>(std::make_integer_sequence<int, Last>());
+/// constant evaluation for each, so that compilers' limits on a single one are not met. `proved_up_to<S, 32, 4>`: for
+/// groups of 4.
+template <schedule S, int Last, int Group = 1>
+inline constexpr bool proved_up_to = detail::proved_for_sizes<S, Group>(std::make_integer_sequence<int, Last>());
 
 }  // namespace allfold

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "allfold/engine/options.hpp"
 #include "allfold/schedule/all_read.hpp"
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/direct.hpp"
@@ -12,6 +13,7 @@
 #include "allfold/schedule/halving.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/ring.hpp"
+#include "allfold/schedule/two_level.hpp"
 
 /// @file
 /// Picks the schedule where the caller names none.
@@ -119,6 +121,17 @@ decltype(auto) choose(const problem& p, Use&& use) {
         if constexpr (!OneTree)
             return use.template operator()<dissemination::exclusive_scan>("the fewest rounds for every P");
     }
+}
+
+/// The same for threads within processes: memory inside of a group, and messages between the first ones of groups.
+template <collective Goal, class Use>
+decltype(auto) choose_in_levels(const problem& p, Use&& use) {
+    if constexpr (Goal == collective::all_reduce)
+        if (p.bytes > tuned.latency_bytes)
+            return use.template operator()<two_level_halving::all_reduce>(
+                "large, threads within processes: two levels, the least volume between processes");
+    return use.template operator()<typename schedule_in<two_level, Goal>::type>(
+        "threads within processes: two levels, the fewest rounds between processes");
 }
 
 }  // namespace detail

@@ -50,28 +50,63 @@ template <class Schedule, class Op, class Element, class OrderOption>
     }
 }
 
+/// What ranks can do for each other.
+enum class reach : std::uint8_t {
+    memory,    ///< all share memory
+    messages,  ///< they exchange messages
+    levels     ///< groups share memory, and only the first ones of groups exchange messages
+};
+
+/// A communicator of groups: the ranks below `group()` share memory, and so do each following so many.
+template <class Comm>
+concept hierarchical = requires(const Comm& comm) {
+    { comm.group() } -> std::same_as<int>;
+};
+
+template <class Comm>
+inline constexpr reach reach_of = hierarchical<Comm>    ? reach::levels
+                                  : Comm::shares_memory ? reach::memory
+                                                        : reach::messages;
+template <class Comm>
+[[nodiscard]] int group_of(const Comm& comm) noexcept {
+    if constexpr (hierarchical<Comm>)
+        return comm.group();
+    else
+        return 1;
+}
+
 /// Runs `use.operator()<Schedule>(reason)` with the schedule that the options name, or the chosen one.
-template <collective Goal, bool Shared, class Op, class Element, class Options, class Use>
+template <collective Goal, reach Reach, class Op, class Element, class Options, class Use>
 decltype(auto) with_schedule(const problem& p, Use&& use) {
     using algorithm = typename Options::algorithm_type;
     if constexpr (std::same_as<algorithm, automatic>) {
         constexpr order level = level_of<Op, Element, typename Options::order_type>();
         constexpr bool rotates = commutative_operator<Op, Element> && level == order::any;
         constexpr bool one_tree = level == order::tree;
-        return choose<Goal, Shared, rotates, one_tree>(p, use);
+        if constexpr (Reach == reach::levels)
+            return choose_in_levels<Goal>(p, use);
+        else
+            return choose < Goal, Reach == reach::memory, rotates, one_tree > (p, use);
     } else {
         constexpr bool has = algorithm_for<algorithm, Goal>;
         static_assert(has, "allfold: this algorithm has no schedule for this collective: name another one, or none");
-        if constexpr (has)
-            return use.template operator()<typename schedule_in<algorithm, Goal>::type>("named by the caller");
+        if constexpr (has) {
+            using chosen = typename schedule_in<algorithm, Goal>::type;
+            constexpr bool reaches = Reach != reach::levels || grouped_schedule<chosen>;
+            static_assert(reaches,
+                          "allfold: between processes only their first threads talk: name two_level, "
+                          "two_level_halving or no algorithm");
+            if constexpr (reaches) return use.template operator()<chosen>("named by the caller");
+        }
     }
 }
 
 template <schedule Schedule>
-void require_support(collective goal, int rank, int size) {
-    if (!supports<Schedule>(size))
+void require_support(collective goal, int rank, int size, int group) {
+    if (!supports<Schedule>(size, group))
         reject(errc::bad_argument, goal, rank,
-               std::string(Schedule::algorithm::name) + " has no schedule for " + std::to_string(size) + " ranks");
+               std::string(Schedule::algorithm::name) + " has no schedule for " + std::to_string(size) + " ranks" +
+                   (group > 1 ? " in groups of " + std::to_string(group) : ""));
 }
 
 /// Blocks of whole cache lines, so that no line has two writers.
@@ -223,25 +258,32 @@ class launcher {
 
     template <class Use>
     void schedule_of_call(const Arguments& arguments, Use use) {
-        with_schedule<Goal, Comm::shares_memory, Op, element, Options>(
+        with_schedule<Goal, reach_of<Comm>, Op, element, Options>(
             problem_of(arguments), [&]<class Schedule>(const char*) {
                 if constexpr (require_carried<Comm, kernel_type>() &&
                               fits<Schedule, Op, element, typename Options::order_type>()) {
-                    require_support<Schedule>(Goal, comm_.rank(), comm_.size());
-                    use(make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root));
+                    require_support<Schedule>(Goal, comm_.rank(), comm_.size(), group_of(comm_));
+                use(schedule_for_me<Schedule>());
                 }
             });
     }
 
     template <class Schedule>
+    [[nodiscard]] Schedule schedule_for_me() const {
+        return make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root, group_of(comm_));
+    }
+
+    template <class Schedule>
     [[nodiscard]] call<Comm, Schedule, kernel_type> make_call(Arguments& arguments) {
-        call<Comm, Schedule, kernel_type> all{comm_, make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root),
-                                              arguments.make_kernel(), operands<kernel_type>(),
+        call<Comm, Schedule, kernel_type> all{comm_, schedule_for_me<Schedule>(), arguments.make_kernel(),
+                                              operands<kernel_type>(),
                                               make_signature<Goal, Op, element>(options_, rows_)};
         const partition& cut = all.memory.blocks = cut_for(all.plan.blocks(), all.kernel);
         arguments.memory(all.kernel, all.memory);
         all.memory.window_rows = rows_of_window(comm_, all.plan, all.kernel, cut, options_.window_bytes);
         all.agreed.layout = layout_hash(all.kernel, blocks_ ? *blocks_ : cut, options_.window_bytes);
+        if constexpr (hierarchical<Comm>)  // processes may have different numbers of threads, by mistake
+            all.agreed.layout ^= static_cast<std::uint64_t>(comm_.size()) << 32;
         all.hash = all.agreed.hash();
         all.stage_input = must_stage(all);
         return all;

@@ -116,7 +116,8 @@ class delivery<Comm, Kernel> {
     explicit delivery(typename Comm::arrival_type&& message)
         : objects_(decode<object>({message.packed(), message.bytes()})) {}
     [[nodiscard]] detail::pieces pieces() noexcept {
-        return {reinterpret_cast<std::byte*>(objects_.data()), {}, Kernel::alignment};
+        void* const first = objects_.empty() ? static_cast<void*>(this) : objects_.data();  // not null: no parts
+        return {static_cast<std::byte*>(first), {}, Kernel::alignment};
     }
 
   private:

@@ -23,6 +23,11 @@ struct block_run {
         const int behind = block - first;
         return behind >= 0 && behind / stride < count && behind % stride < width;
     }
+    /// Each block as `factor` blocks of its own: 2, 3 times 4 are 8 ... 15.
+    [[nodiscard]] constexpr block_run times(int factor) const noexcept {
+        if (width == stride) return {first * factor, size() * factor, 1, 1};
+        return {first * factor, count, stride * factor, width * factor};
+    }
     friend constexpr bool operator==(const block_run&, const block_run&) = default;
 };
 
@@ -40,6 +45,11 @@ class block_set {
         return {block_run{first, straight, 1, 1}, block_run{0, count - straight, 1, 1}};
     }
     [[nodiscard]] static constexpr block_set all(int blocks) noexcept { return block_run{0, blocks, 1, 1}; }
+
+    /// Each block as `factor` blocks of its own, in the same order.
+    [[nodiscard]] constexpr block_set times(int factor) const noexcept {
+        return {runs_[0].times(factor), runs_[1].times(factor)};
+    }
 
     [[nodiscard]] constexpr int size() const noexcept { return runs_[0].size() + runs_[1].size(); }
     [[nodiscard]] constexpr bool empty() const noexcept { return size() == 0; }

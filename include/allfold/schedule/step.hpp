@@ -16,13 +16,15 @@ namespace allfold {
 /// The partners of a step: nobody, one rank, or several at once (a k-ported step).
 class peers {
   public:
-    enum class kind : std::uint8_t { none, one, everyone, lower, higher };
+    enum class kind : std::uint8_t { none, one, everyone, lower, higher, range };
 
     constexpr peers() = default;
     [[nodiscard]] static constexpr peers one(int rank) noexcept { return {kind::one, rank}; }
     [[nodiscard]] static constexpr peers everyone() noexcept { return {kind::everyone, 0}; }  ///< all other ranks
     [[nodiscard]] static constexpr peers lower() noexcept { return {kind::lower, 0}; }        ///< all ranks below
     [[nodiscard]] static constexpr peers higher() noexcept { return {kind::higher, 0}; }      ///< all ranks above
+    /// The ranks first, first + 1, ..., end - 1 but for the rank itself: a group.
+    [[nodiscard]] static constexpr peers range(int first, int end) noexcept { return {kind::range, first, end}; }
 
     [[nodiscard]] constexpr kind which() const noexcept { return kind_; }
     /// How many partners rank `self` of `size` has.
@@ -33,6 +35,7 @@ class peers {
             case kind::everyone: return size - 1;
             case kind::lower: return self;
             case kind::higher: return size - 1 - self;
+            case kind::range: return std::max(0, end_ - rank_) - (spans(self) ? 1 : 0);
         }
         return 0;
     }
@@ -41,6 +44,7 @@ class peers {
         switch (kind_) {
             case kind::one: return rank_ < self ? 1 : 0;
             case kind::higher: return 0;
+            case kind::range: return std::max(0, std::min(self, end_) - rank_);
             default: return std::min(self, count(self, size));
         }
     }
@@ -50,6 +54,7 @@ class peers {
             case kind::one: return rank_;
             case kind::everyone: return i < self ? i : i + 1;
             case kind::higher: return self + 1 + i;
+            case kind::range: return rank_ + i + (spans(self) && rank_ + i >= self ? 1 : 0);
             default: return i;
         }
     }
@@ -59,6 +64,7 @@ class peers {
             case kind::one: return 0;
             case kind::everyone: return rank < self ? rank : rank - 1;
             case kind::higher: return rank - self - 1;
+            case kind::range: return rank - rank_ - (spans(self) && rank > self ? 1 : 0);
             default: return rank;
         }
     }
@@ -69,15 +75,18 @@ class peers {
             case kind::everyone: return rank != self;
             case kind::lower: return rank < self;
             case kind::higher: return rank > self;
+            case kind::range: return rank != self && spans(rank);
         }
         return false;
     }
     friend constexpr bool operator==(const peers&, const peers&) = default;
 
   private:
-    constexpr peers(kind k, int rank) : kind_(k), rank_(rank) {}
+    constexpr peers(kind k, int rank, int end = 0) : kind_(k), rank_(rank), end_(end) {}
+    [[nodiscard]] constexpr bool spans(int rank) const noexcept { return rank_ <= rank && rank < end_; }
     kind kind_ = kind::none;
-    int rank_ = 0;
+    int rank_ = 0;  ///< of the one, or the first of a range
+    int end_ = 0;   ///< of a range
 };
 
 /// Where a block's value lies at a rank. `input` is the caller's operand and never written; `result` is what the caller
@@ -159,7 +168,8 @@ struct step {
 /// 5. `s.rounds()` is the number of steps, the same for every rank; `s[i]` is step i of this rank.
 ///
 /// At P = 1 there are no rounds: the engine copies input to result itself.
-/// Not required: `static constexpr bool supports(int size)`, for a schedule that does not exist for every P.
+/// Not required: `static constexpr bool supports(int size)`, for a schedule that does not exist for every P, and
+/// `static constexpr bool grouped`, for one that knows which ranks share memory: see `grouped_schedule`.
 /// What the compiler cannot see, namely that all this is true, is what `analysis/prove.hpp` proves.
 template <class S>
 concept schedule = std::copy_constructible<S> && requires(const S s, int round) {
@@ -174,24 +184,37 @@ concept schedule = std::copy_constructible<S> && requires(const S s, int round) 
     { s[round] } -> std::same_as<step>;
 };
 
+/// A schedule of a hierarchy, where each `group` consecutive ranks share memory: it says `static constexpr bool grouped
+/// = true`, and is made of the group too, as the last argument. The number of ranks is a multiple of the group.
+template <class S>
+concept grouped_schedule = schedule<S> && requires { requires S::grouped; };
+
 /// A schedule of a collective with a root: it is made of rank, size and root, the others of rank and size.
 template <class S>
-concept rooted_schedule = schedule<S> && std::constructible_from<S, int, int, int>;
+concept rooted_schedule = (schedule<S> && !grouped_schedule<S> && std::constructible_from<S, int, int, int>) ||
+                          (grouped_schedule<S> && std::constructible_from<S, int, int, int, int>);
 
-/// Whether `S` exists for this many ranks.
+/// Whether `S` exists for this many ranks. Schedules that are not grouped do not look at the group.
 template <schedule S>
-[[nodiscard]] constexpr bool supports(int size) noexcept {
+[[nodiscard]] constexpr bool supports(int size, [[maybe_unused]] int group = 1) noexcept {
+    if constexpr (grouped_schedule<S>)
+        if (group < 1 || size % group != 0) return false;
     if constexpr (requires { S::supports(size); })
         return S::supports(size);
     else
         return size > 0;
 }
 
-/// The schedule of one rank. Schedules without a root do not look at it.
+/// The schedule of one rank. Schedules without a root do not look at it, nor at the group those that are not grouped.
 template <schedule S>
-[[nodiscard]] constexpr S make_schedule(int rank, int size, int root = 0) noexcept {
-    if constexpr (rooted_schedule<S>)
+[[nodiscard]] constexpr S make_schedule(int rank, int size, [[maybe_unused]] int root = 0,
+                                        [[maybe_unused]] int group = 1) noexcept {
+    if constexpr (rooted_schedule<S> && grouped_schedule<S>)
+        return S(rank, size, root, group);
+    else if constexpr (rooted_schedule<S>)
         return S(rank, size, root);
+    else if constexpr (grouped_schedule<S>)
+        return S(rank, size, group);
     else
         return S(rank, size);
 }

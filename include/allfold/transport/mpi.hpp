@@ -147,6 +147,10 @@ class communicator {
     void progress();
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+    /// What `wait` does now and then, for those who wait for several transports at once: throws when waiting is in
+    /// vain, and returns true when the work turns out to be done.
+    template <pending_work Work>
+    bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept;
 
     /// Whether MPI itself has this collective for this operator on these elements.
@@ -190,10 +194,10 @@ class communicator {
         waiting where;
         std::uint32_t call;
     };
-    /// How long a rank has been stuck, and where.
+    /// How long this rank has been stuck, and where.
     struct vigil {
-        waiting where;
-        clock::time_point since, next_notice;
+        waiting where{};
+        clock::time_point since{}, next_notice{};
     };
 
     static constexpr int control_tag = 0;
@@ -234,8 +238,6 @@ class communicator {
     [[noreturn]] void throw_failure(const char* during) const;
     [[noreturn]] void throw_departed(const waiting& where) const;
     [[noreturn]] void time_out(const waiting& where);
-    template <class Work>
-    void look_around(const Work& work, vigil& watch, std::optional<clock::time_point> deadline);
     void tell_blocked(const waiting& where);
 
     // Leaving
@@ -274,6 +276,7 @@ class communicator {
     } latest_;
     std::unordered_map<int, claim> claims_;                // who says to wait for this rank
     std::unordered_map<int, clock::time_point> departed_;  // who has left, and since when that is known
+    vigil watch_;
     bool departing_ = false;
     std::optional<failure> failure_;
     allfold::background background_;
@@ -689,31 +692,31 @@ template <pending_work Work>
 void communicator::wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     constexpr unsigned now_and_then = 64;
     if (work.poll()) return;
-    vigil watch{{}, clock::now(), clock::now() + tuning_.notice};
+    watch_ = {};
     for (unsigned turn = 1; !work.poll(); ++turn) {
-        if (turn % now_and_then == 0) look_around(work, watch, deadline);
+        if (turn % now_and_then == 0 && look_around(work, deadline)) return;
         if (crowded_ || turn > tuning_.spins) std::this_thread::yield();
     }
 }
 
-/// Throws when waiting is in vain.
-template <class Work>
-void communicator::look_around(const Work& work, vigil& watch, std::optional<clock::time_point> deadline) {
+template <pending_work Work>
+bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     const waiting where = work.blocked_on();
     attend();
     if (failure_) throw_failure(name_of(where.what));
     const auto now = clock::now();
-    if (where.peer != watch.where.peer || where.on != watch.where.on || where.round != watch.where.round)
-        watch = {where, now, now + tuning_.notice};
-    if (where.peer >= 0 && now >= watch.next_notice) {
+    if (where.peer != watch_.where.peer || where.on != watch_.where.on || where.round != watch_.where.round)
+        watch_ = {where, now, now + tuning_.notice};
+    if (where.peer >= 0 && now >= watch_.next_notice) {
         tell_blocked(where);
-        watch.next_notice = now + 10 * tuning_.notice;
+        watch_.next_notice = now + 10 * tuning_.notice;
     }
     // What a rank sent before it left is here before its note, but may not have been delivered to the engine yet.
     const auto left = departed_.find(where.peer);
-    if (left != departed_.end() && now - std::max(left->second, watch.since) > tuning_.notice) throw_departed(where);
+    if (left != departed_.end() && now - std::max(left->second, watch_.since) > tuning_.notice) throw_departed(where);
     work.check();
     if (deadline && now >= *deadline) time_out(where);
+    return false;
 }
 
 // Leaving

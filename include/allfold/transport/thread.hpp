@@ -200,6 +200,13 @@ class thread_communicator {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept;
+    /// What `wait` does now and then, for those who wait for several transports at once: throws when waiting is in
+    /// vain, and returns true when the work turns out to be done.
+    template <pending_work Work>
+    bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+        drain();
+        return check(work, deadline);
+    }
 
   private:
     friend class thread_world;

@@ -306,9 +306,11 @@ class interpreter {
     // Checks of a step
 
     constexpr void check_peer(const state& self, const peers& who) {
-        const int peer = who.at(0, self.rank);
-        if (who.which() == peers::kind::one && (peer < 0 || peer >= size_ || peer == self.rank))
-            fail({.what = fault::no_such_peer, .rank = self.rank, .peer = peer, .round = self.round});
+        const int count = who.count(self.rank, size_);
+        if (count == 0) return;
+        for (const int peer : {who.at(0, self.rank), who.at(count - 1, self.rank)})  // they are in rank order
+            if (peer < 0 || peer >= size_ || peer == self.rank)
+                fail({.what = fault::no_such_peer, .rank = self.rank, .peer = peer, .round = self.round});
     }
 
     constexpr void check_fold(const state& self) {

@@ -119,7 +119,7 @@ class verbs {
         const option_set<Options...> understood(options...);
         const problem p{comm.size(), bytes, processors_of(comm)};
         const char* const why = reason_to_delegate<Collective::goal, Comm, Op, Element>(comm, p, understood);
-        const allfold::plan own = make_plan<Element, Op, Comm::shares_memory>(p, understood);
+        const allfold::plan own = make_plan<Element, Op, reach_of<Comm>>(p, understood, group_of(comm));
         if constexpr (can_delegate<Comm, Collective::goal, Op, Element, option_set<Options...>>())
             if (why) return own.delegated_to(comm.native_name(Collective::goal), why);
         return own;
@@ -127,8 +127,8 @@ class verbs {
     template <communicator Comm, class... Options>
         requires(!folds(Collective::goal))
     [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Options&... options) const {
-        return make_plan<std::byte, no_fold, Comm::shares_memory>({comm.size(), bytes, processors_of(comm)},
-                                                                  option_set<Options...>(options...));
+        return make_plan<std::byte, no_fold, reach_of<Comm>>({comm.size(), bytes, processors_of(comm)},
+                                                             option_set<Options...>(options...), group_of(comm));
     }
 
   private:
@@ -238,15 +238,16 @@ class verbs {
             return persistent();
     }
 
-    template <class Element, class Op, bool Shared = true, class Options>
-    [[nodiscard]] static allfold::plan make_plan(const problem& p, const Options& options) {
+    template <class Element, class Op, reach Reach = reach::memory, class Options>
+    [[nodiscard]] static allfold::plan make_plan(const problem& p, const Options& options, int group = 1) {
         if (p.size < 1) reject(errc::bad_argument, goal, 0, "a plan for " + std::to_string(p.size) + " ranks");
         std::optional<allfold::plan> made;
-        with_schedule<goal, Shared, Op, Element, Options>(p, [&]<class Schedule>(const char* why) {
+        with_schedule<goal, Reach, Op, Element, Options>(p, [&]<class Schedule>(const char* why) {
             if constexpr (fits<Schedule, Op, Element, typename Options::order_type>()) {
-                require_support<Schedule>(goal, 0, p.size);
-                made.emplace(goal, Schedule::keeps, Schedule::algorithm::name, why, p.bytes,
-                             any_schedule::of(make_schedule<Schedule>(0, p.size, options.root), options.root));
+                require_support<Schedule>(goal, 0, p.size, group);
+                made.emplace(
+                    goal, Schedule::keeps, Schedule::algorithm::name, why, p.bytes,
+                    any_schedule::of(make_schedule<Schedule>(0, p.size, options.root, group), options.root, group));
             }
         });
         return *made;

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+
+#include "allfold/schedule/binomial.hpp"
+#include "allfold/schedule/compose.hpp"
+#include "allfold/schedule/detail/doubling.hpp"
+#include "allfold/schedule/dissemination.hpp"
+#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/schedule_of.hpp"
+#include "allfold/schedule/step.hpp"
+
+/// @file
+/// Two levels: each group of ranks folds what it has in shared memory, the leaders of the groups run a schedule among
+/// themselves, and hand the outcome to their groups. The leader is the first rank of its group; no other one ever
+/// speaks to another group, so one thread of each process makes all calls of the network.
+///
+///     P = 6, groups of 2, all_reduce
+///
+///                round 0    round 1    round 2    round 3    round 4
+///     rank 0     ◄─┐ 01     ──┐                   ◄─┐ 0..5   ──┐
+///          1     ──┘          │                     │        ◄─┘
+///     rank 2     ◄─┐ 23     ◄─┘ 0..3   ◄─┐ 0..5   ──┘        ──┐
+///          3     ──┘                     │                   ◄─┘
+///     rank 4     ◄─┐ 45                ◄─┘ 0..5              ──┐
+///          5     ──┘                                         ◄─┘
+///
+/// With G groups of g ranks, q = ⌈log2 G⌉, L = ⌊log2 G⌋ or 2 more where G is no power of two, m bytes, b = m / P:
+///
+/// |                | rounds | among the groups: schedule, and what a leader sends | folds of a leader            |
+/// |----------------|--------|-----------------------------------------------------|------------------------------|
+/// | barrier        | q + 2  | dissemination                                       |                              |
+/// | broadcast      | q + 2  | binomial, q·m at most                               |                              |
+/// | reduce         | q + 2  | binomial, m                                         | (g - 1 + q)·m at most        |
+/// | all_reduce     | L + 2  | recursive doubling, L·m at most                     | (g - 1 + L)·m at most        |
+/// | reduce_scatter | L + 2  | halving, (G - 1)·g·b at a power of two              | (g - 1)·m and (G - 1)·g·b    |
+/// | all_gather     | L + 2  | halving, (G - 1)·g·b at a power of two              |                              |
+/// | inclusive_scan | q + 2  | doubling windows, q·m at most                       | (g - 2 + 2·q)·m at most      |
+/// | exclusive_scan | q + 2  | doubling windows, q·m at most                       | (g - 3 + 2·q)·m at most      |
+///
+/// `two_level_halving` is an all_reduce for long vectors: halving among the groups in L + ⌊log2 G⌋ rounds, where a
+/// leader sends 2·(G - 1)·g·b at a power of two. A broadcast or reduce takes one round less where the root is a leader.
+/// Inside, a leader receives g - 1 messages in the first round and sends as many in the last one. Groups of one have no
+/// rounds inside; a single group has two rounds (one in broadcast, reduce and all_gather, up to three in
+/// exclusive_scan).
+///
+/// Rank order is kept: groups are intervals of ranks. First each group is bracketed as the canonical tree of g, then
+/// the groups as that of G. Where g is a power of two this is the canonical tree of P; elsewhere it is not, and scans
+/// have another one, so `order::tree` is not promised.
+///
+/// Source: H. Zhu, D. Goodell, W. Gropp, R. Thakur, "Hierarchical Collectives in MPICH2", 2009. Departures: non-
+/// commutative operators, any root and uneven blocks take the same way as all others; in a scan members fold their
+/// prefixes while the leaders are busy.
+
+namespace allfold {
+
+namespace detail {
+
+/// The other ranks of a rank's group: for its leader the members.
+template <class Algorithm>
+[[nodiscard]] constexpr peers others_of_group(const grouped_schedule_of<Algorithm>& self) noexcept {
+    return peers::range(self.leader(), self.leader() + self.group());
+}
+
+/// The operands of the group are folded at its rank `at`.
+template <class Algorithm>
+[[nodiscard]] constexpr step fold_group(const grouped_schedule_of<Algorithm>& self, int at, const block_set& blocks,
+                                        slot into) noexcept {
+    if (self.rank() != at) return {.to = peers::one(at), .send = blocks};
+    return {.from = others_of_group(self), .receive = blocks, .how = fold::in_rank_order, .into = into};
+}
+
+/// What the leader has is stored as the result of all members.
+template <class Algorithm>
+[[nodiscard]] constexpr step hand_out(const grouped_schedule_of<Algorithm>& self, const block_set& blocks,
+                                      slot source) noexcept {
+    if (!self.is_leader()) return {.from = peers::one(self.leader()), .receive = blocks};
+    return {.to = others_of_group(self), .send = blocks, .source = source};
+}
+
+[[nodiscard]] constexpr slot as_they_are(slot s) noexcept { return s; }
+[[nodiscard]] constexpr slot all_in_result(slot) noexcept { return slot::result; }
+[[nodiscard]] constexpr slot all_in_scratch(slot) noexcept { return slot::scratch_a; }
+
+/// A round of a schedule among the groups, as the leaders run it: a group is its leader, and a group's block is the
+/// blocks of all its ranks.
+template <schedule Among>
+[[nodiscard]] constexpr step among_leaders(const Among& groups, int round, int group, slot (*replaced)(slot)) noexcept {
+    step s = with_slots(groups[round], replaced);
+    if (s.to.which() == peers::kind::one) s.to = peers::one(s.to.at(0, groups.rank()) * group);
+    if (s.from.which() == peers::kind::one) s.from = peers::one(s.from.at(0, groups.rank()) * group);
+    if (groups.blocks() > 1) {
+        s.send = s.send.times(group);
+        s.receive = s.receive.times(group);
+        s.local.blocks = s.local.blocks.times(group);
+    }
+    return s;
+}
+
+/// An all_reduce whose leaders run the all_reduce `Among`.
+template <class Algorithm, class Among>
+class two_level_all_reduce : public grouped_schedule_of<Algorithm> {
+  public:
+    static constexpr collective goal = collective::all_reduce;
+    static constexpr order keeps = std::min<order>(Among::keeps, order::rank);
+    static constexpr int scratch_slots = Among::scratch_slots;
+    static constexpr bool in_place = Among::in_place;
+
+    using grouped_schedule_of<Algorithm>::grouped_schedule_of;
+    [[nodiscard]] constexpr int blocks() const noexcept { return leaders().blocks() > 1 ? this->size() : 1; }
+    [[nodiscard]] constexpr int rounds() const noexcept { return leaders().rounds() + (this->group() > 1 ? 2 : 0); }
+    [[nodiscard]] constexpr step operator[](int round) const noexcept {
+        if (this->group() == 1) return leaders()[round];
+        if (round == 0) return fold_group(*this, this->leader(), block_set::all(blocks()), slot::result);
+        if (round + 1 == rounds()) return hand_out(*this, block_set::all(blocks()), slot::result);
+        return this->is_leader() ? among_leaders(leaders(), round - 1, this->group(), input_is_result) : step{};
+    }
+
+  private:
+    [[nodiscard]] constexpr Among leaders() const noexcept { return {this->own_group(), this->groups()}; }
+};
+
+/// Windows of groups that end with the own one and double with each round of a scan: 1, 2, 4, ... groups.
+struct doubling_window {
+    int own;  ///< this rank's group
+    int groups;
+    int round;
+
+    [[nodiscard]] constexpr int distance() const noexcept { return 1 << round; }
+    [[nodiscard]] constexpr bool sends() const noexcept { return own + distance() < groups; }
+    [[nodiscard]] constexpr bool receives() const noexcept { return own >= distance(); }
+    /// Whether something has come in the round before.
+    [[nodiscard]] constexpr bool has_grown() const noexcept { return round > 0 && own >= distance() / 2; }
+
+    /// Who sends to whom, from leader to leader.
+    [[nodiscard]] constexpr step links(int group) const noexcept {
+        step s;
+        if (sends()) {
+            s.to = peers::one((own + distance()) * group);
+            s.send = block_set::one(0);
+        }
+        if (receives()) {
+            s.from = peers::one((own - distance()) * group);
+            s.receive = block_set::one(0);
+        }
+        return s;
+    }
+};
+
+}  // namespace detail
+
+/// For ranks that are threads of several processes, or processes of several nodes.
+struct two_level {
+    static constexpr const char* name = "two-level";
+
+    class barrier : public grouped_schedule_of<two_level> {
+      public:
+        static constexpr collective goal = collective::barrier;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 0;
+        static constexpr bool in_place = true;
+
+        using grouped_schedule_of::grouped_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 0; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return leaders().rounds() + (group() > 1 ? 2 : 0); }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (group() == 1) return leaders()[round];
+            if (round == 0)
+                return is_leader() ? step{.from = detail::others_of_group(*this)} : step{.to = peers::one(leader())};
+            if (round + 1 == rounds()) return detail::hand_out(*this, {}, slot::result);
+            return is_leader() ? detail::among_leaders(leaders(), round - 1, group(), detail::as_they_are) : step{};
+        }
+
+      private:
+        [[nodiscard]] constexpr dissemination::barrier leaders() const noexcept { return {own_group(), groups()}; }
+    };
+
+    /// A root that is no leader serves its own group first, and with it the leader.
+    class broadcast : public rooted_grouped_schedule_of<two_level> {
+      public:
+        static constexpr collective goal = collective::broadcast;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 0;
+        static constexpr bool in_place = true;
+
+        using rooted_grouped_schedule_of::rooted_grouped_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept {
+            return (root_first() ? 1 : 0) + leaders().rounds() + (group() > 1 && groups() > 1 ? 1 : 0);
+        }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            const int level = root_first() ? round - 1 : round;
+            if (level < 0) return serve_group_of_root();
+            if (level == leaders().rounds()) return serve_members();
+            if (!is_leader()) return {};
+            return detail::among_leaders(leaders(), level, group(),
+                                         root_first() ? detail::input_is_result : detail::as_they_are);
+        }
+
+      private:
+        [[nodiscard]] constexpr bool root_first() const noexcept {
+            return group() > 1 && (groups() == 1 || root() % group() != 0);
+        }
+        [[nodiscard]] constexpr binomial::broadcast leaders() const noexcept {
+            return {own_group(), groups(), root_group()};
+        }
+        [[nodiscard]] constexpr step serve_group_of_root() const noexcept {
+            if (own_group() != root_group()) return {};
+            if (!is_root()) return {.from = peers::one(root()), .receive = block_set::one(0)};
+            return {.local = keep_input(block_set::one(0)),
+                    .to = detail::others_of_group(*this),
+                    .send = block_set::one(0)};
+        }
+        [[nodiscard]] constexpr step serve_members() const noexcept {
+            if (root_first() && own_group() == root_group()) return {};
+            return detail::hand_out(*this, block_set::one(0), is_root() ? slot::input : slot::result);
+        }
+    };
+
+    /// A root that is no leader gets the result from its leader.
+    class reduce : public rooted_grouped_schedule_of<two_level> {
+      public:
+        static constexpr collective goal = collective::reduce;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 1;
+        static constexpr bool in_place = true;
+
+        using rooted_grouped_schedule_of::rooted_grouped_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept {
+            return (group() > 1 ? 1 : 0) + leaders().rounds() + (groups() > 1 && root() % group() != 0 ? 1 : 0);
+        }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (group() == 1) return leaders()[round];
+            const int folded_at = groups() == 1 ? root() : leader();
+            if (round == 0) return detail::fold_group(*this, folded_at, block_set::one(0), partial());
+            if (round - 1 == leaders().rounds()) return give_to_root();
+            if (!is_leader()) return {};
+            return detail::among_leaders(leaders(), round - 1, group(),
+                                         is_root() ? detail::all_in_result : detail::all_in_scratch);
+        }
+
+      private:
+        [[nodiscard]] constexpr binomial::reduce leaders() const noexcept {
+            return {own_group(), groups(), root_group()};
+        }
+        [[nodiscard]] constexpr slot partial() const noexcept { return is_root() ? slot::result : slot::scratch_a; }
+        [[nodiscard]] constexpr step give_to_root() const noexcept {
+            if (is_root()) return {.from = peers::one(leader()), .receive = block_set::one(0)};
+            if (!is_leader() || own_group() != root_group()) return {};
+            return {.to = peers::one(root()), .send = block_set::one(0), .source = partial()};
+        }
+    };
+
+    using all_reduce = detail::two_level_all_reduce<two_level, recursive_doubling::all_reduce>;
+
+    class reduce_scatter : public grouped_schedule_of<two_level> {
+      public:
+        static constexpr collective goal = collective::reduce_scatter;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 1;
+        static constexpr bool in_place = true;
+
+        using grouped_schedule_of::grouped_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return leaders().rounds() + (group() > 1 ? 2 : 0); }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (group() == 1) return leaders()[round];
+            if (round == 0) return detail::fold_group(*this, leader(), block_set::all(size()), slot::scratch_a);
+            if (round + 1 == rounds()) return hand_out_blocks();
+            return is_leader() ? detail::among_leaders(leaders(), round - 1, group(), detail::all_in_scratch) : step{};
+        }
+
+      private:
+        [[nodiscard]] constexpr halving::reduce_scatter leaders() const noexcept { return {own_group(), groups()}; }
+        [[nodiscard]] constexpr step hand_out_blocks() const noexcept {
+            step s = detail::hand_out(*this, block_set::one(rank()), slot::scratch_a);
+            if (!is_leader()) return s;
+            s.local = {local_work::kind::copy, slot::scratch_a, slot::input, slot::result, block_set::one(rank())};
+            s.sent = addressed::per_peer;
+            return s;
+        }
+    };
+
+    /// Inside a group everyone gets the blocks of everyone; from the leader comes only what other groups have.
+    class all_gather : public grouped_schedule_of<two_level> {
+      public:
+        static constexpr collective goal = collective::all_gather;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 0;
+        static constexpr bool in_place = true;
+
+        using grouped_schedule_of::grouped_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept {
+            return group() == 1 ? leaders().rounds() : groups() == 1 ? 1 : leaders().rounds() + 2;
+        }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (group() == 1) return leaders()[round];
+            if (round == 0) return share_in_group();
+            if (round + 1 == rounds()) {
+                const int others = size() - group();
+                return detail::hand_out(*this, block_set::wrapping(leader() + group(), others, size()), slot::result);
+            }
+            return is_leader() ? detail::among_leaders(leaders(), round - 1, group(), detail::input_is_result) : step{};
+        }
+
+      private:
+        [[nodiscard]] constexpr halving::all_gather leaders() const noexcept { return {own_group(), groups()}; }
+        [[nodiscard]] constexpr step share_in_group() const noexcept {
+            const peers others = detail::others_of_group(*this);
+            return {.local = keep_input(block_set::one(rank())),
+                    .to = others,
+                    .send = block_set::one(rank()),
+                    .from = others,
+                    .received = addressed::per_peer};
+        }
+    };
+
+    /// Leaders scan the windows "other groups' ranks, then the leader" and send them with their members' fold appended;
+    /// members wait with the fold of the members up to them, and put their leader's result in front of it.
+    class inclusive_scan : public grouped_schedule_of<two_level> {
+      public:
+        static constexpr collective goal = collective::inclusive_scan;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 2;
+        static constexpr bool in_place = true;
+
+        using grouped_schedule_of::grouped_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept {
+            if (group() == 1) return in_groups_of_one().rounds();
+            return (groups() > 1 ? 1 : 0) + rounds_between(*this) + 1;
+        }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (group() == 1) return in_groups_of_one()[round];
+            const int between = groups() > 1 ? round - 1 : round;
+            if (between < 0) return fold_members();
+            if (between == rounds_between(*this)) return put_in_front();
+            if (is_leader()) return among_leaders(between);
+            return between == 0 ? scan_members(*this, fold::in_rank_order, slot::scratch_a) : step{};
+        }
+
+      private:
+        [[nodiscard]] constexpr dissemination::inclusive_scan in_groups_of_one() const noexcept {
+            return {rank(), size()};
+        }
+        /// Nobody waits for the members of the last group.
+        [[nodiscard]] constexpr step fold_members() const noexcept {
+            if (own_group() + 1 == groups()) return {};
+            if (!is_leader()) return {.to = peers::one(leader()), .send = block_set::one(0)};
+            return {.from = detail::others_of_group(*this),
+                    .receive = block_set::one(0),
+                    .how = fold::peers_in_rank_order,
+                    .into = slot::scratch_a};
+        }
+        [[nodiscard]] constexpr step among_leaders(int round) const noexcept {
+            const detail::doubling_window window{own_group(), groups(), round};
+            step s = window.links(group());
+            s.how = fold::left;
+            s.mine = round > 0 && own_group() > 0 ? slot::result : slot::input;
+            s.source = slot::scratch_b;
+            if (window.sends() && (round == 0 || window.has_grown()))
+                s.local = {local_work::kind::fold, s.mine, slot::scratch_a, slot::scratch_b, block_set::one(0)};
+            return s;
+        }
+        [[nodiscard]] constexpr step put_in_front() const noexcept {
+            step s = detail::hand_out(*this, block_set::one(0), own_group() == 0 ? slot::input : slot::result);
+            if (rank() == 0) s.local = keep_input(block_set::one(0));
+            if (is_leader()) return s;
+            s.how = fold::left;
+            s.mine = rank() == leader() + 1 ? slot::input : slot::scratch_a;
+            return s;
+        }
+    };
+
+    /// Leaders scan the windows of the groups before their own and send them with their group's fold appended; members
+    /// wait with their prefix inside the group.
+    class exclusive_scan : public grouped_schedule_of<two_level> {
+      public:
+        static constexpr collective goal = collective::exclusive_scan;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 2;
+        static constexpr bool in_place = true;
+
+        using grouped_schedule_of::grouped_schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return rounds_between(*this) + (group() > 1 ? 2 : 0); }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            const int between = group() > 1 ? round - 1 : round;
+            if (between < 0) return swap_with_leader();
+            if (between == rounds_between(*this)) return is_leader() ? give_prefix() : put_in_front();
+            if (is_leader()) return among_leaders(between);
+            return between == 0 ? scan_members(*this, fold::peers_in_rank_order, slot::scratch_b) : step{};
+        }
+
+      private:
+        /// The leader gets the fold of the group, unless it is the last one; members get the leader's operand.
+        [[nodiscard]] constexpr step swap_with_leader() const noexcept {
+            const bool last = own_group() + 1 == groups();
+            const peers partners = is_leader() ? detail::others_of_group(*this) : peers::one(leader());
+            step s{.into = slot::scratch_a};
+            if (is_leader()) s.how = fold::in_rank_order;
+            if (is_leader() || !last) {
+                s.to = partners;
+                s.send = block_set::one(0);
+            }
+            if (!is_leader() || !last) {
+                s.from = partners;
+                s.receive = block_set::one(0);
+            }
+            return s;
+        }
+        [[nodiscard]] constexpr step among_leaders(int round) const noexcept {
+            const detail::doubling_window window{own_group(), groups(), round};
+            const block_set whole = block_set::one(0);
+            step s = window.links(group());
+            s.how = round == 0 ? fold::store : fold::left;
+            s.mine = slot::result;
+            s.source = round > 0 && own_group() > 0 ? slot::scratch_b : slot::scratch_a;
+            if (!window.sends()) return s;
+            if (window.has_grown())
+                s.local = {local_work::kind::fold, slot::result, slot::scratch_a, slot::scratch_b, whole};
+            else if (round == 0 && group() == 1)
+                s.local = {local_work::kind::copy, slot::input, slot::input, slot::scratch_a, whole};
+            return s;
+        }
+        [[nodiscard]] constexpr step give_prefix() const noexcept {
+            return own_group() == 0 ? step{} : detail::hand_out(*this, block_set::one(0), slot::result);
+        }
+        /// In the first group there is nothing to put in front.
+        [[nodiscard]] constexpr step put_in_front() const noexcept {
+            step s;
+            const bool second = rank() == leader() + 1;  // its prefix is the leader's operand
+            const slot into = own_group() == 0 ? slot::result : slot::scratch_a;
+            if (!second || own_group() == 0)
+                s.local = {second ? local_work::kind::copy : local_work::kind::fold, slot::scratch_a, slot::scratch_b,
+                           into, block_set::one(0)};
+            if (own_group() == 0) return s;
+            s.from = peers::one(leader());
+            s.receive = block_set::one(0);
+            s.how = fold::left;
+            s.mine = slot::scratch_a;
+            return s;
+        }
+    };
+
+  private:
+    /// Rounds of a scan between the first and the last one: those of the leaders; members need one of them.
+    [[nodiscard]] static constexpr int rounds_between(const grouped_schedule_of<two_level>& self) noexcept {
+        return std::max(detail::ceil_log2(self.groups()), self.group() > 2 ? 1 : 0);
+    }
+
+    /// Every member gets the operands of the members below it.
+    [[nodiscard]] static constexpr step scan_members(const grouped_schedule_of<two_level>& self, fold how,
+                                                     slot into) noexcept {
+        const int first = self.leader() + 1, end = self.leader() + self.group();
+        step s{.how = how, .into = into};
+        if (self.rank() + 1 < end) {
+            s.to = peers::range(self.rank() + 1, end);
+            s.send = block_set::one(0);
+        }
+        if (self.rank() > first) {
+            s.from = peers::range(first, self.rank());
+            s.receive = block_set::one(0);
+        }
+        return s;
+    }
+};
+
+/// For long vectors: the least volume among the groups.
+struct two_level_halving {
+    static constexpr const char* name = "two-level halving";
+
+    using all_reduce = detail::two_level_all_reduce<two_level_halving, halving::all_reduce>;
+};
+
+}  // namespace allfold

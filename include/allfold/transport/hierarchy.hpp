@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/thread.hpp"
+
+/// @file
+/// Two transports as one: ranks are threads within processes.
+///
+/// Rank r is thread r % T of process r / T. Threads of one process talk through shared memory. Between processes only
+/// the first thread of each one talks, its leader, which is the thread that has called `run`: so MPI needs nothing but
+/// MPI_THREAD_FUNNELED. The schedules for that are those of `two_level`, and `choose` takes them.
+
+namespace allfold {
+
+/// One thread's end of processes × threads. Models `communicator`; `run(processes, threads, fn)` makes it.
+template <communicator Across>
+class hierarchical_communicator {
+  public:
+    static constexpr bool shares_memory = false;  // not with everybody
+    class arrival_type;
+
+    /// `across` is null for all threads but the first.
+    hierarchical_communicator(thread_communicator& inside, Across* across, int process, int processes)
+        : inside_(inside), across_(across), first_(process * inside.size()), size_(processes * inside.size()) {}
+    hierarchical_communicator(const hierarchical_communicator&) = delete;
+    hierarchical_communicator& operator=(const hierarchical_communicator&) = delete;
+
+    [[nodiscard]] int rank() const noexcept { return first_ + inside_.rank(); }
+    [[nodiscard]] int size() const noexcept { return size_; }
+    /// How many consecutive ranks share memory: the threads of a process.
+    [[nodiscard]] int group() const noexcept { return inside_.size(); }
+    [[nodiscard]] allfold::background& background() noexcept { return background_; }
+
+    /// Lanes of both transports; they advance together.
+    lane open(const signature& what, unsigned lanes) {
+        const lane first = inside_.open(what, lanes);
+        if (across_) between_ = across_->open(what, lanes) - first;
+        return first;
+    }
+    [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
+        if (is_inside(peer)) return inside_.announced(peer - first_, on);
+        return across_ ? across_->announced(process_of(peer), on + between_) : std::nullopt;
+    }
+    [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const {
+        return inside_.lends(bytes, copyable) || (across_ && across_->lends(bytes, copyable));
+    }
+    bool try_post(int to, lane on, const outgoing& message) {
+        if (is_inside(to)) return inside_.try_post(to - first_, on, message);
+        return leader(to).try_post(process_of(to), on + between_, message);
+    }
+    template <class Sink>
+    bool try_receive(int from, lane on, Sink&& sink) {
+        if (is_inside(from))
+            return inside_.try_receive(from - first_, on, [&](thread_communicator::arrival_type&& message) {
+                sink(arrival_type(from_inside{std::move(message)}));
+            });
+        return leader(from).try_receive(process_of(from), on + between_, [&](typename Across::arrival_type&& message) {
+            sink(arrival_type(from_across{std::move(message)}));
+        });
+    }
+    void progress() {
+        if constexpr (requires { across_->progress(); })
+            if (across_) across_->progress();
+    }
+    template <pending_work Work>
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+    void abandon() noexcept {
+        inside_.abandon();
+        if (across_) across_->abandon();
+    }
+
+  private:
+    struct from_inside {
+        thread_communicator::arrival_type message;
+    };
+    struct from_across {
+        typename Across::arrival_type message;
+    };
+
+    /// The work, with its peers numbered as one of the two transports numbers them: others are nobody.
+    template <class Work>
+    struct work_inside {
+        const hierarchical_communicator& self;
+        Work& work;
+        bool poll() { return work.poll(); }
+        [[nodiscard]] waiting blocked_on() const {
+            waiting where = work.blocked_on();
+            where.peer = self.is_inside(where.peer) ? where.peer - self.first_ : -1;
+            return where;
+        }
+        void check() const { work.check(); }
+    };
+    template <class Work>
+    struct work_across {
+        const hierarchical_communicator& self;
+        Work& work;
+        bool poll() { return work.poll(); }
+        [[nodiscard]] waiting blocked_on() const {
+            waiting where = work.blocked_on();
+            where.peer = where.peer < 0 || self.is_inside(where.peer) ? -1 : self.process_of(where.peer);
+            where.on += self.between_;
+            return where;
+        }
+        void check() const {}
+    };
+
+    [[nodiscard]] bool is_inside(int rank) const noexcept { return rank >= first_ && rank < first_ + group(); }
+    [[nodiscard]] int process_of(int rank) const noexcept { return rank / group(); }
+    [[nodiscard]] Across& leader(int peer) const {
+        if (!across_ || peer % group() != 0)
+            throw error(errc::bad_argument, "hierarchy: rank " + std::to_string(rank()) + " and rank " +
+                                                std::to_string(peer) +
+                                                " cannot talk: between processes only their first threads do");
+        return *across_;
+    }
+
+    thread_communicator& inside_;
+    Across* across_;
+    int first_;  // rank of this process's first thread
+    int size_;
+    lane between_ = 0;  // from a lane of the threads to the same one of the processes
+    allfold::background background_;
+};
+
+/// A message of either transport.
+template <communicator Across>
+class hierarchical_communicator<Across>::arrival_type {
+  public:
+    arrival_type() = default;
+    explicit arrival_type(from_inside&& message) : message_(std::move(message)) {}
+    explicit arrival_type(from_across&& message) : message_(std::move(message)) {}
+
+    [[nodiscard]] std::uint32_t signature() const {
+        return ask([](const auto& m) { return m.signature(); });
+    }
+    [[nodiscard]] std::size_t bytes() const {
+        return ask([](const auto& m) { return m.bytes(); });
+    }
+    [[nodiscard]] std::byte* packed() const {
+        return ask([](const auto& m) { return m.packed(); });
+    }
+    [[nodiscard]] std::span<const part> parts() const {
+        return ask([](const auto& m) { return m.parts(); });
+    }
+
+  private:
+    template <class Question>
+    [[nodiscard]] auto ask(Question question) const {
+        return std::visit([&](const auto& origin) { return question(origin.message); }, message_);
+    }
+    std::variant<from_inside, from_across> message_;
+};
+
+template <communicator Across>
+template <pending_work Work>
+void hierarchical_communicator<Across>::wait(Work& work,
+                                             std::optional<std::chrono::steady_clock::time_point> deadline) {
+    work_inside<Work> inside{*this, work};
+    if (!across_) return inside_.wait(inside, deadline);
+    work_across<Work> outside{*this, work};
+    constexpr unsigned now_and_then = 64, spins = 4096;
+    for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: nothing would wake it for a message from outside
+        if (turn % now_and_then == 0)
+            if (inside_.look_around(inside, deadline) || across_->look_around(outside, std::nullopt)) return;
+        if (turn > spins) std::this_thread::yield();
+    }
+}
+
+/// Calls `fn(comm)` on `threads` threads of every process of `processes`, this one among them, as rank
+/// process · threads + thread of all. Every process must call it with the same number of threads, and leave `processes`
+/// alone meanwhile. Returns when the threads of this process have returned; when a rank throws, all others are released
+/// with `errc::peer_failed`, in all processes, and the exception that was the cause is thrown again here.
+///
+///     mpi::communicator processes{MPI_COMM_WORLD};
+///     run(processes, 4, [](auto& comm) { all_reduce(comm, x, op); });
+template <communicator Across, std::invocable<hierarchical_communicator<Across>&> Fn>
+void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = {}) {
+    thread_world world(threads, tuning);
+    std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(threads));
+    const auto give_up = [&](int thread, const char* why) {
+        thrown[static_cast<std::size_t>(thread)] = std::current_exception();
+        world.fail(thread, errc::peer_failed, why);
+        if (thread == 0) processes.abandon();
+    };
+    const auto body = [&](int thread) {
+        try {
+            thread_communicator inside = world.communicator(thread);
+            hierarchical_communicator<Across> comm(inside, thread == 0 ? &processes : nullptr, processes.rank(),
+                                                   processes.size());
+            try {
+                fn(comm);
+            } catch (const std::exception& e) {
+                give_up(thread, e.what());
+            } catch (...) {
+                give_up(thread, "an exception");
+            }
+        } catch (const std::exception& e) {
+            give_up(thread, e.what());
+        }
+    };
+    std::vector<std::thread> others;
+    try {
+        others.reserve(static_cast<std::size_t>(threads));
+        for (int t = 1; t < threads; ++t) others.emplace_back(body, t);
+    } catch (const std::exception& e) {
+        give_up(0, e.what());
+    }
+    if (!thrown.front()) body(0);
+    for (auto& t : others) t.join();
+    const int cause = world.broken_by();
+    if (cause < 0) return;
+    for (std::size_t t = 0; t < thrown.size(); ++t) {
+        const auto& each = thrown[(static_cast<std::size_t>(cause) + t) % thrown.size()];
+        if (!each) continue;
+        try {
+            std::rethrow_exception(each);
+        } catch (...) {
+            if (!thrown.front()) processes.abandon();  // its leader had returned before
+            throw;
+        }
+    }
+}
+
+}  // namespace allfold
