@@ -2,8 +2,12 @@
 #include "allfold/collective/barrier.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <string>
+#include <vector>
 
+#include "allfold/transport/thread.hpp"
+#include "test/collective/barrier_checks.hpp"
 #include "test/support/algorithms.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/groups.hpp"
@@ -15,7 +19,7 @@ using namespace test;
 
 namespace {
 
-/// Nobody leaves the barrier number `turn` before everybody has come to it.
+/// Nobody leaves the barrier number `turn` before everybody has come to it. For threads: `come` is one for all of them.
 template <class Comm, class... Options>
 void check_barrier(Comm& comm, std::atomic<int>& come, int turn, const std::string& where, const Options&... options) {
     come.fetch_add(1, std::memory_order_relaxed);
@@ -44,12 +48,20 @@ TEST_CASE("barrier lets nobody leave before everybody has come") {
     SUCCEED();
 }
 
+TEST_CASE("barrier lets nobody leave before everybody has come, by the clock") {
+    for (const int size : group_sizes)
+        on_ranks(size, [&](auto& comm) { check_barrier_with_all_algorithms(comm, std::to_string(size) + " ranks"); });
+    SUCCEED();
+}
+
 TEST_CASE("barrier works where ranks share no memory") {
     for (const int size : group_sizes) {
         std::atomic<int> come = 0;
         const auto body = [&](allfold::thread_communicator& base) {
             remote comm(base);
-            for (int turn = 0; turn < 5; ++turn) check_barrier(comm, come, turn, std::to_string(size) + " ranks");
+            const std::string where = std::to_string(size) + " ranks, remote";
+            for (int turn = 0; turn < 5; ++turn) check_barrier(comm, come, turn, where);
+            check_barrier_with_all_algorithms(comm, where);
         };
         on_ranks(size, body, roomy);
     }

@@ -1,47 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/collective/inclusive_scan.hpp"
 
-#include <span>
-#include <string>
-
+#include "test/collective/inclusive_scan_checks.hpp"
 #include "test/support/algebras.hpp"
-#include "test/support/algorithms.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/groups.hpp"
-#include "test/support/guarded.hpp"
-#include "test/support/oracle.hpp"
 
 using namespace test;
 
-namespace {
-
-/// One call out of place and one in place.
-template <class Comm, class Algebra, class... Options>
-void check_inclusive_scan(Comm& comm, const problem<Algebra>& p, const std::string& where, const Options&... options) {
-    const auto operand = p.operand(comm.rank());
-    guarded in(operand, Algebra::margin());
-    guarded out(p.size(), Algebra::margin());
-
-    allfold::inclusive_scan(comm, in.constant(), out.span(), p.op, options...);
-    expect_same<Algebra>(out.constant(), p.prefix(comm.rank()), where);
-    expect_equal(in.constant(), operand, where + ": the input has been written");
-    expect(in.margins_are_untouched() && out.margins_are_untouched(), where + ": written outside of the operands");
-
-    allfold::inclusive_scan(comm, in.span(), p.op, options...);
-    expect_equal(in.constant(), out.constant(), where + ": other bits in place than out of place");
-    expect(in.margins_are_untouched(), where + ", in place: written outside of the operand");
-}
-
-}  // namespace
-
 TEMPLATE_TEST_CASE("inclusive_scan gives every rank the fold up to its own operand", "", words, matrices, floats) {
-    on_all_groups<TestType>([](auto& comm, const auto& p, const std::string& where) {
-        for_each_algorithm<allfold::collective::inclusive_scan, 1>(
-            comm.size(), [&](const char* name, auto... algorithm) {
-                check_inclusive_scan(comm, p, where + ", " + name, algorithm...);
-                check_inclusive_scan(comm, p, where + ", in windows, " + name, algorithm..., narrow(p));
-            });
-    });
+    on_all_groups<TestType>(
+        [](auto& comm, const auto& p, const auto& where) { check_inclusive_scan_with_all_algorithms(comm, p, where); });
     SUCCEED();
 }
 

@@ -13,6 +13,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/groups.hpp"
 #include "test/support/oracle.hpp"
+#include "test/support/problems.hpp"
 
 using namespace test;
 using allfold::order;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "allfold/transport/hierarchy.hpp"
+#include "allfold/transport/mpi.hpp"
+#include "test/support/problems.hpp"
+#include "test/support/watchdog.hpp"
+
+/// @file
+/// The ranks of an MPI job, as the bodies of the collectives' tests want them.
+
+namespace test {
+
+/// Next to nothing comes with an envelope, parts go by themselves, in many pieces, and lanes share three tags.
+inline constexpr allfold::mpi::tuning pinched{
+    .eager_bytes = 64, .long_bytes = 40, .piece_bytes = 1000, .tags = 3, .spins = 0};
+
+[[nodiscard]] inline int ranks_of_job() {
+    int size = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    return size;
+}
+
+/// Calls check(comm, problem, where) on all ranks, with the ordinary numbers of the transport and with mean ones.
+template <class Algebra, class Check>
+void on_the_job(Check check) {
+    const auto problems = problems_for<Algebra>(ranks_of_job());
+    for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
+        const watchdog watch(std::string(Algebra::name) + " on " + std::to_string(ranks_of_job()) + " processes");
+        allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, numbers);
+        for (const auto& p : problems) check(comm, p, place_of(comm, p) + (numbers == pinched ? ", pinched" : ""));
+    }
+}
+
+/// The same on threads of processes.
+template <class Algebra, class Check>
+void on_threads_of_the_job(int threads, Check check) {
+    const auto problems = problems_for<Algebra>(ranks_of_job() * threads);
+    const watchdog watch(std::string(Algebra::name) + " on " + std::to_string(ranks_of_job()) + " processes of " +
+                         std::to_string(threads) + " threads");
+    allfold::mpi::communicator processes(MPI_COMM_WORLD);
+    allfold::run(processes, threads, [&](auto& comm) {
+        for (const auto& p : problems) check(comm, p, place_of(comm, p) + ", in " + std::to_string(threads));
+    });
+}
+
+}  // namespace test

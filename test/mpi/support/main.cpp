@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSL-1.0
+
+/// @file
+/// The main function of tests over MPI: every process runs the same test cases in the same order.
+
+#define CATCH_CONFIG_RUNNER
+#include <mpi.h>
+
+#include "test/support/catch.hpp"
+
+int main(int argc, char* argv[]) {
+    int level = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    const int failed = Catch::Session().run(argc, argv);
+    MPI_Finalize();
+    return failed;
+}
