@@ -2,3 +2,25 @@
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 include(${CMAKE_CURRENT_LIST_DIR}/allfoldTargets.cmake)
+
+foreach(allfold_component IN LISTS allfold_FIND_COMPONENTS)
+    if(NOT allfold_component STREQUAL "mpi")
+        set(allfold_why "it has no component ${allfold_component}, only mpi")
+    else()
+        # Not find_dependency: its message names no remedy, and an optional component would fail the package.
+        find_package(MPI QUIET COMPONENTS CXX)
+        set(allfold_why "its component mpi needs an MPI for C++ (Debian: libopenmpi-dev or libmpich-dev); \
+MPI_CXX_COMPILER=<an mpicxx> says where one is")
+        if(MPI_CXX_FOUND)
+            include(${CMAKE_CURRENT_LIST_DIR}/allfoldMpiTargets.cmake)
+            set(allfold_mpi_FOUND TRUE)
+        endif()
+    endif()
+
+    if(NOT allfold_${allfold_component}_FOUND AND allfold_FIND_REQUIRED_${allfold_component})
+        set(allfold_FOUND FALSE)
+        set(allfold_NOT_FOUND_MESSAGE "allfold is here, but ${allfold_why}.")
+    endif()
+endforeach()
+unset(allfold_component)
+unset(allfold_why)

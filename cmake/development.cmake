@@ -18,5 +18,12 @@ if(ALLFOLD_SANITIZE)
     add_link_options(-fsanitize=${ALLFOLD_SANITIZE})
 endif()
 
-# The target allfold_verify_interface_header_sets compiles each header alone.
+# MPI is used where it is. MPI_CXX_COMPILER=<an mpicxx> chooses among several.
+if(NOT MPI_CXX_FOUND)
+    find_program(MPI_CXX_COMPILER NAMES mpicxx.openmpi mpicxx)  # Debian's mpicxx may be either library's
+    find_package(MPI QUIET COMPONENTS CXX)
+endif()
+
+# The target all_verify_interface_header_sets compiles each header alone; those of MPI only where MPI is.
 set_target_properties(allfold PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+set_target_properties(allfold_mpi PROPERTIES VERIFY_INTERFACE_HEADER_SETS "${MPI_CXX_FOUND}")

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: BSL-1.0
-# Installs the headers and a package for find_package(allfold). Nothing in it depends on the machine.
+# Installs the headers, a package for find_package(allfold) and files for pkg-config. Nothing in them depends on the machine.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 set(package_directory ${CMAKE_INSTALL_DATADIR}/cmake/allfold)
-
 install(TARGETS allfold EXPORT allfoldTargets FILE_SET HEADERS)
+install(TARGETS allfold_mpi EXPORT allfoldMpiTargets FILE_SET HEADERS)
 install(EXPORT allfoldTargets NAMESPACE allfold:: DESTINATION ${package_directory})
+install(EXPORT allfoldMpiTargets NAMESPACE allfold:: DESTINATION ${package_directory})
 
 write_basic_package_version_file(allfoldConfigVersion.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES cmake/allfoldConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/allfoldConfigVersion.cmake
         DESTINATION ${package_directory})
+
+file(RELATIVE_PATH include_from_pkgconfig
+     ${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+foreach(name allfold allfold-mpi)
+    configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_DATADIR}/pkgconfig)
+endforeach()
+
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/allfold)

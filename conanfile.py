@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSL-1.0
+"""The recipe for Conan 2: conan create . --build=missing"""
+
+import os
+import re
+import shutil
+
+from conan import ConanFile
+from conan.errors import ConanInvalidConfiguration
+from conan.tools.build import supported_cppstd
+from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
+from conan.tools.files import load
+from conan.tools.system.package_manager import Apt
+
+
+class Allfold(ConanFile):
+    name = "allfold"
+    description = "Collective algorithms over user-defined associative operators"
+    license = "BSL-1.0"
+    topics = "collectives", "allreduce", "scan", "parallel", "mpi", "header-only"
+    package_type = "header-library"
+    settings = "os", "arch", "compiler", "build_type"
+    options = {"mpi": [True, False]}
+    default_options = {"mpi": False}
+    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*"
+    no_copy_source = True
+    test_package_folder = "test/consume/cmake"
+
+    def set_version(self):
+        header = load(self, os.path.join(self.recipe_folder, "include/allfold/version.hpp"))
+        self.version = ".".join(re.findall(r"define ALLFOLD_VERSION_\w+ (\d+)", header))
+
+    def layout(self):
+        cmake_layout(self)
+
+    def validate(self):
+        # What the compiler can, not compiler.cppstd: CMake raises that for what links with allfold::allfold.
+        if "20" not in (supported_cppstd(self) or ["20"]):
+            raise ConanInvalidConfiguration("allfold needs a compiler with C++20")
+
+    def package_id(self):
+        self.info.clear()  # one package for all settings and options
+
+    def system_requirements(self):
+        # A program's MPI is the one whose mpirun starts it: that of the system, never one that Conan built.
+        if self.options.mpi and not shutil.which("mpicxx"):
+            Apt(self).install_substitutes(["libopenmpi-dev", "openmpi-bin"], ["libmpich-dev", "mpich"])
+
+    def generate(self):
+        toolchain = CMakeToolchain(self)
+        toolchain.cache_variables["ALLFOLD_DEVELOPMENT"] = False
+        toolchain.generate()
+
+    def package(self):
+        cmake = CMake(self)
+        cmake.configure()
+        cmake.install()
+
+    def package_info(self):
+        # CMake uses the package's own allfoldConfig.cmake, which also finds the system's MPI for the component mpi.
+        self.cpp_info.set_property("cmake_find_mode", "none")
+
+        # The same for other generators. Flags of MPI come from its mpicxx.
+        core = self.cpp_info.components["core"]
+        core.set_property("cmake_target_name", "allfold::allfold")
+        core.set_property("pkg_config_name", "allfold")
+        core.bindirs = core.libdirs = []
+        core.builddirs = ["share/cmake/allfold"]
+        if self.settings.os in ("Linux", "FreeBSD"):
+            core.system_libs = ["pthread"]
+        if self.options.mpi:
+            mpi = self.cpp_info.components["mpi"]
+            mpi.set_property("cmake_target_name", "allfold::mpi")
+            mpi.set_property("pkg_config_name", "allfold-mpi")
+            mpi.bindirs = mpi.libdirs = mpi.includedirs = []
+            mpi.requires = ["core"]

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSL-1.0
+# The program that each project here builds and runs, once it has got allfold: main.cpp, or mpi.cpp where it asked for MPI.
+enable_testing()
+if(components STREQUAL "mpi")
+    add_executable(consumer ${CMAKE_CURRENT_LIST_DIR}/mpi.cpp)
+    target_link_libraries(consumer PRIVATE allfold::mpi)
+    add_test(NAME consume/${way}_mpi COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 $<TARGET_FILE:consumer>)
+else()
+    add_executable(consumer ${CMAKE_CURRENT_LIST_DIR}/main.cpp)
+    target_link_libraries(consumer PRIVATE allfold::allfold)
+    add_test(NAME consume/${way} COMMAND consumer)
+    if(TARGET MPI::MPI_CXX)
+        message(FATAL_ERROR "Nobody asked for MPI")
+    endif()
+endif()
