@@ -24,7 +24,6 @@ class Allfold(ConanFile):
     default_options = {"mpi": False}
     exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*"
     no_copy_source = True
-    test_package_folder = "test/consume/cmake"
 
     def set_version(self):
         header = load(self, os.path.join(self.recipe_folder, "include/allfold/version.hpp"))

@@ -38,8 +38,17 @@ class kept {
   private:
     static constexpr bool by_value = refers<X> || !std::is_lvalue_reference_v<X>;
     using held = std::conditional_t<by_value, std::remove_const_t<type>, type*>;
+    /// A foreign type may be declared a view though its copies have elements of their own: the result would be lost.
     [[nodiscard]] static held hold(type& x) {
-        if constexpr (by_value)
+        if constexpr (by_value && tensor_view<std::remove_const_t<type>>) {
+            held copy = x;
+            using access = tensor_access<std::remove_const_t<type>>;
+            if (access::data(copy) != access::data(x))
+                throw error(errc::bad_argument,
+                            "this argument is declared a tensor view, but a copy of it has elements of its own: pass a "
+                            "view of it, such as allfold::tensor");
+            return copy;
+        } else if constexpr (by_value)
             return x;
         else
             return &x;

@@ -174,7 +174,7 @@ void hierarchical_communicator<Across>::wait(Work& work,
     work_inside<Work> inside{*this, work};
     if (!across_) return inside_.wait(inside, deadline);
     work_across<Work> outside{*this, work};
-    constexpr unsigned now_and_then = 64, spins = 4096;
+    constexpr unsigned now_and_then = 64, spins = 256;
     for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: nothing would wake it for a message from outside
         if (turn % now_and_then == 0)
             if (inside_.look_around(inside, deadline) || across_->look_around(outside, std::nullopt)) return;

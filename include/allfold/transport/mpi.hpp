@@ -114,7 +114,44 @@ inline constexpr std::size_t longest_note = sizeof(note) + allfold::detail::long
 class communicator {
   public:
     static constexpr bool shares_memory = false;
-    class arrival_type;
+
+    /// A message as its receiver holds it.
+    class arrival_type {
+      public:
+        arrival_type() = default;
+        arrival_type(arrival_type&& other) noexcept = default;
+        arrival_type& operator=(arrival_type&& other) noexcept {
+            if (this != &other) {
+                give_back();
+                pool_ = other.pool_;
+                buffer_ = std::move(other.buffer_);
+                packed_ = other.packed_;
+                about_ = other.about_;
+            }
+            return *this;
+        }
+        ~arrival_type() { give_back(); }
+
+        [[nodiscard]] std::uint32_t signature() const noexcept { return about_.signature; }
+        [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(about_.bytes); }
+        [[nodiscard]] std::byte* packed() const noexcept { return packed_; }
+        [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
+
+      private:
+        friend class communicator;
+        void give_back() noexcept {
+            if (buffer_.data() == nullptr) return;
+            try {
+                pool_->give_back(std::move(buffer_));
+            } catch (const std::bad_alloc&) {  // then it is freed
+            }
+        }
+
+        allfold::detail::bounce_pool* pool_ = nullptr;
+        allfold::detail::bounce_buffer buffer_;
+        std::byte* packed_ = nullptr;
+        allfold::detail::envelope about_;
+    };
 
     template <detail::wraps_handle C>
     explicit communicator(const C& base, ownership how = duplicate, const mpi::tuning& numbers = {})
@@ -172,7 +209,10 @@ class communicator {
     using envelope = allfold::detail::envelope;
     using payload_range = allfold::detail::payload_range;
     struct checked {};
-    struct early_arrival;
+    struct early_arrival {
+        int from;
+        arrival_type message;
+    };
 
     /// A receive from one rank under one tag, from the first question for a message to its delivery.
     struct stream {
@@ -282,49 +322,6 @@ class communicator {
     allfold::background background_;
 };
 
-/// A message as its receiver holds it.
-class communicator::arrival_type {
-  public:
-    arrival_type() = default;
-    arrival_type(arrival_type&& other) noexcept = default;
-    arrival_type& operator=(arrival_type&& other) noexcept {
-        if (this != &other) {
-            give_back();
-            home_ = other.home_;
-            buffer_ = std::move(other.buffer_);
-            packed_ = other.packed_;
-            about_ = other.about_;
-        }
-        return *this;
-    }
-    ~arrival_type() { give_back(); }
-
-    [[nodiscard]] std::uint32_t signature() const noexcept { return about_.signature; }
-    [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(about_.bytes); }
-    [[nodiscard]] std::byte* packed() const noexcept { return packed_; }
-    [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
-
-  private:
-    friend class communicator;
-    void give_back() noexcept {
-        if (buffer_.data() == nullptr) return;
-        try {
-            home_->pool_.give_back(std::move(buffer_));
-        } catch (const std::bad_alloc&) {  // then it is freed
-        }
-    }
-
-    communicator* home_ = nullptr;
-    bounce_buffer buffer_;
-    std::byte* packed_ = nullptr;
-    envelope about_;
-};
-
-struct communicator::early_arrival {
-    int from;
-    arrival_type message;
-};
-
 inline communicator::communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers)
     : tuning_(numbers),
       owned_(how == duplicate),
@@ -410,7 +407,7 @@ inline bool communicator::try_post(int to, lane on, const outgoing& message) {
     std::size_t at = envelope_offset + envelope_bytes;
     if (const auto* const opened = opened_.find(on)) {
         about.call = opened->hash;
-        if (told_.first_time(to, opened->hash)) {
+        if (told_.must_tell(to, opened->hash, opened->first)) {
             about.introduced = static_cast<std::uint32_t>(introduction::write(opened->what, head.data() + at));
             at += about.introduced;
         }
@@ -537,7 +534,7 @@ inline void communicator::open_envelope(stream& s) {
 inline communicator::arrival_type communicator::deliver(stream& s) {
     using namespace allfold::detail;
     arrival_type a;
-    a.home_ = this;
+    a.pool_ = &pool_;
     a.about_ = s.about;
     if (s.about.ranges != 0) {
         a.buffer_ = std::move(s.payload);

@@ -22,8 +22,8 @@
 ///
 /// The payload is all parts one behind the other, each aligned. Ranges of it that are long follow as messages of their
 /// own, from where they lie; the table says which. The introduction tells the receiver a signature in full; it comes
-/// with the first message that bears it. Introduction and table are padded to a cache line, and an envelope is put half
-/// a line behind one, so that a payload begins at a line.
+/// with the messages of the first call that has it. Introduction and table are padded to a cache line, and an envelope
+/// is put half a line behind one, so that a payload begins at a line.
 
 namespace allfold::detail {
 
@@ -121,18 +121,23 @@ class known_signatures {
 /// Which signatures this rank has told to whom.
 class told_signatures {
   public:
-    /// Whether `peer` does not know `hash` yet; from now on it does.
-    [[nodiscard]] bool first_time(int peer, std::uint32_t hash) {
-        if (peer == last_peer_ && hash == last_hash_) return false;
-        last_peer_ = peer;
-        last_hash_ = hash;
-        return told_.insert(static_cast<std::uint64_t>(peer) << 32 | hash).second;
+    /// Whether a message to `peer` has to tell `hash`: with all messages of the first call that has this signature (its
+    /// lanes begin with `first`), since they may be read in another order than they were sent in.
+    [[nodiscard]] bool must_tell(int peer, std::uint32_t hash, lane first) {
+        if (peer == known_peer_ && hash == known_hash_) return false;
+        const auto key = static_cast<std::uint64_t>(peer) << 32 | hash;
+        const bool in_first_call = told_.try_emplace(key, first).first->second == first;
+        if (!in_first_call) {
+            known_peer_ = peer;
+            known_hash_ = hash;
+        }
+        return in_first_call;
     }
 
   private:
-    int last_peer_ = -1;
-    std::uint32_t last_hash_ = 0;
-    std::unordered_set<std::uint64_t> told_;
+    int known_peer_ = -1;  // the last one that was found to know, and what
+    std::uint32_t known_hash_ = 0;
+    std::unordered_map<std::uint64_t, lane> told_;
 };
 
 /// The signatures that this rank opened last, by their lanes.

@@ -94,6 +94,8 @@ inline void require_thread_level() {
 inline void require_intracommunicator(MPI_Comm handle) {
     if (handle == MPI_COMM_NULL) refuse("the communicator is MPI_COMM_NULL");
     const lenient_errors scope;
+    // Where a handle is a pointer a freed one may look alive; but the library's table of handles does not know it.
+    if (MPI_Comm_f2c(MPI_Comm_c2f(handle)) != handle) refuse("the communicator is not valid; was it freed?");
     int is_inter = 0;
     if (const int code = MPI_Comm_test_inter(handle, &is_inter); code != MPI_SUCCESS) {
         std::array<char, MPI_MAX_ERROR_STRING> text{};

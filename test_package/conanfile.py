@@ -13,7 +13,7 @@ class Consume(ConanFile):
         self.requires(self.tested_reference_str)
 
     def layout(self):
-        self.folders.root = "../../.."  # so that what is built lies in build, which git ignores
+        self.folders.root = ".."  # so that what is built lies in build, which git ignores
         self.folders.source = "test/consume/cmake"
         self.folders.build = self.folders.generators = "build/conan"
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSL-1.0
+
+/// @file
+/// What can be tried only once in a process: before MPI begins, after it has ended, with too low a thread level, and a
+/// rank that throws in `mpi::run`. Prints what it is told; ctest compares.
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+#include "allfold/transport/mpi.hpp"
+
+namespace {
+
+void print_refusal() {
+    try {
+        const allfold::mpi::communicator comm(MPI_COMM_WORLD);
+        std::puts("not refused");
+    } catch (const allfold::error& e) {
+        std::puts(e.what());
+    }
+}
+
+void before() { print_refusal(); }
+
+void after() {
+    MPI_Init(nullptr, nullptr);
+    MPI_Finalize();
+    print_refusal();
+}
+
+void funneled() {
+    int level = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level);
+    {
+        const allfold::mpi::communicator comm(MPI_COMM_WORLD);
+    }  // the main thread may
+    if (level == MPI_THREAD_FUNNELED)
+        std::thread(print_refusal).join();
+    else
+        std::puts("MPI_THREAD_FUNNELED, but this is not its main thread: not run, for this MPI gives more");
+    MPI_Finalize();
+}
+
+/// Rank 1 throws while the others wait for it.
+int thrown() {
+    return allfold::mpi::run([](auto& comm) {
+        if (comm.rank() == 1) throw std::runtime_error("boom");
+        for (std::vector<int> x(100);;) allfold::all_reduce(comm, x, allfold::sum());
+    });
+}
+
+int sum() {
+    return allfold::mpi::run([](auto& comm) {
+        int one = 1;
+        allfold::all_reduce(comm, one, allfold::sum());
+        if (one == comm.size()) std::puts("the sum is right");
+    });
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+    const std::string_view what = arguments[1];
+    if (what == "before") before();
+    if (what == "after") after();
+    if (what == "funneled") funneled();
+    if (what == "thrown") return thrown();
+    if (what == "sum") return sum();
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+#include "test/mpi/support/job.hpp"
+#include "test/mpi/support/outcome.hpp"
+#include "test/support/catch.hpp"
+
+using namespace test;
+using namespace std::chrono_literals;
+using allfold::errc;
+using allfold::sum;
+using communicator = allfold::mpi::communicator;
+
+namespace {
+
+/// With an envelope, in one message of its own, in windows.
+constexpr std::size_t lengths[] = {3, 20000, 1000000};
+
+/// Runs `call(comm)` and then a barrier, in which a rank that noticed nothing learns of the failure.
+template <class Call>
+outcome outcome_on_the_job(const char* what, Call call) {
+    const watchdog watch(what);
+    return outcome_of([&] {
+        communicator comm(MPI_COMM_WORLD);
+        call(comm);
+        allfold::barrier(comm);
+    });
+}
+
+bool alone() { return ranks_of_job() == 1; }
+
+struct boom : std::runtime_error {
+    boom() : std::runtime_error("boom") {}
+};
+
+/// The rank that does something else than the others.
+constexpr int odd = 1;
+
+void check_named(const outcome& mine, const std::string& reason) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    INFO("rank " << rank << ": " << mine.text);
+    if (rank == odd)
+        CHECK(mine.text == "boom");
+    else
+        CHECK((mine.code == errc::peer_failed && mine.says(reason)));
+}
+
+}  // namespace
+
+TEST_CASE("different counts are a mismatch that names ranks and figures, and leaves the data alone") {
+    if (alone()) {
+        SUCCEED("nobody to differ from");
+        return;
+    }
+    for (const std::size_t n : lengths) {
+        bool untouched = true;
+        const auto mine = outcome_on_the_job("counts", [&](auto& comm) {
+            std::vector<int> in(comm.rank() == odd ? n + 1 : n, comm.rank()), out(in.size(), -1);
+            const auto before = out;
+            const auto failed = outcome_of([&] { allfold::all_reduce(comm, in, out, sum()); });
+            untouched = out == before || !failed.code;
+            if (failed.code) throw allfold::error(*failed.code, failed.text);
+        });
+        check_failure(mine, errc::mismatch, {"all_reduce", std::to_string(n), std::to_string(n + 1), "rank 1"});
+        if (mine.code == errc::mismatch && n == lengths[0]) CHECK(untouched);
+    }
+}
+
+TEST_CASE("different elements, operators, roots, collectives and schedules are mismatches that say so") {
+    if (alone()) {
+        SUCCEED("nobody to differ from");
+        return;
+    }
+    check_failure(outcome_on_the_job("elements",
+                                     [](auto& comm) {
+                                         std::vector<int> x(10);
+                                         std::vector<float> y(10);
+                                         if (comm.rank() == odd)
+                                             allfold::all_reduce(comm, y, sum());
+                                         else
+                                             allfold::all_reduce(comm, x, sum());
+                                     }),
+                  errc::mismatch, {"elements of type", "int", "float"});
+    check_failure(outcome_on_the_job("operators",
+                                     [](auto& comm) {
+                                         std::vector<int> x(10);
+                                         if (comm.rank() == odd)
+                                             allfold::all_reduce(comm, x, allfold::max());
+                                         else
+                                             allfold::all_reduce(comm, x, sum());
+                                     }),
+                  errc::mismatch, {"folds with", "max", "sum"});
+    check_failure(outcome_on_the_job("collectives",
+                                     [](auto& comm) {
+                                         std::vector<int> x(10);
+                                         if (comm.rank() == odd)
+                                             allfold::inclusive_scan(comm, x, sum());
+                                         else
+                                             allfold::all_reduce(comm, x, sum());
+                                     }),
+                  errc::mismatch, {"calls all_reduce", "calls inclusive_scan"});
+    check_failure(outcome_on_the_job("schedules",
+                                     [](auto& comm) {
+                                         std::vector<int> x(10);
+                                         if (comm.rank() == odd)
+                                             allfold::all_reduce(comm, x, sum(), allfold::halving());
+                                         else
+                                             allfold::all_reduce(comm, x, sum(), allfold::recursive_doubling());
+                                     }),
+                  errc::mismatch, {"runs the schedule", "halving", "recursive doubling"});
+}
+
+TEST_CASE("ranks that wait for each other in different calls find out") {
+    if (alone()) {
+        SUCCEED("nobody to differ from");
+        return;
+    }
+    check_failure(outcome_on_the_job("roots",
+                                     [](auto& comm) {
+                                         std::vector<int> x(10);
+                                         allfold::reduce(comm, x, sum(), allfold::root{comm.rank() == odd ? odd : 0});
+                                     }),
+                  errc::mismatch, {"names root 0", "names root 1"});
+}
+
+TEST_CASE("a rank that throws in its operator releases the others, with its name and reason") {
+    if (alone()) {
+        SUCCEED("nobody to release");
+        return;
+    }
+    for (const std::size_t n : lengths)
+        check_named(outcome_on_the_job("operator",
+                                       [&](auto& comm) {
+                                           std::vector<int> x(n, 1);
+                                           const auto fragile = allfold::commutative([&](int a, int b) {
+                                               if (comm.rank() == odd) throw boom();
+                                               return a + b;
+                                           });
+                                           for (;;) allfold::all_reduce(comm, x, fragile);
+                                       }),
+                    "rank 1 failed: boom");
+}
+
+TEST_CASE("a rank that throws between collectives releases the others") {
+    if (alone()) {
+        SUCCEED("nobody to release");
+        return;
+    }
+    for (const std::size_t n : lengths)
+        check_named(outcome_on_the_job("between",
+                                       [&](auto& comm) {
+                                           std::vector<int> x(n, 1);
+                                           for (int i = 0;; ++i) {
+                                               if (comm.rank() == odd && i == 3) throw boom();
+                                               allfold::all_reduce(comm, x, sum());
+                                           }
+                                       }),
+                    "rank 1 failed: it was left by an exception");
+}
+
+TEST_CASE("who polls an operation learns of a failure too") {
+    if (alone()) {
+        SUCCEED("nobody to fail");
+        return;
+    }
+    check_named(outcome_on_the_job("polling",
+                                   [&](auto& comm) {
+                                       if (comm.rank() == odd) throw boom();
+                                       std::vector<int> x(1000, 1);
+                                       auto operation = allfold::all_reduce.start(comm, x, sum());
+                                       while (!operation.done()) std::this_thread::yield();
+                                       throw std::logic_error("it is done, though a rank took no part");
+                                   }),
+                "rank 1 failed: it was left by an exception");
+}
+
+TEST_CASE("a rank that leaves is named by those who wait for it") {
+    if (alone()) {
+        SUCCEED("nobody to leave");
+        return;
+    }
+    const watchdog watch("leaving");
+    const auto mine = outcome_of([&] {
+        communicator comm(MPI_COMM_WORLD);
+        if (comm.rank() == odd) return;
+        std::vector<int> x(10);
+        allfold::all_reduce(comm, x, sum());
+    });
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    INFO("rank " << rank << ": " << mine.text);
+    if (rank == odd)
+        CHECK(mine.text.empty());
+    else
+        CHECK((mine.code == errc::peer_failed && mine.says("rank 1") && mine.says("returned without taking part")));
+}
+
+TEST_CASE("when a deadline passes every rank says so") {
+    if (alone()) {
+        SUCCEED("nobody to be late");
+        return;
+    }
+    for (const std::size_t n : lengths) {
+        const auto mine = outcome_on_the_job("deadline", [&](auto& comm) {
+            std::vector<int> x(n);
+            if (comm.rank() == odd) std::this_thread::sleep_for(400ms);
+            allfold::all_reduce(comm, x, sum(), allfold::deadline{comm.rank() == odd ? 10000ms : 100ms});
+        });
+        INFO(mine.text);
+        CHECK(mine.code == errc::timeout);
+        CHECK(mine.says("the deadline of rank"));
+    }
+}
+
+TEST_CASE("after a failure everything on the communicator throws, and a new one works") {
+    if (alone()) {
+        SUCCEED("nobody to fail");
+        return;
+    }
+    const watchdog watch("after a failure");
+    {
+        communicator comm(MPI_COMM_WORLD);
+        const outcome first = outcome_of([&] {
+            std::vector<int> x(comm.rank() == odd ? 2 : 1);
+            allfold::all_reduce(comm, x, sum());
+            allfold::barrier(comm);
+        });
+        CHECK(first.code);
+        CHECK(outcome_of([&] { allfold::barrier(comm); }).code == errc::peer_failed);
+    }
+    communicator comm(MPI_COMM_WORLD);
+    int one = 1;
+    allfold::all_reduce(comm, one, sum());
+    CHECK(one == comm.size());
+}
+
+TEST_CASE("communicators that are none are refused with the reason") {
+    const auto refused = [](MPI_Comm handle) { return outcome_of([&] { communicator comm{handle}; }); };
+    const outcome null = refused(MPI_COMM_NULL);
+    CHECK((null.code == errc::bad_argument && null.says("MPI_COMM_NULL")));
+
+    MPI_Comm freed, alias;
+    MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+    alias = freed;
+    MPI_Comm_free(&freed);
+    const outcome gone = refused(alias);
+    INFO(gone.text);
+    CHECK((gone.code == errc::bad_argument && gone.says("was it freed?")));
+
+    if (alone()) return;
+    int rank = 0, size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm half, inter;
+    MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? 0 : 1, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank == 0 ? 1 : 0, 0, &inter);
+    const outcome between = refused(inter);
+    CHECK((between.code == errc::bad_argument && between.says("intercommunicator")));
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&half);
+}
+
+TEST_CASE("bad arguments are found before anything is sent") {
+    communicator comm(MPI_COMM_WORLD);
+    std::vector<int> x(4);
+    const outcome mine = outcome_of([&] { allfold::reduce(comm, x, sum(), allfold::root{comm.size()}); });
+    CHECK((mine.code == errc::bad_rank && mine.says("root " + std::to_string(comm.size()))));
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/transport/hierarchy.hpp"
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+#include "test/collective/all_gather_checks.hpp"
+#include "test/collective/all_reduce_checks.hpp"
+#include "test/collective/barrier_checks.hpp"
+#include "test/collective/broadcast_checks.hpp"
+#include "test/collective/exclusive_scan_checks.hpp"
+#include "test/collective/inclusive_scan_checks.hpp"
+#include "test/collective/reduce_checks.hpp"
+#include "test/collective/reduce_scatter_checks.hpp"
+#include "test/mpi/support/job.hpp"
+#include "test/mpi/support/outcome.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/catch.hpp"
+
+using namespace test;
+using namespace std::chrono_literals;
+using allfold::errc;
+using allfold::sum;
+
+namespace {
+
+template <class Comm, class Algebra>
+void check_everything(Comm& comm, const problem<Algebra>& p, const std::string& where) {
+    check_all_reduce(comm, p, where);
+    check_all_reduce(comm, p, where + ", by halves", allfold::two_level_halving());
+    check_all_reduce(comm, p, where + ", in windows", narrow(p));
+    check_inclusive_scan(comm, p, where);
+    check_exclusive_scan(comm, p, where);
+    for (const int root : roots_of(comm.size())) {
+        check_reduce(comm, p, root, where);
+        check_broadcast(comm, p, root, where);
+    }
+    for (const auto& blocks : partitions_of(p.size(), comm.size())) {
+        check_reduce_scatter(comm, p, blocks, where, blocks);
+        check_all_gather(comm, p, blocks, where, blocks);
+    }
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("threads of processes do what threads and what processes do", "", words, matrices, floats) {
+    for (const int threads : {1, 2, 3})
+        on_threads_of_the_job<TestType>(
+            threads, [](auto& comm, const auto& p, const auto& where) { check_everything(comm, p, where); });
+    SUCCEED();
+}
+
+TEST_CASE("no thread of any process leaves a barrier before all have come") {
+    const watchdog watch("barrier in two levels");
+    allfold::mpi::communicator processes(MPI_COMM_WORLD);
+    allfold::run(processes, 3, [](auto& comm) {
+        for (int late = 0; late < comm.size(); ++late) check_barrier_orders(comm, late, "two levels");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("operations of threads of processes end in any order") {
+    const watchdog watch("operations in two levels");
+    allfold::mpi::communicator processes(MPI_COMM_WORLD);
+    allfold::run(processes, 2, [](auto& comm) {
+        std::vector<int> x(1000, 1), y(50000, 2);
+        auto first = allfold::all_reduce.start(comm, x, sum());
+        auto second = allfold::all_reduce.start(comm, y, sum());
+        if (comm.rank() % 2 == 0) second.wait();
+        first.wait();
+        second.wait();
+        expect(x[999] == comm.size() && y[49999] == 2 * comm.size(), "wrong sum");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a thread that throws releases all threads of all processes") {
+    const watchdog watch("failure in two levels");
+    const int culprit = ranks_of_job() == 1 ? 1 : 3;  // the second thread of the last or second process
+    const auto mine = outcome_of([&] {
+        allfold::mpi::communicator processes(MPI_COMM_WORLD);
+        allfold::run(processes, 2, [&](auto& comm) {
+            std::vector<int> x(1000);
+            for (int turn = 0;; ++turn) {
+                if (turn == 3 && comm.rank() == culprit) throw std::runtime_error("boom");
+                allfold::all_reduce(comm, x, sum());
+            }
+        });
+    });
+    INFO(mine.text);
+    CHECK(mine.says("boom"));
+    CHECK(on_any_rank(mine.text == "boom"));
+}
+
+TEST_CASE("a deadline releases all threads of all processes") {
+    const watchdog watch("deadline in two levels");
+    const auto mine = outcome_of([&] {
+        allfold::mpi::communicator processes(MPI_COMM_WORLD);
+        allfold::run(processes, 2, [&](auto& comm) {
+            if (comm.rank() == comm.size() - 1) std::this_thread::sleep_for(300ms);
+            std::vector<int> x(1000);
+            allfold::all_reduce(comm, x, sum(), allfold::deadline{comm.rank() == comm.size() - 1 ? 10000ms : 100ms});
+            allfold::barrier(comm);
+        });
+    });
+    INFO(mine.text);
+    CHECK(mine.code == errc::timeout);
+}
+
+TEST_CASE("a plan for threads of processes has two levels") {
+    allfold::mpi::communicator processes(MPI_COMM_WORLD);
+    allfold::run(processes, 2, [](auto& comm) {
+        const auto small = allfold::all_reduce.plan(comm, 100, sum());
+        expect(small.name() == "two-level" && small.size() == comm.size(), small.name());
+        const auto long_one = allfold::all_reduce.plan(comm, 1000000, sum());
+        expect(long_one.why().find("least volume") != std::string::npos, long_one.why());
+    });
+    SUCCEED();
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+#include "allfold/transport/mpi.hpp"
+#include "test/mpi/support/job.hpp"
+#include "test/mpi/support/outcome.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/catch.hpp"
+
+using namespace test;
+using allfold::collective;
+using allfold::delegate;
+using allfold::errc;
+using allfold::sum;
+using word_counts = std::map<std::string, int>;
+
+template <>
+struct allfold::serializer<word_counts> {
+    static std::size_t bytes(const word_counts& counts) {
+        std::size_t sum = 0;
+        for (const auto& [word, count] : counts) sum += word.size() + 1 + sizeof count;
+        return sum;
+    }
+    static void write(const word_counts& counts, std::byte* to) {
+        for (const auto& [word, count] : counts) {
+            std::memcpy(to, word.c_str(), word.size() + 1);
+            to += word.size() + 1;
+            std::memcpy(to, &count, sizeof count);
+            to += sizeof count;
+        }
+    }
+    static word_counts read(std::span<const std::byte> from) {
+        word_counts counts;
+        while (!from.empty()) {
+            const std::string word(reinterpret_cast<const char*>(from.data()));
+            from = from.subspan(word.size() + 1);
+            int count = 0;
+            std::memcpy(&count, from.data(), sizeof count);
+            from = from.subspan(sizeof count);
+            counts[word] = count;
+        }
+        return counts;
+    }
+};
+
+namespace {
+
+/// As KaMPIng, MPL and Boost.MPI wrap a communicator.
+struct like_kamping {
+    [[nodiscard]] MPI_Comm mpi_communicator() const { return MPI_COMM_WORLD; }
+};
+struct like_mpl {
+    [[nodiscard]] MPI_Comm native_handle() const { return MPI_COMM_WORLD; }
+};
+struct like_boost {
+    operator MPI_Comm() const { return MPI_COMM_WORLD; }
+};
+
+void check_sum_of_ones(allfold::mpi::communicator& comm) {
+    int one = 1;
+    allfold::all_reduce(comm, one, sum());
+    CHECK(one == comm.size());
+}
+
+}  // namespace
+
+TEST_CASE("a communicator is made of whatever wraps one") {
+    allfold::mpi::communicator plain{MPI_COMM_WORLD};
+    allfold::mpi::communicator kamping{like_kamping()}, mpl{like_mpl()}, boost{like_boost()};
+    for (auto* comm : {&plain, &kamping, &mpl, &boost}) check_sum_of_ones(*comm);
+}
+
+TEST_CASE("a borrowed communicator is given back as it was") {
+    MPI_Comm mine;
+    MPI_Comm_dup(MPI_COMM_WORLD, &mine);
+    MPI_Comm_set_errhandler(mine, MPI_ERRORS_ARE_FATAL);
+    {
+        allfold::mpi::communicator comm(mine, allfold::mpi::borrow);
+        CHECK(comm.native_handle() == mine);
+        check_sum_of_ones(comm);
+    }
+    MPI_Errhandler handler;
+    MPI_Comm_get_errhandler(mine, &handler);
+    CHECK(handler == MPI_ERRORS_ARE_FATAL);
+    CHECK(MPI_Barrier(mine) == MPI_SUCCESS);
+    MPI_Comm_free(&mine);
+}
+
+TEST_CASE("a duplicate does not mix with what others send") {
+    int rank = 0, size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    int sent = 4711 + rank, got = 0;
+    std::array<MPI_Request, 2> requests;
+    MPI_Irecv(&got, 1, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(&sent, 1, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, &requests[1]);
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    check_sum_of_ones(comm);
+    MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE);
+    CHECK(got == 4711 + (rank + size - 1) % size);
+}
+
+TEST_CASE("operations in flight end in any order, though lanes share tags") {
+    const watchdog watch("operations in flight");
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, pinched);
+    constexpr std::size_t count = 12;
+    std::vector<std::vector<int>> data;
+    std::vector<allfold::operation> operations;
+    for (std::size_t i = 0; i < count; ++i) data.emplace_back(10 * i * i, static_cast<int>(i));
+    for (auto& x : data) operations.push_back(allfold::all_reduce.start(comm, x, sum()));
+    for (std::size_t i = 0; i < count; ++i) {
+        auto& next = operations[comm.rank() % 2 == 0 ? i : count - 1 - i];
+        if (i % 3 == 0)
+            while (!next.done()) std::this_thread::yield();
+        next.wait();
+    }
+    for (std::size_t i = 0; i < count; ++i)
+        CHECK(data[i] == std::vector<int>(10 * i * i, static_cast<int>(i) * comm.size()));
+}
+
+TEST_CASE("operators of one type with different state work at the same time") {
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    const auto modulo = [](unsigned m) {
+        return allfold::commutative([m](unsigned a, unsigned b) { return (a + b) % m; });
+    };
+    const unsigned P = static_cast<unsigned>(comm.size());
+    std::vector<unsigned> x(100, 6), y(100, 6);
+    auto first = allfold::all_reduce.start(comm, x, modulo(7));
+    auto second = allfold::all_reduce.start(comm, y, modulo(11));
+    second.wait();
+    first.wait();
+    CHECK(x == std::vector<unsigned>(100, 6 * P % 7));
+    CHECK(y == std::vector<unsigned>(100, 6 * P % 11));
+}
+
+TEST_CASE("a persistent collective is started again and again") {
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    std::vector<int> in(1000), out(1000);
+    auto call = allfold::all_reduce.prepare(comm, in, out, sum());
+    for (int turn = 0; turn < 5; ++turn) {
+        std::fill(in.begin(), in.end(), turn);
+        call();
+        CHECK(out == std::vector<int>(1000, turn * comm.size()));
+    }
+}
+
+TEST_CASE("a map crosses with the user's serializer") {
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    const auto merge = allfold::commutative([](word_counts a, const word_counts& b) {
+        for (const auto& [word, count] : b) a[word] += count;
+        return a;
+    });
+    word_counts mine{{"all", 1}, {"rank " + std::to_string(comm.rank()), 1}};
+    allfold::all_reduce(comm, mine, merge);
+    CHECK(mine["all"] == comm.size());
+    CHECK(mine.size() == static_cast<std::size_t>(comm.size()) + 1);
+}
+
+TEST_CASE("bytes that are no elements are refused with the figures") {
+    CHECK_THROWS_WITH(allfold::detail::decode<std::string>(std::as_bytes(std::span("abc"))),
+                      Catch::Matchers::ContainsSubstring("does not fit"));
+    const std::array<std::uint64_t, 1> too_long{99};
+    CHECK_THROWS_WITH(allfold::detail::decode<std::string>(std::as_bytes(std::span(too_long))),
+                      Catch::Matchers::ContainsSubstring("an element of 99 bytes"));
+}
+
+// Delegation
+
+TEST_CASE("MPI's own collectives give the same, agreed and not") {
+    auto eager = allfold::mpi::tuning();
+    eager.native_from = eager.native_all_reduce_from = 0;
+    const watchdog watch("delegation");
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, eager);
+    const auto P = static_cast<std::size_t>(comm.size());
+    const auto rank = static_cast<std::int64_t>(comm.rank());
+    const auto check = [&]<class T, class Op>(T, Op op) {
+        std::vector<T> in(3 * P + 1);
+        std::iota(in.begin(), in.end(), static_cast<T>(rank + 1));
+        for (const auto choice : {delegate::automatic, delegate::always}) {
+            std::vector<T> out(in.size()), expected(in.size()), place = in;
+            const auto same = [&] { CHECK(out == expected); };
+            allfold::all_reduce(comm, in, expected, op, delegate::never);
+            allfold::all_reduce(comm, in, out, op, choice);
+            same();
+            allfold::all_reduce(comm, place, op, choice);
+            CHECK(place == expected);
+            allfold::inclusive_scan(comm, in, expected, op, delegate::never);
+            allfold::inclusive_scan(comm, in, out, op, choice);
+            same();
+            allfold::exclusive_scan(comm, in, expected, op, delegate::never);
+            allfold::exclusive_scan(comm, in, out, op, choice);
+            same();
+            for (int root = 0; root < comm.size(); ++root) {
+                std::fill(out.begin(), out.end(), T());
+                std::fill(expected.begin(), expected.end(), T());
+                allfold::reduce(comm, in, expected, op, allfold::root{root}, delegate::never);
+                allfold::reduce(comm, in, out, op, allfold::root{root}, choice);
+                same();
+            }
+            for (const auto& blocks : partitions_of(in.size(), comm.size())) {
+                const std::size_t own = blocks.extent(comm.rank()), first = blocks.offset(comm.rank());
+                expected.assign(own, T());
+                out.assign(own, T());
+                place = in;
+                allfold::reduce_scatter(comm, in, expected, op, blocks, delegate::never);
+                allfold::reduce_scatter(comm, in, out, op, blocks, choice);
+                same();
+                allfold::reduce_scatter(comm, place, op, blocks, choice);
+                CHECK(std::equal(out.begin(), out.end(), place.begin() + static_cast<std::ptrdiff_t>(first)));
+            }
+        }
+    };
+    check(std::int32_t(), sum());
+    check(std::uint8_t(), sum());
+    check(std::int64_t(), allfold::product());
+    check(std::int16_t(), allfold::min());
+    check(std::uint64_t(), allfold::max());
+    check(std::uint32_t(), allfold::bit_xor());
+    check(std::int8_t(), allfold::bit_or());
+    check(double(), std::plus<>());
+}
+
+TEST_CASE("a plan says what is delegated, and why") {
+    auto eager = allfold::mpi::tuning();
+    eager.native_from = eager.native_all_reduce_from = 1000;
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, eager);
+    const auto delegated = [&](const allfold::plan& p) {
+        CHECK(p.delegated() == (p.name() == "MPI_Allreduce"));
+        CHECK_FALSE(p.why().empty());
+        return p.delegated();
+    };
+    const bool several = comm.size() > 1;
+    const auto all_reduce = allfold::all_reduce;
+    CHECK(delegated(all_reduce.plan(comm, 1000, sum())) == several);
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 999, sum())));
+    CHECK(delegated(all_reduce.plan(comm, 999, sum(), delegate::always)) == several);
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), delegate::never)));
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), allfold::order::rank)));
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), allfold::ring())));
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), allfold::window{100})));
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::max())));  // of floats: NaN
+    CHECK(delegated(all_reduce.plan<int>(comm, 1000, allfold::max())) == several);
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::commutative([](float a, float b) { return a + b; }))));
+    const auto own = all_reduce.plan(comm, 1000, sum(), delegate::never);
+    CHECK(own.rounds() == all_reduce.plan(comm, 1000, sum()).rounds());
+    if (several) CHECK_THAT(all_reduce.plan(comm, 1000, sum()).why(), Catch::Matchers::ContainsSubstring("MPI"));
+}
+
+TEST_CASE("a mismatch is found before anything is delegated") {
+    if (ranks_of_job() == 1) {
+        SUCCEED("nobody to differ from");
+        return;
+    }
+    auto eager = allfold::mpi::tuning();
+    eager.native_from = eager.native_all_reduce_from = 0;
+    const watchdog watch("mismatch, delegated");
+    for (int culprit = 0; culprit < ranks_of_job(); culprit += 3) {
+        allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, eager);
+        std::vector<int> x(comm.rank() == culprit ? 1001 : 1000, comm.rank());
+        const auto before = x;
+        const outcome mine = outcome_of([&] { allfold::all_reduce(comm, x, sum()); });
+        check_failure(mine, errc::mismatch, {"all_reduce", "1000", "1001", "rank " + std::to_string(culprit)});
+        CHECK(x == before);
+    }
+}
+
+// Long messages
+
+TEST_CASE("a message of more than 2^31 bytes arrives as it was") {
+    if (ranks_of_job() != 2) {
+        SUCCEED("on two ranks only, for want of memory");
+        return;
+    }
+    constexpr std::size_t n = (std::size_t{1} << 31) + 12345;
+    if (static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) < 14e9) {
+        std::cout << "not run: a message of 2^31 bytes needs a machine with 14 GB\n";
+        SUCCEED();
+        return;
+    }
+    const watchdog watch("2^31 bytes", std::chrono::seconds(200));
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    const auto at = [](std::size_t i) { return static_cast<unsigned char>(i * 2654435761u >> 13); };
+    std::vector<unsigned char> x(n);
+    if (comm.rank() == 0)
+        for (std::size_t i = 0; i < n; i += 997) x[i] = at(i);
+    x[n - 1] = static_cast<unsigned char>(comm.rank() == 0 ? 77 : 0);
+    allfold::broadcast(comm, x, allfold::window{std::size_t{1} << 33});
+    std::size_t wrong = x[n - 1] == 77 ? 0 : 1;
+    for (std::size_t i = 0; i + 1 < n; i += 997) wrong += x[i] == at(i) ? 0U : 1U;
+    CHECK(wrong == 0);
+}

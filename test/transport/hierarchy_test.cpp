@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/transport/hierarchy.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/barrier.hpp"
+#include "test/collective/all_reduce_checks.hpp"
+#include "test/collective/inclusive_scan_checks.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/problems.hpp"
+#include "test/support/ranks.hpp"
+
+// Threads of threads: what stands for a process here is a thread. All collectives, over MPI: test/mpi/hierarchy.cpp.
+
+using namespace test;
+using namespace std::chrono_literals;
+using allfold::errc;
+using allfold::sum;
+
+static_assert(allfold::communicator<allfold::hierarchical_communicator<allfold::thread_communicator>>);
+
+namespace {
+
+/// Calls check(comm) on `threads` threads of each of `processes` threads.
+template <class Check>
+void on_threads_of_threads(int processes, int threads, Check check) {
+    on_ranks(processes, [&](auto& across) { allfold::run(across, threads, check); });
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a hierarchy folds in rank order", "", words, matrices) {
+    for (const int processes : {1, 2, 3})
+        for (const int threads : {1, 2, 4}) {
+            const auto problems = problems_for<TestType>(processes * threads);
+            on_threads_of_threads(processes, threads, [&](auto& comm) {
+                for (const auto& p : problems) {
+                    const std::string where = place_of(comm, p) + " in " + std::to_string(threads);
+                    check_all_reduce(comm, p, where);
+                    check_inclusive_scan(comm, p, where);
+                }
+            });
+        }
+    SUCCEED();
+}
+
+TEST_CASE("ranks of a hierarchy are numbered process by process") {
+    std::vector<int> group(6);
+    on_threads_of_threads(3, 2, [&](auto& comm) { group[static_cast<std::size_t>(comm.rank())] = comm.group(); });
+    CHECK(group == std::vector<int>(6, 2));
+}
+
+TEST_CASE("a rank of a hierarchy that throws releases all others") {
+    for (const int culprit : {0, 1, 2, 3}) {
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+            allfold::run(across, 2, [&](auto& comm) {
+                std::vector<int> x(100);
+                for (int turn = 0;; ++turn) {
+                    if (turn == 3 && comm.rank() == culprit) throw std::runtime_error("boom");
+                    allfold::all_reduce(comm, x, sum());
+                }
+            });
+        });
+        for (const auto& each : outcomes) {
+            INFO(each.text);
+            CHECK(each.says("boom"));
+        }
+        CHECK(outcomes[static_cast<std::size_t>(culprit / 2)].text == "boom");
+    }
+}
+
+TEST_CASE("a deadline releases all ranks of a hierarchy") {
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+        allfold::run(across, 2, [&](auto& comm) {
+            if (comm.rank() == 3) std::this_thread::sleep_for(200ms);
+            int x = 1;
+            allfold::all_reduce(comm, x, sum(), allfold::deadline{comm.rank() == 3 ? 10000ms : 50ms});
+            allfold::barrier(comm);
+        });
+    });
+    for (const auto& each : outcomes) CHECK(each.code == errc::timeout);
+}
+
+TEST_CASE("different numbers of threads are a mismatch") {
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+        allfold::run(across, across.rank() + 1, [&](auto& comm) {
+            int x = 1;
+            allfold::all_reduce(comm, x, sum());
+            allfold::barrier(comm);
+        });
+    });
+    for (const auto& each : outcomes) {
+        INFO(each.text);
+        CHECK((each.code == errc::mismatch || each.code == errc::peer_failed));
+    }
+}
