@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "allfold/algebra/diagnose.hpp"
 #include "allfold/engine/agreement.hpp"
+#include "allfold/engine/any_plan.hpp"
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/choose.hpp"
 #include "allfold/engine/detail/type_name.hpp"
@@ -125,8 +127,8 @@ template <class Schedule, class Comm, class Kernel>
     const std::size_t row_bytes = std::max<std::size_t>(1, kernel.row_bytes());
     const bool lent = comm.lends(largest * row_bytes, Kernel::packable);
     if constexpr (slice_owner_schedule<Schedule>)
-        if (Comm::shares_memory && lent && !window_bytes) return 0;
-    const bool pipelines = plan.rounds() > 1 || !Schedule::in_place;
+        if (Comm::shares_memory && plan.owns_slices() && lent && !window_bytes) return 0;
+    const bool pipelines = plan.rounds() > 1 || !plan.stays_right_in_place();
     const std::size_t bytes = window_bytes.value_or(lent && pipelines ? default_window_bytes : largest * row_bytes);
     return largest * row_bytes <= bytes ? largest : std::max<std::size_t>(1, bytes / row_bytes);
 }
@@ -199,6 +201,7 @@ class launcher {
   public:
     using kernel_type = typename Arguments::kernel_type;
     using element = typename Arguments::state;
+    using plan_type = any_plan<Goal>;
 
     /// `blocks`: of the caller's data, where the collective cuts it; null elsewhere. It must outlive the launcher.
     launcher(Comm& comm, const Options& options, std::size_t rows, const partition* blocks)
@@ -208,23 +211,20 @@ class launcher {
     void run(Arguments& arguments) {
         if (reason_to_delegate<Goal, Comm, Op, element, Options>(comm_, problem_of(arguments), options_))
             return run_native(arguments);
-        schedule_of_call(arguments, [&]<class Schedule>(Schedule) {
-            execution<Comm, Schedule, kernel_type> run([&] { return make_call<Schedule>(arguments); });
+        if (const std::optional<plan_type> plan = plan_of(arguments)) {
+            execution<Comm, plan_type, kernel_type> run([&] { return make_call(*plan, arguments); });
             run_to_end(comm_, run, options_.deadline);
-        });
+        }
         arguments.finish();
     }
 
     /// In the background, not started.
     [[nodiscard]] std::unique_ptr<pending> prepare(std::unique_ptr<Arguments> arguments) {
-        std::unique_ptr<pending> made;
-        schedule_of_call(*arguments, [&]<class Schedule>(Schedule) {
-            using run = execution<Comm, Schedule, kernel_type>;
-            Arguments& bound = *arguments;
-            made = std::make_unique<task<Comm, run, Arguments>>(
-                comm_, std::move(arguments), [&] { return make_call<Schedule>(bound); }, options_.deadline);
-        });
-        return made;
+        const std::optional<plan_type> plan = plan_of(*arguments);
+        if (!plan) return nullptr;  // the compiler has refused the call
+        Arguments& bound = *arguments;
+        return std::make_unique<task<Comm, execution<Comm, plan_type, kernel_type>, Arguments>>(
+            comm_, std::move(arguments), [&] { return make_call(*plan, bound); }, options_.deadline);
     }
 
   private:
@@ -256,28 +256,23 @@ class launcher {
         }
     }
 
-    template <class Use>
-    void schedule_of_call(const Arguments& arguments, Use use) {
+    [[nodiscard]] std::optional<plan_type> plan_of(const Arguments& arguments) {
+        const int rank = comm_.rank(), size = comm_.size(), group = group_of(comm_);
+        std::optional<plan_type> plan;
         with_schedule<Goal, reach_of<Comm>, Op, element, Options>(
             problem_of(arguments), [&]<class Schedule>(const char*) {
                 if constexpr (require_carried<Comm, kernel_type>() &&
                               fits<Schedule, Op, element, typename Options::order_type>()) {
-                    require_support<Schedule>(Goal, comm_.rank(), comm_.size(), group_of(comm_));
-                use(schedule_for_me<Schedule>());
+                    require_support<Schedule>(Goal, rank, size, group);
+                    plan.emplace(make_schedule<Schedule>(rank, size, options_.root, group), options_.root, group);
                 }
             });
+        return plan;
     }
 
-    template <class Schedule>
-    [[nodiscard]] Schedule schedule_for_me() const {
-        return make_schedule<Schedule>(comm_.rank(), comm_.size(), options_.root, group_of(comm_));
-    }
-
-    template <class Schedule>
-    [[nodiscard]] call<Comm, Schedule, kernel_type> make_call(Arguments& arguments) {
-        call<Comm, Schedule, kernel_type> all{comm_, schedule_for_me<Schedule>(), arguments.make_kernel(),
-                                              operands<kernel_type>(),
-                                              make_signature<Goal, Op, element>(options_, rows_)};
+    [[nodiscard]] call<Comm, plan_type, kernel_type> make_call(const plan_type& plan, Arguments& arguments) {
+        call<Comm, plan_type, kernel_type> all{comm_, plan, arguments.make_kernel(), operands<kernel_type>(),
+                                               make_signature<Goal, Op, element>(options_, rows_)};
         const partition& cut = all.memory.blocks = cut_for(all.plan.blocks(), all.kernel);
         arguments.memory(all.kernel, all.memory);
         all.memory.window_rows = rows_of_window(comm_, all.plan, all.kernel, cut, options_.window_bytes);
@@ -295,9 +290,8 @@ class launcher {
 
     /// In place, a schedule that was not made for it needs a copy of the input, unless its only messages are copied
     /// when they are posted.
-    template <class Schedule>
-    [[nodiscard]] bool must_stage(const call<Comm, Schedule, kernel_type>& all) const {
-        if (!all.memory.in_place || Schedule::in_place || all.plan.rounds() == 0) return false;
+    [[nodiscard]] bool must_stage(const call<Comm, plan_type, kernel_type>& all) const {
+        if (!all.memory.in_place || all.plan.stays_right_in_place() || all.plan.rounds() == 0) return false;
         const std::size_t message = all.memory.window_rows * all.kernel.row_bytes();
         return all.plan.rounds() > 1 || comm_.lends(message, kernel_type::packable);
     }

@@ -24,6 +24,13 @@ inline constexpr allfold::mpi::tuning pinched{
     return size;
 }
 
+/// Thousands of pieces for few ranks only, and more ranks than processors do not need every length around their number.
+[[nodiscard]] inline bool is_tried(std::size_t n, bool is_pinched) {
+    const auto P = static_cast<std::size_t>(ranks_of_job());
+    if (is_pinched && n > 1000) return P <= 3;
+    return P <= 4 || n == 0 || n > P;
+}
+
 /// Calls check(comm, problem, where) on all ranks, with the ordinary numbers of the transport and with mean ones.
 template <class Algebra, class Check>
 void on_the_job(Check check) {
@@ -31,7 +38,9 @@ void on_the_job(Check check) {
     for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
         const watchdog watch(std::string(Algebra::name) + " on " + std::to_string(ranks_of_job()) + " processes");
         allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, numbers);
-        for (const auto& p : problems) check(comm, p, place_of(comm, p) + (numbers == pinched ? ", pinched" : ""));
+        const bool is_pinched = numbers == pinched;
+        for (const auto& p : problems)
+            if (is_tried(p.size(), is_pinched)) check(comm, p, place_of(comm, p) + (is_pinched ? ", pinched" : ""));
     }
 }
 
