@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <concepts>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 /// @file
 /// The one exception type of the library.
@@ -32,4 +35,39 @@ class error : public std::runtime_error {
     errc code_;
 };
 
+namespace detail {
+
+/// A word or a number of a message.
+struct text_piece {
+    std::string_view words;
+    unsigned long long number = 0;
+    bool is_number = false;
+
+    text_piece(const char* w) : words(w) {}
+    text_piece(const std::string& w) : words(w) {}
+    text_piece(std::string_view w) : words(w) {}
+    text_piece(std::integral auto n) : number(static_cast<unsigned long long>(n)), is_number(true) {
+        if constexpr (std::signed_integral<decltype(n)>)
+            if (n < 0) words = "-", number = 0 - number;
+    }
+};
+
+/// Messages are put together in one place, out of line: a chain of `+` would be compiled anew, with all its temporary
+/// strings, wherever something may be wrong.
+[[nodiscard, gnu::cold]] inline std::string text(std::initializer_list<text_piece> pieces) {
+    std::string all;
+    for (const text_piece& piece : pieces) {
+        all.append(piece.words);
+        if (!piece.is_number) continue;
+        char digits[20];
+        char* first = digits + sizeof digits;
+        unsigned long long left = piece.number;
+        do *--first = static_cast<char>('0' + left % 10);
+        while ((left /= 10) != 0);
+        all.append(first, static_cast<std::size_t>(digits + sizeof digits - first));
+    }
+    return all;
+}
+
+}  // namespace detail
 }  // namespace allfold

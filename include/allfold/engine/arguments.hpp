@@ -63,15 +63,16 @@ struct shape {
     std::size_t result_first = 0, result_rows = 0;
 };
 
-[[noreturn]] inline void reject(errc code, collective what, int rank, const std::string& text) {
-    throw error(code, std::string(name_of(what)) + ": rank " + std::to_string(rank) + ": " + text);
+[[noreturn, gnu::cold]] inline void reject(errc code, collective what, int rank,
+                                           std::initializer_list<text_piece> about) {
+    const std::string words = text(about);
+    throw error(code, detail::text({name_of(what), ": rank ", rank, ": ", words}));
 }
 
 template <class Binding>
 void require_data(const Binding& bound, collective what, int rank, const char* name) {
     if (bound.has_null())
-        reject(errc::bad_argument, what, rank,
-               std::string(name) + " has " + std::to_string(bound.rows()) + " elements at a null address");
+        reject(errc::bad_argument, what, rank, {name, " has ", bound.rows(), " elements at a null address"});
 }
 
 /// Input and output must be the same memory, row for row of the whole operand, or share none.
@@ -87,10 +88,9 @@ void require_apart(const In& in, const Out& out, const shape& where, collective 
             const auto rows_between = static_cast<std::ptrdiff_t>(where.input_first - where.result_first);
             if (in_begin - out_begin != rows_between * row_bytes)
                 reject(errc::overlap, what, rank,
-                       "input and output overlap in part: input begins " +
-                           std::to_string(in_begin < out_begin ? out_begin - in_begin : in_begin - out_begin) +
-                           " bytes " + (in_begin < out_begin ? "before" : "behind") +
-                           " output; give the same memory or disjoint ones");
+                       {"input and output overlap in part: input begins ",
+                        in_begin < out_begin ? out_begin - in_begin : in_begin - out_begin, " bytes ",
+                        in_begin < out_begin ? "before" : "behind", " output; give the same memory or disjoint ones"});
         }
 }
 
@@ -145,7 +145,7 @@ class arguments {
         if constexpr (!in_place) {
             if (contributes && receives) require_apart(input_, output_, where, Goal, rank);
             if (contributes && receives && input_.width() != output_.width())
-                reject(errc::bad_argument, Goal, rank, "rows of input and output have different widths");
+                reject(errc::bad_argument, Goal, rank, {"rows of input and output have different widths"});
         }
     }
 

@@ -194,9 +194,8 @@ class binding {
             rows_ = leading[0];
             for (std::size_t c = 0; c < columns; ++c) {
                 if (leading[c] != rows_)
-                    throw error(errc::bad_argument, "records: tensor 0 has " + std::to_string(rows_) +
-                                                        " rows, but tensor " + std::to_string(c) + " has " +
-                                                        std::to_string(leading[c]));
+                    throw error(errc::bad_argument,
+                                text({"records: tensor 0 has ", rows_, " rows, but tensor ", c, " has ", leading[c]}));
             }
         }(std::make_index_sequence<columns>{});
     }

@@ -105,10 +105,11 @@ decltype(auto) with_schedule(const problem& p, Use&& use) {
 
 template <schedule Schedule>
 void require_support(collective goal, int rank, int size, int group) {
-    if (!supports<Schedule>(size, group))
-        reject(errc::bad_argument, goal, rank,
-               std::string(Schedule::algorithm::name) + " has no schedule for " + std::to_string(size) + " ranks" +
-                   (group > 1 ? " in groups of " + std::to_string(group) : ""));
+    if (supports<Schedule>(size, group)) return;
+    const char* const name = Schedule::algorithm::name;
+    if (group > 1)
+        reject(errc::bad_argument, goal, rank, {name, " has no schedule for ", size, " ranks in groups of ", group});
+    reject(errc::bad_argument, goal, rank, {name, " has no schedule for ", size, " ranks"});
 }
 
 /// Blocks of whole cache lines, so that no line has two writers.

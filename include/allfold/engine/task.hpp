@@ -81,8 +81,8 @@ class task final : public pending {
         run_.drop();
         failure_ = std::current_exception();
         if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
-            failure_ = std::make_exception_ptr(error(
-                errc::peer_failed, std::string(name_of(blocked_on().what)) + ": abandoned with its communicator"));
+            failure_ = std::make_exception_ptr(
+                error(errc::peer_failed, text({name_of(blocked_on().what), ": abandoned with its communicator"})));
         done_ = true;
     }
     void push() override { comm_.background().progress(); }

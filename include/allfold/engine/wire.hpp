@@ -63,8 +63,8 @@ template <class T>
         encoded_size bytes = 0;
         if (from.size() >= sizeof bytes) std::memcpy(&bytes, from.data(), sizeof bytes);
         if (from.size() < sizeof bytes || from.size() - sizeof bytes < bytes)
-            throw error(errc::truncated, "an element of " + std::to_string(bytes) + " bytes does not fit into the " +
-                                             std::to_string(from.size()) + " bytes that are left of its message");
+            throw error(errc::truncated, text({"an element of ", bytes, " bytes does not fit into the ", from.size(),
+                                               " bytes that are left of its message"}));
         elements.push_back(serializer<T>::read(from.subspan(sizeof bytes, static_cast<std::size_t>(bytes))));
         from = from.subspan(sizeof bytes + static_cast<std::size_t>(bytes));
     }

@@ -45,6 +45,8 @@
 
 namespace allfold::mpi {
 
+using allfold::detail::text;  // of messages
+
 /// The numbers of the MPI transport, with what was measured for each.
 struct tuning {
     /// Up to here a message is copied and comes with its envelope.
@@ -274,10 +276,10 @@ class communicator {
     void send_note(int to, const detail::note& what, const signature* call, const std::string& text);
     void attend();
     void read_note(int from, std::span<const std::byte> raw);
-    void fail(errc code, const std::string& why);
-    [[noreturn]] void throw_failure(const char* during) const;
-    [[noreturn]] void throw_departed(const waiting& where) const;
-    [[noreturn]] void time_out(const waiting& where);
+    [[gnu::cold]] void fail(errc code, const std::string& why);
+    [[noreturn, gnu::cold]] void throw_failure(const char* during) const;
+    [[noreturn, gnu::cold]] void throw_departed(const waiting& where) const;
+    [[noreturn, gnu::cold]] void time_out(const waiting& where);
     void tell_blocked(const waiting& where);
 
     // Leaving
@@ -652,32 +654,27 @@ inline void communicator::fail(errc code, const std::string& why) {
 }
 
 inline void communicator::throw_failure(const char* during) const {
-    const std::string place = std::string(during) + ": rank " + std::to_string(rank_) + " of " + std::to_string(size_);
-    if (failure_->code == errc::timeout) throw error(errc::timeout, place + " stops: " + failure_->why);
-    throw error(errc::peer_failed,
-                place + " stops: rank " + std::to_string(failure_->rank) + " failed: " + failure_->why);
+    const std::string place = text({during, ": rank ", rank_, " of ", size_, " stops: "});
+    if (failure_->code == errc::timeout) throw error(errc::timeout, place + failure_->why);
+    throw error(errc::peer_failed, text({place, "rank ", failure_->rank, " failed: ", failure_->why}));
 }
 
 inline void communicator::throw_departed(const waiting& where) const {
-    throw error(errc::peer_failed, std::string(name_of(where.what)) + ": rank " + std::to_string(rank_) +
-                                       " waits for rank " + std::to_string(where.peer) + " of " +
-                                       std::to_string(size_) + ", which has returned without taking part");
+    throw error(errc::peer_failed, text({name_of(where.what), ": rank ", rank_, " waits for rank ", where.peer, " of ",
+                                         size_, ", which has returned without taking part"}));
 }
 
 inline void communicator::time_out(const waiting& where) {
-    const auto line = [](int rank, const waiting& w) {
-        return "\n  rank " + std::to_string(rank) + " waits for rank " + std::to_string(w.peer) + " in " +
-               name_of(w.what) + ", round " + std::to_string(w.round + 1) + " of " + std::to_string(w.rounds);
+    const auto line = [](int rank, int peer, const waiting& w) {
+        return text({"\n  rank ", rank, " waits for rank ", peer, " in ", name_of(w.what), ", round ", w.round + 1,
+                     " of ", w.rounds});
     };
-    std::string why = "the deadline of rank " + std::to_string(rank_) + " passed; who waits for whom:";
-    why += where.peer >= 0 ? line(rank_, where) : "\n  rank " + std::to_string(rank_) + " waits for its messages to go";
-    for (const auto& [rank, told] : claims_) {
-        waiting theirs = told.where;
-        theirs.peer = rank_;
-        why += line(rank, theirs);
-    }
+    std::string why = text({"the deadline of rank ", rank_, " passed; who waits for whom:"});
+    why +=
+        where.peer >= 0 ? line(rank_, where.peer, where) : text({"\n  rank ", rank_, " waits for its messages to go"});
+    for (const auto& [rank, told] : claims_) why += line(rank, rank_, told.where);
     fail(errc::timeout, why);
-    throw error(errc::timeout, std::string(name_of(where.what)) + ": " + why);
+    throw error(errc::timeout, text({name_of(where.what), ": ", why}));
 }
 
 inline void communicator::tell_blocked(const waiting& where) {

@@ -68,7 +68,7 @@ class thread_world {
     explicit thread_world(int size, const thread_tuning& tuning = {})
         : size_(size), processors_(detail::usable_processors()), tuning_(tuning) {
         if (size < 1)
-            throw error(errc::bad_argument, "thread_world: " + std::to_string(size) + " ranks, at least 1 is needed");
+            throw error(errc::bad_argument, detail::text({"thread_world: ", size, " ranks, at least 1 is needed"}));
         if (size > processors_) tuning_.spins = 0;
         tuning_.slot_bytes = detail::align_up(tuning_.slot_bytes, detail::slot_alignment);
         boards_ = std::make_unique<detail::rank_board[]>(static_cast<std::size_t>(size));
@@ -83,7 +83,7 @@ class thread_world {
     [[nodiscard]] thread_communicator communicator(int rank);
 
     /// Breaks the world: every rank that waits, or will wait, throws. The first cause is kept.
-    void fail(int rank, errc code, const std::string& why) {
+    [[gnu::cold]] void fail(int rank, errc code, const std::string& why) {
         {
             const std::lock_guard lock(mutex_);
             if (!failure_) failure_.emplace(failure{rank, code, why});
@@ -130,24 +130,22 @@ class thread_world {
         return peers;
     }
 
-    [[noreturn]] void throw_failure(int rank, const char* during) {
+    [[noreturn, gnu::cold]] void throw_failure(int rank, const char* during) {
         const std::lock_guard lock(mutex_);
-        const std::string place =
-            std::string(during) + ": rank " + std::to_string(rank) + " of " + std::to_string(size_);
-        if (failure_->code == errc::timeout) throw error(errc::timeout, place + " stops: " + failure_->why);
-        throw error(errc::peer_failed,
-                    place + " stops: rank " + std::to_string(failure_->rank) + " failed: " + failure_->why);
+        const std::string place = detail::text({during, ": rank ", rank, " of ", size_, " stops: "});
+        if (failure_->code == errc::timeout) throw error(errc::timeout, place + failure_->why);
+        throw error(errc::peer_failed, detail::text({place, "rank ", failure_->rank, " failed: ", failure_->why}));
     }
 
     /// Who waits for whom, a line for each rank.
-    [[nodiscard]] std::string waiting_table() {
+    [[nodiscard, gnu::cold]] std::string waiting_table() {
         std::string table;
         for (int r = 0; r < size_; ++r) {
             auto& b = board(r);
-            table += "\n  rank " + std::to_string(r);
+            table += detail::text({"\n  rank ", r});
             if (const int peer = b.waits_for.load(); peer >= 0)
-                table += " waits for rank " + std::to_string(peer) + " in " + name_of(b.what.load()) + ", round " +
-                         std::to_string(b.round.load() + 1) + " of " + std::to_string(b.rounds.load());
+                table += detail::text({" waits for rank ", peer, " in ", name_of(b.what.load()), ", round ",
+                                       b.round.load() + 1, " of ", b.rounds.load()});
             else
                 table += b.departed.load() ? " has returned" : " is not waiting in a collective";
         }
@@ -216,16 +214,19 @@ class thread_communicator {
     thread_communicator(thread_world& world, int rank);
 
     [[nodiscard]] link& link_to(int peer);
-    link& add_link(int peer);
+    [[gnu::cold]] link& add_link(int peer);
     void ring(int peer) noexcept { world_->board(peer).bell.ring(); }
 
     static void post_in_cell(detail::cell& c, const outgoing& message) noexcept;
     bool post_in_slot(link& l, detail::cell& c, const outgoing& message);
     static void post_loan(detail::cell& c, const outgoing& message) noexcept;
     [[nodiscard]] bool has_cell(link& l) noexcept;
-    arrival_type take(link& l, detail::cell& c) noexcept;
+    bool next_arrival(int from, lane on, arrival_type& message);
+    [[gnu::cold]] bool take_early(link& l, lane on, arrival_type& message);
+    [[gnu::cold]] void keep_for_later(link& l, detail::cell& c);
+    void take(arrival_type& a, link& l, detail::cell& c) noexcept;
     void free_slot(link& l, std::uint32_t slot_number) noexcept;
-    void drain();
+    [[gnu::cold]] void drain();
 
     /// Before and after using lent memory: whoever gives up waits for all who are between the two.
     void touch() {
@@ -245,12 +246,12 @@ class thread_communicator {
     void wait_long(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     template <pending_work Work>
     bool check(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
-    [[noreturn]] void throw_departed(int peer, const char* during);
+    [[noreturn, gnu::cold]] void throw_departed(int peer, const char* during);
     [[nodiscard]] bool has_departed(int peer) const noexcept {
         return world_->board(peer).departed.load(std::memory_order_acquire);
     }
     void publish(const waiting& where) noexcept;
-    [[noreturn]] void time_out(const waiting& where);
+    [[noreturn, gnu::cold]] void time_out(const waiting& where);
     void depart() noexcept;
 
     thread_world* world_;
@@ -266,8 +267,7 @@ class thread_communicator {
 
 inline thread_communicator thread_world::communicator(int rank) {
     if (rank < 0 || rank >= size_)
-        throw error(errc::bad_rank,
-                    "thread_world: rank " + std::to_string(rank) + " is not in [0, " + std::to_string(size_) + ")");
+        throw error(errc::bad_rank, detail::text({"thread_world: rank ", rank, " is not in [0, ", size_, ")"}));
     return {*this, rank};
 }
 
@@ -472,8 +472,7 @@ inline void thread_communicator::post_loan(detail::cell& c, const outgoing& mess
 }
 
 /// Takes the message in `c` out of the ring; its cell can be used again at once.
-inline thread_communicator::arrival_type thread_communicator::take(link& l, detail::cell& c) noexcept {
-    arrival_type a;
+inline void thread_communicator::take(arrival_type& a, link& l, detail::cell& c) noexcept {
     a.how_ = c.how;
     a.signature_ = c.signature;
     a.link_ = &l;
@@ -498,40 +497,52 @@ inline thread_communicator::arrival_type thread_communicator::take(link& l, deta
     }
     l.in->taken.store(++l.received, std::memory_order_release);
     ring(l.peer);  // it may be waiting for a cell
-    return a;
 }
 
-template <class Sink>
-bool thread_communicator::try_receive(int from, lane on, Sink&& sink) {
+/// One body for all sinks; what has come too early is rare, and out of line.
+inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& message) {
     link& l = link_to(from);
-    if (!l.early.empty()) [[unlikely]] {
-        const auto found = std::find_if(l.early.begin(), l.early.end(), [&](auto& e) { return e.on == on; });
-        if (found != l.early.end()) {
-            arrival_type message = std::move(found->message);
-            l.early.erase(found);
-            if (message.how_ == detail::carriage::lent) {
-                touch();
-                message.touched_ = true;
-            }
-            sink(std::move(message));
-            return true;
-        }
-    }
+    if (!l.early.empty()) [[unlikely]]
+        if (take_early(l, on, message)) return true;
     for (;;) {
         detail::cell& c = l.in->cells[l.received % detail::cells_of_a_channel];
         if (c.sequence.load(std::memory_order_acquire) != l.received + 1) return false;
         if (c.on != on) [[unlikely]] {
-            const lane other = c.on;
-            l.early.push_back({other, take(l, c)});
-            l.early.back().message.own();
+            keep_for_later(l, c);
             continue;
         }
         if (c.how == detail::carriage::lent) touch();
-        arrival_type message = take(l, c);
+        take(message, l, c);
         message.touched_ = message.how_ == detail::carriage::lent;
-        sink(std::move(message));
         return true;
     }
+}
+
+inline bool thread_communicator::take_early(link& l, lane on, arrival_type& message) {
+    const auto found = std::find_if(l.early.begin(), l.early.end(), [&](auto& e) { return e.on == on; });
+    if (found == l.early.end()) return false;
+    message = std::move(found->message);
+    l.early.erase(found);
+    if (message.how_ == detail::carriage::lent) {
+        touch();
+        message.touched_ = true;
+    }
+    return true;
+}
+
+inline void thread_communicator::keep_for_later(link& l, detail::cell& c) {
+    const lane on = c.on;
+    l.early.emplace_back().on = on;
+    take(l.early.back().message, l, c);
+    l.early.back().message.own();
+}
+
+template <class Sink>
+bool thread_communicator::try_receive(int from, lane on, Sink&& sink) {
+    arrival_type message;
+    if (!next_arrival(from, on, message)) return false;
+    sink(std::move(message));
+    return true;
 }
 
 /// Slots come back in any order; the sender is told of them in the order in which it filled them.
@@ -552,9 +563,7 @@ inline void thread_communicator::drain() {
         for (;;) {
             detail::cell& c = l->in->cells[l->received % detail::cells_of_a_channel];
             if (c.sequence.load(std::memory_order_acquire) != l->received + 1) break;
-            const lane on = c.on;
-            l->early.push_back({on, take(*l, c)});
-            l->early.back().message.own();
+            keep_for_later(*l, c);
         }
 }
 
@@ -635,9 +644,8 @@ bool thread_communicator::check(Work& work, std::optional<std::chrono::steady_cl
 inline void thread_communicator::throw_departed(int peer, const char* during) {
     // It may have failed before it left, and after this rank last asked.
     if (world_->failed_.load(std::memory_order_acquire)) world_->throw_failure(rank_, during);
-    throw error(errc::peer_failed, std::string(during) + ": rank " + std::to_string(rank_) + " waits for rank " +
-                                       std::to_string(peer) + " of " + std::to_string(size_) +
-                                       ", which has returned without taking part");
+    throw error(errc::peer_failed, detail::text({during, ": rank ", rank_, " waits for rank ", peer, " of ", size_,
+                                                 ", which has returned without taking part"}));
 }
 
 inline void thread_communicator::publish(const waiting& where) noexcept {
@@ -651,9 +659,9 @@ inline void thread_communicator::publish(const waiting& where) noexcept {
 inline void thread_communicator::time_out(const waiting& where) {
     publish(where);
     const std::string why =
-        "the deadline of rank " + std::to_string(rank_) + " passed; who waits for whom:" + world_->waiting_table();
+        detail::text({"the deadline of rank ", rank_, " passed; who waits for whom:", world_->waiting_table()});
     world_->fail(rank_, errc::timeout, why);
-    throw error(errc::timeout, std::string(name_of(where.what)) + ": " + why);
+    throw error(errc::timeout, detail::text({name_of(where.what), ": ", why}));
 }
 
 /// Called from a handler, while the exception that is the cause can be looked at.
@@ -684,7 +692,7 @@ inline void thread_communicator::depart() noexcept {
         for (auto& e : l->early)
             if (e.message.how_ == detail::carriage::lent)
                 world_->fail(rank_, errc::peer_failed,
-                             "it returned although rank " + std::to_string(l->peer) + " waits for it");
+                             detail::text({"it returned although rank ", l->peer, " waits for it"}));
     for (int r = 0; r < size_; ++r) ring(r);
 }
 

@@ -33,16 +33,13 @@ struct placed {
 template <class Comm>
 void require_rows(collective goal, const Comm& comm, const char* what, std::size_t has, std::size_t needs) {
     if (has != needs)
-        reject(errc::mismatch, goal, comm.rank(),
-               std::string(what) + " has " + std::to_string(has) + " elements, but " + std::to_string(needs) +
-                   " are needed");
+        reject(errc::mismatch, goal, comm.rank(), {what, " has ", has, " elements, but ", needs, " are needed"});
 }
 
 template <class Comm>
 void require_root(collective goal, const Comm& comm, int root) {
     if (root < 0 || root >= comm.size())
-        reject(errc::bad_rank, goal, comm.rank(),
-               "root " + std::to_string(root) + " is not in [0, " + std::to_string(comm.size()) + ")");
+        reject(errc::bad_rank, goal, comm.rank(), {"root ", root, " is not in [0, ", comm.size(), ")"});
 }
 
 /// The blocks of a reduce_scatter or all_gather: the caller's partition, checked, or an even one.
@@ -52,12 +49,10 @@ template <class Comm>
     if (!given) return partition::even(rows, comm.size());
     if (given->blocks() != comm.size())
         reject(errc::bad_partition, goal, comm.rank(),
-               "the partition has " + std::to_string(given->blocks()) + " blocks for " + std::to_string(comm.size()) +
-                   " ranks");
+               {"the partition has ", given->blocks(), " blocks for ", comm.size(), " ranks"});
     if (given->total() != rows)
         reject(errc::bad_partition, goal, comm.rank(),
-               "the partition adds up to " + std::to_string(given->total()) + " elements, but there are " +
-                   std::to_string(rows));
+               {"the partition adds up to ", given->total(), " elements, but there are ", rows});
     return *given;
 }
 
@@ -240,7 +235,7 @@ class verbs {
 
     template <class Element, class Op, reach Reach = reach::memory, class Options>
     [[nodiscard]] static allfold::plan make_plan(const problem& p, const Options& options, int group = 1) {
-        if (p.size < 1) reject(errc::bad_argument, goal, 0, "a plan for " + std::to_string(p.size) + " ranks");
+        if (p.size < 1) reject(errc::bad_argument, goal, 0, {"a plan for ", p.size, " ranks"});
         std::optional<allfold::plan> made;
         with_schedule<goal, Reach, Op, Element, Options>(p, [&]<class Schedule>(const char* why) {
             if constexpr (fits<Schedule, Op, Element, typename Options::order_type>()) {
