@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSL-1.0
-# The program in the README is the one that is built and run: examples/quick_start.cpp.
+# The programs in the README are those that are built and run.
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
-file(READ ${root}/examples/quick_start.cpp program)
 file(READ ${root}/README.md readme)
-string(REPLACE "// SPDX-License-Identifier: BSL-1.0\n" "" program "${program}")
-string(FIND "${readme}" "```cpp\n${program}```\n" position)
-if(position EQUAL -1)
-    message(FATAL_ERROR "README.md does not show examples/quick_start.cpp as it is")
-endif()
+foreach(name quick_start mpi/quick_start)
+    file(READ ${root}/examples/${name}.cpp program)
+    string(REPLACE "// SPDX-License-Identifier: BSL-1.0\n" "" program "${program}")
+    string(FIND "${readme}" "```cpp\n${program}```\n" position)
+    if(position EQUAL -1)
+        message(FATAL_ERROR "README.md does not show examples/${name}.cpp as it is")
+    endif()
+endforeach()

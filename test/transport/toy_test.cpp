@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -82,6 +88,34 @@ void check_all(const std::vector<outcome>& outcomes, errc code, const std::strin
 
 }  // namespace
 
+TEST_CASE("a toy transport keeps the order of each lane, and parts aligned") {
+    toy_world world(2);
+    toy from(world, 0), to(world, 1);
+    const allfold::lane first = from.open({}, 2), second = first + 1;
+    std::array<std::byte, 5> a{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}};
+    const std::array<allfold::part, 2> parts{{{a.data(), 5}, {a.data(), 3}}};
+    std::atomic<int> lent = 0;
+    const auto post = [&](allfold::lane on, std::size_t count, std::size_t bytes, std::uint32_t signature) {
+        CHECK(from.try_post(1, on, {std::span(parts).first(count), bytes, 8, true, signature, &lent}));
+    };
+    const auto next = [&](allfold::lane on) {
+        toy::arrival_type kept;
+        CHECK(to.try_receive(0, on, [&](toy::arrival_type&& message) { kept = std::move(message); }));
+        return kept;
+    };
+    post(second, 2, 11, 1);
+    post(first, 0, 0, 2);
+    post(second, 1, 5, 3);
+    CHECK(lent == 0);
+    const auto empty = next(first), packed = next(second), last = next(second);
+    CHECK((empty.signature() == 2 && empty.bytes() == 0 && empty.packed() != nullptr));
+    CHECK((packed.signature() == 1 && packed.bytes() == 11 && last.signature() == 3));
+    CHECK(reinterpret_cast<std::uintptr_t>(packed.packed()) % 64 == 0);
+    CHECK(
+        (std::equal(a.begin(), a.end(), packed.packed()) && std::equal(a.begin(), a.begin() + 3, packed.packed() + 8)));
+    CHECK_FALSE(to.try_receive(0, first, [](toy::arrival_type&&) {}));
+}
+
 TEST_CASE("a toy transport folds and scans words with every algorithm") {
     on_toys<words>([](auto& comm, const auto& p, const auto& where) {
         check_all_reduce_with_all_algorithms(comm, p, where);
@@ -150,6 +184,10 @@ TEST_CASE("a toy transport is broken for good, also for those that never wait") 
                                    allfold::barrier(comm);
                                }),
               errc::peer_failed, "rank 0 failed: boom");
+    toy_world world(1);  // of one rank, which never looks for a message
+    toy alone(world, 0);
+    alone.abandon();
+    CHECK_THROWS_AS(allfold::barrier(alone), allfold::error);
 }
 
 TEST_CASE("a rank of a toy transport that returns early is named by those that wait for it") {

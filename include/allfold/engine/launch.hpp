@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -188,8 +189,11 @@ template <collective Goal, class Comm, class Op, class Element, class Options>
 [[nodiscard]] const char* reason_to_delegate([[maybe_unused]] const Comm& comm, [[maybe_unused]] const problem& p,
                                              [[maybe_unused]] const Options& options) {
     if constexpr (can_delegate<Comm, Goal, Op, Element, Options>()) {
-        if (p.size < 2 || p.bytes == 0 || options.window_bytes || options.delegation == delegate::never) return nullptr;
-        const char* const why = comm.prefers_native(Goal, p.bytes, sizeof(Element));
+        constexpr std::size_t most = std::numeric_limits<int>::max();  // how such transports count
+        if (p.size < 2 || p.bytes == 0 || p.bytes / sizeof(Element) > most || options.window_bytes ||
+            options.delegation == delegate::never)
+            return nullptr;
+        const char* const why = comm.prefers_native(Goal, p.bytes);
         if (options.delegation == delegate::always) return "delegated because the caller wants it";
         return why;
     }

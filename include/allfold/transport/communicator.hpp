@@ -140,7 +140,7 @@ struct native_operands {
 /// It may have `progress()`, which the engine calls before it looks for messages: for transports whose posts do not end
 /// by themselves. It may have `processors()`: how many processors the ranks share, the same on every rank, for the
 /// choice of schedules. It may have collectives of its own: `has_native<Goal, Op, T>` says for which operators and
-/// elements, `prefers_native(goal, bytes, element_bytes)` returns a reason to take it, or null, the same on every rank,
+/// elements, `prefers_native(goal, bytes)` returns a reason to take it, or null, the same on every rank,
 /// and `run_native<Op, T>(goal, operands)` runs it. Not required: a barrier, a copy, any collective.
 template <class C>
 concept communicator =

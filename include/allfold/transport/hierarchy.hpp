@@ -35,9 +35,13 @@ class hierarchical_communicator {
     static constexpr bool shares_memory = false;  // not with everybody
     class arrival_type;
 
-    /// `across` is null for all threads but the first.
-    hierarchical_communicator(thread_communicator& inside, Across* across, int process, int processes)
-        : inside_(inside), across_(across), first_(process * inside.size()), size_(processes * inside.size()) {}
+    /// The end of the thread that has `inside`; of `across` all but the first look at the numbers only.
+    hierarchical_communicator(thread_communicator& inside, Across& across)
+        : inside_(inside),
+          outer_(across),
+          across_(inside.rank() == 0 ? &across : nullptr),
+          first_(across.rank() * inside.size()),
+          size_(across.size() * inside.size()) {}
     hierarchical_communicator(const hierarchical_communicator&) = delete;
     hierarchical_communicator& operator=(const hierarchical_communicator&) = delete;
 
@@ -58,7 +62,7 @@ class hierarchical_communicator {
         return across_ ? across_->announced(process_of(peer), on + between_) : std::nullopt;
     }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const {
-        return inside_.lends(bytes, copyable) || (across_ && across_->lends(bytes, copyable));
+        return inside_.lends(bytes, copyable) || outer_.lends(bytes, copyable);
     }
     bool try_post(int to, lane on, const outgoing& message) {
         if (is_inside(to)) return inside_.try_post(to - first_, on, message);
@@ -131,8 +135,9 @@ class hierarchical_communicator {
     }
 
     thread_communicator& inside_;
-    Across* across_;
-    int first_;  // rank of this process's first thread
+    const Across& outer_;
+    Across* across_;  // null for all threads but the first
+    int first_;       // rank of this process's first thread
     int size_;
     lane between_ = 0;  // from a lane of the threads to the same one of the processes
     allfold::background background_;
@@ -201,8 +206,7 @@ void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = 
     const auto body = [&](int thread) {
         try {
             thread_communicator inside = world.communicator(thread);
-            hierarchical_communicator<Across> comm(inside, thread == 0 ? &processes : nullptr, processes.rank(),
-                                                   processes.size());
+            hierarchical_communicator<Across> comm(inside, processes);
             try {
                 fn(comm);
             } catch (const std::exception& e) {

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
-#include <climits>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -196,8 +195,7 @@ class communicator {
     template <collective Goal, class Op, class T>
     static constexpr bool has_native = folds(Goal) && detail::has_native_operator<Op, T>;
     /// Why MPI's own collective is the better one for an operand of so many bytes; null where it is not.
-    [[nodiscard]] const char* prefers_native(collective what, std::size_t bytes,
-                                             std::size_t element_bytes) const noexcept;
+    [[nodiscard]] const char* prefers_native(collective what, std::size_t bytes) const noexcept;
     [[nodiscard]] static const char* native_name(collective what) noexcept { return detail::native_name(what); }
     template <class Op, class T>
     void run_native(collective what, const native_operands& with) {
@@ -586,9 +584,7 @@ inline std::optional<signature> communicator::announced(int peer, lane on) const
     return known_.find(told->second.call);
 }
 
-inline const char* communicator::prefers_native(collective what, std::size_t bytes,
-                                                std::size_t element_bytes) const noexcept {
-    if (bytes / element_bytes > INT_MAX) return nullptr;
+inline const char* communicator::prefers_native(collective what, std::size_t bytes) const noexcept {
     const std::size_t from = what == collective::all_reduce ? tuning_.native_all_reduce_from : tuning_.native_from;
     if (bytes < from) return nullptr;
     return "delegated to MPI's own collective: measured to be faster";

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
+#
+# Runs the attention program over MPI: on processes it gives the bits that it gives on threads, and it ends on all of
+# them when something is wrong.
+#
+#     attention_mpi_test.sh <mpirun> <program over MPI> <program on threads> <data directory>
+
+set -u
+export LC_ALL=C OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none # more ranks than processors
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe                          # the same for Open MPI 5
+mpirun=$1
+program=$(realpath "$2")
+threads=$(realpath "$3")
+data=$(realpath "$4")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+failures=0
+
+fail() {
+    echo "FAILED: $1"
+    sed 's/^/    /' out err
+    failures=$((failures + 1))
+}
+
+# on <ranks> <arguments...>: within half a minute
+on() {
+    timeout 30 "$mpirun" -n "$1" "$program" "${@:2}" >out 2>err
+}
+
+# succeeds <ranks> <arguments...>: one report, for so many ranks
+succeeds() {
+    on "$@" || fail "status $? instead of 0: $*"
+    [ "$(grep -c "on $1 rank" out)" -eq 1 ] || fail "not one report: $*"
+}
+
+# repeats_threads <ranks> <arguments...>
+repeats_threads() {
+    succeeds "$@" --out processes.npy
+    "$threads" --ranks "$@" --out threads.npy >out 2>err || fail "on threads: $*"
+    cmp -s processes.npy threads.npy || fail "not the bits of the threads: $*"
+    rm -f processes.npy threads.npy
+}
+
+# refuses <text of the message> <ranks> <arguments...>: status 2, one line of the program, and no result
+refuses() {
+    local text=$1 status
+    shift
+    on "$@" --out never.npy
+    status=$?
+    [ $status -eq 2 ] || fail "status $status instead of 2: $*"
+    [ "$(grep -cE '^(attention|allfold): ' err)" -eq 1 ] || fail "not one message: $*"
+    grep -qF -- "attention: $text" err || fail "no '$text': $*"
+    [ ! -s never.npy ] || fail "a result: $*"
+    rm -f never.npy
+}
+
+for ranks in 1 2 3 5; do
+    repeats_threads $ranks --algorithm ring
+    repeats_threads $ranks --algorithm recursive_doubling --causal
+    succeeds $ranks --causal
+    grep -q 'from NumPy' out || fail "no comparison with NumPy: $ranks ranks"
+done
+for each in q k v; do sed "1s/'<f4'/'<f8'/; 1s/, 32)/, 16)/" "$data/$each.npy" >$each.npy; done # two floats are a double
+repeats_threads 3 --algorithm ring --q q.npy --k k.npy --v v.npy
+grep -q float64 out || fail 'not in double'
+succeeds 3 --ranks 3 --q "$data/q.npy" --k "$data/k.npy" --v "$data/v.npy" --window 4096 --trace trace.json
+grep -q 'local attention' trace.json || fail 'the trace lacks a phase'
+on 2 --help || fail "status $? instead of 0: --help"
+[ "$(grep -c 'Options:' out)" -eq 1 ] || fail 'not one help'
+
+head -c 5000 "$data/k.npy" >cut.npy
+refuses 'cut.npy: the header promises' 3 --q "$data/q.npy" --k cut.npy --v "$data/v.npy"
+refuses 'gone.npy: not found' 5 --q gone.npy --k cut.npy --v cut.npy
+refuses '--ranks' 2 --ranks 3
+refuses '--algorithm' 2 --algorithm fastest
+refuses 'all_reduce: rank 0: neighbour exchange has no schedule for 3 ranks' 3 --algorithm neighbour_exchange
+
+[ $failures -eq 0 ] && echo "the attention program does over MPI as it does on threads"
+exit $((failures > 0))
