@@ -30,7 +30,10 @@ struct cell {
         return row == "reduce_scatter" ? bytes / static_cast<std::size_t>(ranks) : bytes;
     }
     /// How many ranks' inputs are folded in the output of a rank.
-    [[nodiscard]] int folded(int rank) const { return row == "scan" ? rank + 1 : ranks; }
+    [[nodiscard]] int folded(int rank) const {
+        if (row == "exclusive_scan") return rank;
+        return row == "inclusive_scan" || row == "scan" ? rank + 1 : ranks;
+    }
 };
 
 /// The cells of the arguments RANKS ROW:BYTES,BYTES,... ...

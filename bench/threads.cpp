@@ -23,6 +23,7 @@
 
 #include "bench/bound.hpp"
 #include "bench/measure.hpp"
+#include "bench/ours.hpp"
 #include "bench/placement.hpp"
 #include "bench/stage.hpp"
 #include "bench/workload.hpp"
@@ -125,13 +126,6 @@ void all_reduce(thread_stage& on, communicator& comm, bound_board& board) {
     bounds_of_all_reduce<sum_of_floats>(on, board);
 }
 
-[[nodiscard]] auto records_of(const buffer& memory) {
-    const merge_of_tensors states(memory);
-    return allfold::records(allfold::tensor<float, 1>(states.m, {states.n}),
-                            allfold::tensor<float, 1>(states.l, {states.n}),
-                            allfold::tensor<float, 2>(states.s, {states.n, merge_of_tensors::depth}));
-}
-
 void merge(thread_stage& on, communicator& comm, bound_board& board) {
     const auto input = records_of(on.input), output = records_of(on.output);
     on.measure<merge_of_tensors>("ours", [&] { allfold::all_reduce(comm, input, output, allfold::online_softmax{}); });
@@ -157,12 +151,8 @@ void scan(thread_stage& on, communicator& comm, bound_board& board) {
     using enum stores;
     const std::span<const product_of_matrices::element> input = on.input.all<product_of_matrices::element>();
     const std::span<product_of_matrices::element> output = on.output.all<product_of_matrices::element>();
-    const auto product =
-        allfold::associative([](const product_of_matrices::element& x, const product_of_matrices::element& y) {
-            return product_of_matrices::multiply(x, y);
-        });
     on.measure<product_of_matrices>("ours", [&] {
-        allfold::inclusive_scan(comm, input, output, product);
+        allfold::inclusive_scan(comm, input, output, matrix_product);
         allfold::barrier(comm);
     });
 

@@ -317,3 +317,30 @@ TEST_CASE("nobody touches the objects of a rank that has left by an exception") 
         for (const auto& each : outcomes) CHECK_FALSE(each.succeeded());
     }
 }
+
+TEST_CASE("who asks whether an operation is done, and never waits, hears of a failure") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t n : lengths) {
+            const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
+                if (comm.rank() == culprit) throw boom();
+                std::vector<int> x(n);
+                auto operation = allfold::all_reduce.start(comm, x, sum());
+                while (!operation.done()) std::this_thread::yield();
+            });
+            check_all_name_the_culprit(outcomes);
+        }
+}
+
+TEST_CASE("who asks whether an operation is done, and never waits, is told when its deadline passes") {
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        if (comm.rank() == culprit) std::this_thread::sleep_for(200ms);
+        std::vector<int> x(10);
+        auto operation =
+            allfold::all_reduce.start(comm, x, sum(), allfold::deadline{comm.rank() == 0 ? 50ms : 10000ms});
+        while (!operation.done()) std::this_thread::yield();
+        allfold::barrier(comm);
+    });
+    CHECK(outcomes[0].code == errc::timeout);
+    CHECK(outcomes[0].says("the deadline of rank 0 passed"));
+    CHECK(outcomes[1].code == errc::timeout);
+}

@@ -58,7 +58,7 @@ inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks
 
 inline std::string text_of_local(const allfold::local_work& work, int blocks) {
     const std::string copied = with_blocks(work.into, work.blocks, blocks) + "=" + name_of(work.left);
-    return work.what == allfold::local_work::kind::copy ? copied : copied + "+" + name_of(work.right);
+    return work.what != allfold::local_work::kind::fold ? copied : copied + "+" + name_of(work.right);
 }
 
 inline std::string text_of_receive(const allfold::step& s, const allfold::schedule auto& self) {

@@ -151,9 +151,8 @@ template <collective Goal, class Op, class Element, class Options>
 
 /// What must agree besides: blocks, widths of rows and windows.
 template <class Kernel>
-[[nodiscard]] std::uint64_t layout_hash(const Kernel& kernel, const partition& blocks,
-                                        std::optional<std::size_t> window) {
-    std::uint64_t h = window.value_or(0);
+[[nodiscard]] std::uint64_t layout_hash(const Kernel& kernel, const partition& blocks, std::size_t window_rows) {
+    std::uint64_t h = window_rows;
     const auto mix = [&h](std::uint64_t x) { h = (h ^ x) * 0x100000001b3u; };
     for (std::size_t c = 0; c < Kernel::columns; ++c) mix(kernel.row_bytes(c));
     mix(static_cast<std::uint64_t>(blocks.blocks()));
@@ -247,7 +246,7 @@ class launcher {
             const partition& cut = blocks_ ? *blocks_ : whole;
             if (options_.delegation != delegate::always) {
                 signature agreed = make_signature<Goal, Op, element>(options_, rows_);
-                agreed.layout = layout_hash(kernel, cut, options_.window_bytes);
+                agreed.layout = layout_hash(kernel, cut, 0);
                 agree(comm_, agreed, options_.deadline);
             }
             try {
@@ -281,7 +280,7 @@ class launcher {
         const partition& cut = all.memory.blocks = cut_for(all.plan.blocks(), all.kernel);
         arguments.memory(all.kernel, all.memory);
         all.memory.window_rows = rows_of_window(comm_, all.plan, all.kernel, cut, options_.window_bytes);
-        all.agreed.layout = layout_hash(all.kernel, blocks_ ? *blocks_ : cut, options_.window_bytes);
+        all.agreed.layout = layout_hash(all.kernel, blocks_ ? *blocks_ : cut, all.memory.window_rows);
         if constexpr (hierarchical<Comm>)  // processes may have different numbers of threads, by mistake
             all.agreed.layout ^= static_cast<std::uint64_t>(comm_.size()) << 32;
         all.hash = all.agreed.hash();

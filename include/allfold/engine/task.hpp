@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -69,7 +70,7 @@ class task final : public pending {
     void progress() noexcept override {
         if (done_) return;
         try {
-            if (!run_.poll()) return;
+            if (!run_.poll()) return require_time();
             arguments_->finish();
             done_ = true;
             leave();
@@ -103,6 +104,13 @@ class task final : public pending {
     void check() const override { run_.check(); }
 
   private:
+    /// For who asks `done()` again and again; a wait of the transport's tells more.
+    void require_time() const {
+        if (deadline_ && std::chrono::steady_clock::now() >= *deadline_)
+            throw error(errc::timeout, text({name_of(run_.blocked_on().what), ": the deadline of rank ", comm_.rank(),
+                                             " passed before it was done"}));
+    }
+
     Comm& comm_;
     std::unique_ptr<Arguments> arguments_;
     Execution run_;

@@ -157,17 +157,28 @@ class walker {
         }
     }
 
+    /// A copy made to be sent is left out where the message is copied, or encoded, when it is posted: before anything
+    /// is received in the same step.
+    [[nodiscard]] bool sends_original(const context& all) const {
+        if (now_.local.what != local_work::kind::copy_to_send) return false;
+        const std::size_t rows = std::min(all.memory.window_rows, all.memory.blocks.largest());
+        return encoded || !all.comm.lends(rows * all.kernel.row_bytes(), Kernel::packable);
+    }
+    [[nodiscard]] slot source_of(const context& all) const {
+        return sends_original(all) ? now_.local.left : now_.source;
+    }
+
     // The three things that a step does
 
     void do_local(const context& all) {
         const local_work& work = now_.local;
-        if (work.what == local_work::kind::none) return;
+        if (work.what == local_work::kind::none || sends_original(all)) return;
         for (int i = 0; i < work.blocks.size(); ++i) {
             const int b = work.blocks[i];
             const std::size_t rows = rows_of(all, b).count;
             if (rows == 0) continue;
             const place_type left = locate(all, work.left, b), into = locate(all, work.into, b);
-            if (work.what == local_work::kind::copy)
+            if (work.what != local_work::kind::fold)
                 all.kernel.copy(left, into, rows);
             else if constexpr (folds(Schedule::goal))
                 all.kernel.fold(left, locate(all, work.right, b), into, rows);
@@ -209,7 +220,7 @@ class walker {
             for (std::size_t i = 0; i < blocks; ++i) {
                 const int b = set[static_cast<int>(i)];
                 const std::size_t rows = rows_of(all, b).count;
-                const place_type from = rows ? locate(all, now_.source, b) : place_type{};
+                const place_type from = rows ? locate(all, source_of(all), b) : place_type{};
                 for (std::size_t c = 0; c < columns; ++c)
                     parts[next + c * blocks + i] = {from[c], rows * all.kernel.row_bytes(c)};
             }
@@ -231,7 +242,7 @@ class walker {
             const block_set set = now_.sent_to(now_.to.at(static_cast<int>(m), all.comm.rank()));
             for (int i = 0; i < set.size(); ++i)
                 if (const std::size_t rows = rows_of(all, set[i]).count)
-                    encode(reinterpret_cast<const object*>(locate(all, now_.source, set[i])[0]), rows, bytes);
+                    encode(reinterpret_cast<const object*>(locate(all, source_of(all), set[i])[0]), rows, bytes);
             parts[m] = {nullptr, bytes.size() - begin};
         }
         std::byte* next = bytes.data();  // where it lies is known only now

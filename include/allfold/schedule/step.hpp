@@ -113,9 +113,10 @@ enum class addressed : std::uint8_t {
     per_peer,  ///< with peer p the one block p: the block set is not looked at
 };
 
-/// Work inside a rank before a step sends: `into ← left` (copy), or `into ← left ∘ right`.
+/// Work inside a rank before a step sends: `into ← left` (copy), or `into ← left ∘ right`. A copy to send is read by
+/// this step's messages and nothing else: where posting a message copies it anyway, `left` is sent instead.
 struct local_work {
-    enum class kind : std::uint8_t { none, copy, fold };
+    enum class kind : std::uint8_t { none, copy, copy_to_send, fold };
     kind what = kind::none;
     slot left = slot::input;
     slot right = slot::input;

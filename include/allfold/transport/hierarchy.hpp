@@ -31,6 +31,10 @@ namespace allfold {
 /// One thread's end of processes × threads. Models `communicator`; `run(processes, threads, fn)` makes it.
 template <communicator Across>
 class hierarchical_communicator {
+    static_assert(
+        requires(Across& across, detail::any_work& work) { across.look_around(work, std::nullopt); },
+        "allfold: the outer transport of a hierarchy needs look_around, as mpi::communicator has it");
+
   public:
     static constexpr bool shares_memory = false;  // not with everybody
     class arrival_type;
@@ -196,6 +200,8 @@ void hierarchical_communicator<Across>::wait(Work& work,
 ///     run(processes, 4, [](auto& comm) { all_reduce(comm, x, op); });
 template <communicator Across, std::invocable<hierarchical_communicator<Across>&> Fn>
 void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = {}) {
+    if constexpr (requires { processes.require_threads_allowed(); })
+        if (threads > 1) processes.require_threads_allowed();
     thread_world world(threads, tuning);
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(threads));
     const auto give_up = [&](int thread, const char* why) {

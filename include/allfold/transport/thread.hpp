@@ -192,6 +192,11 @@ class thread_communicator {
         return !copyable || bytes > world_->tuning_.slot_bytes;
     }
 
+    /// So that who asks `done()` again and again, and never waits, hears of a failure.
+    void progress() const {
+        if (world_->failed_.load(std::memory_order_relaxed)) [[unlikely]]
+            world_->throw_failure(rank_, "collective");
+    }
     bool try_post(int to, lane on, const outgoing& message);
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink);

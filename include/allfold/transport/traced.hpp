@@ -120,6 +120,11 @@ class traced {
     {
         return comm_.processors();
     }
+    [[nodiscard]] int group() const
+        requires requires(const Comm& comm) { comm.group(); }
+    {
+        return comm_.group();
+    }
     void progress()
         requires requires(Comm& comm) { comm.progress(); }
     {

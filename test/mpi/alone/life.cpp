@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "allfold/allfold.hpp"
+#include "allfold/transport/hierarchy.hpp"
 #include "allfold/transport/mpi.hpp"
 
 namespace {
@@ -46,6 +47,19 @@ void funneled() {
     MPI_Finalize();
 }
 
+void single() {
+    int level = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SINGLE, &level);
+    try {
+        allfold::mpi::communicator comm(MPI_COMM_WORLD);
+        allfold::run(comm, 2, [](auto&) {});
+        std::puts(level == MPI_THREAD_SINGLE ? "not refused" : "MPI_THREAD_SINGLE: not run, for this MPI gives more");
+    } catch (const allfold::error& e) {
+        std::puts(e.what());
+    }
+    MPI_Finalize();
+}
+
 /// Rank 1 throws while the others wait for it.
 int thrown() {
     return allfold::mpi::run([](auto& comm) {
@@ -69,6 +83,7 @@ int main(int, char** arguments) {
     if (what == "before") before();
     if (what == "after") after();
     if (what == "funneled") funneled();
+    if (what == "single") single();
     if (what == "thrown") return thrown();
     if (what == "sum") return sum();
     return EXIT_SUCCESS;

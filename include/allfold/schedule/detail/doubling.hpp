@@ -27,7 +27,7 @@ namespace allfold::detail {
 /// Where the first fold is also the last, a step would send the input while it writes the result, which may be the same
 /// memory: then a copy is sent.
 constexpr void send_copy_of_input(step& s) noexcept {
-    s.local = {local_work::kind::copy, slot::input, slot::input, slot::scratch_a, s.send};
+    s.local = {local_work::kind::copy_to_send, slot::input, slot::input, slot::scratch_a, s.send};
     s.source = slot::scratch_a;
 }
 

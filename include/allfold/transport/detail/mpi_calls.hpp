@@ -91,6 +91,16 @@ inline void require_thread_level() {
                "MPI_THREAD_MULTIPLE where several threads have communicators at the same time");
 }
 
+/// A process may have other threads, which do not use MPI, only if that was asked for.
+inline void require_funneled() {
+    int level = MPI_THREAD_SINGLE;
+    check(MPI_Query_thread(&level), "MPI_Query_thread");
+    if (level < MPI_THREAD_FUNNELED)
+        refuse(
+            "MPI was initialised with MPI_THREAD_SINGLE, but there shall be several threads in its process: ask "
+            "MPI_Init_thread for MPI_THREAD_FUNNELED");
+}
+
 inline void require_intracommunicator(MPI_Comm handle) {
     if (handle == MPI_COMM_NULL) refuse("the communicator is MPI_COMM_NULL");
     const lenient_errors scope;

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSL-1.0
+/// @file
+/// allfold over MPI beside the collectives of the MPI library itself, between the same processes:
+///
+///     mpi RANKS ROW:BYTES,BYTES,... ...           ROW is one of those in `measure` below
+///     mpi --peer RANKS ROW:BYTES,BYTES,... ...    the collectives of the library alone
+///
+/// The output is that of bench/threads.cpp. Without arguments it prints the name of the library. Contestants:
+///
+///     ours         a schedule of allfold's
+///     automatic    what a caller gets who says nothing
+///     agreed       MPI's own collective by way of allfold, once the ranks agree about the call
+///     always       the same without agreement
+///     MPI          MPI's own collective
+///     MPI, one     of a merge: MPI's own collective with an operator of the user's, where MPI is three all-reduces
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <mpi.h>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+#include "bench/measure.hpp"
+#include "bench/ours.hpp"
+#include "bench/placement.hpp"
+#include "bench/stage.hpp"
+#include "bench/workload.hpp"
+#include <allfold/allfold.hpp>
+#include <allfold/transport/mpi.hpp>
+
+namespace bench {
+namespace {
+
+class process_group {
+  public:
+    process_group() {
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+        MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    }
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int size() const { return size_; }
+    void barrier() { MPI_Barrier(MPI_COMM_WORLD); }
+    [[nodiscard]] double max(double value) {
+        double greatest = 0;
+        MPI_Allreduce(&value, &greatest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        return greatest;
+    }
+
+  private:
+    int rank_ = 0, size_ = 0;
+};
+
+using communicator = allfold::mpi::communicator;
+using allfold::delegate;
+
+/// One rank of a cell: MPI's collectives on `MPI_COMM_WORLD`, ours on duplicates of it.
+struct process_stage : stage<process_group> {
+    process_stage(process_group& ranks, cell measured, bool without_ours)
+        : stage(ranks, std::move(measured)), peer_alone(without_ours) {}
+
+    template <class Workload, class Call>
+    void measure_ours(const std::string& contestant, Call call) {
+        if (!peer_alone) measure<Workload>(contestant, call);
+    }
+    /// `call(comm, delegation)` is a collective that MPI has as well.
+    template <class Workload, class Call>
+    void measure_ours_and_delegated(Call call) {
+        measure_ours<Workload>("ours", [&] { call(comm, delegate::never); });
+        measure_ours<Workload>("automatic", [&] { call(comm, delegate::automatic); });
+        measure_ours<Workload>("agreed", [&] { call(delegating, delegate::automatic); });
+        measure_ours<Workload>("always", [&] { call(comm, delegate::always); });
+    }
+
+    bool peer_alone;
+    communicator comm{MPI_COMM_WORLD};
+    communicator delegating{MPI_COMM_WORLD, allfold::mpi::duplicate, {.native_from = 0, .native_all_reduce_from = 0}};
+};
+
+/// The operator of a workload as MPI takes it.
+template <class Workload>
+class user_operator {
+  public:
+    explicit user_operator(bool commutes) {
+        using scalar = typename Workload::scalar;
+        MPI_Type_contiguous(sizeof(element) / sizeof(scalar), sizeof(scalar) == 4 ? MPI_FLOAT : MPI_DOUBLE, &type);
+        MPI_Type_commit(&type);
+        const auto fold = [](void* left, void* right, int* count, MPI_Datatype*) {
+            auto* const to = static_cast<element*>(right);
+            Workload::fold(to, static_cast<const element*>(left), to, static_cast<std::size_t>(*count));
+        };
+        MPI_Op_create(fold, commutes ? 1 : 0, &op);
+    }
+    user_operator(const user_operator&) = delete;
+    user_operator& operator=(const user_operator&) = delete;
+    ~user_operator() {
+        MPI_Op_free(&op);
+        MPI_Type_free(&type);
+    }
+
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Op op = MPI_OP_NULL;
+
+  private:
+    using element = typename Workload::element;
+};
+
+/// The operands of a row in which every rank has as many elements before as after.
+template <class Element>
+struct operands {
+    explicit operands(const process_stage& on) : input(on.input.all<Element>()), output(on.output.all<Element>()) {}
+
+    void all_reduce(MPI_Datatype type, MPI_Op op) const {
+        MPI_Allreduce(input.data(), output.data(), count(), type, op, MPI_COMM_WORLD);
+    }
+    void inclusive_scan(MPI_Datatype type, MPI_Op op) const {
+        MPI_Scan(input.data(), output.data(), count(), type, op, MPI_COMM_WORLD);
+    }
+    void exclusive_scan(MPI_Datatype type, MPI_Op op) const {
+        MPI_Exscan(input.data(), output.data(), count(), type, op, MPI_COMM_WORLD);
+    }
+    [[nodiscard]] int count() const { return static_cast<int>(output.size()); }
+
+    std::span<const Element> input;
+    std::span<Element> output;
+};
+
+/// With a barrier behind each: a loop of scans alone runs ahead in the lower ranks, and has no latency to measure.
+template <class Scan>
+[[nodiscard]] auto then_meet(Scan scan) {
+    return [scan](auto&&... arguments) {
+        scan(arguments...);
+        MPI_Barrier(MPI_COMM_WORLD);
+    };
+}
+
+void all_reduce(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours_and_delegated<sum_of_floats>(
+        [&](communicator& comm, delegate how) { allfold::all_reduce(comm, x.input, x.output, allfold::sum{}, how); });
+    on.measure<sum_of_floats>("MPI", [&] { x.all_reduce(MPI_FLOAT, MPI_SUM); });
+}
+
+void reduce_scatter(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours_and_delegated<sum_of_floats>([&](communicator& comm, delegate how) {
+        allfold::reduce_scatter(comm, x.input, x.output, allfold::sum{}, how);
+    });
+    on.measure<sum_of_floats>("MPI", [&] {
+        MPI_Reduce_scatter_block(x.input.data(), x.output.data(), x.count(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    });
+}
+
+void inclusive_scan(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours_and_delegated<sum_of_floats>(then_meet([&](communicator& comm, delegate how) {
+        allfold::inclusive_scan(comm, x.input, x.output, allfold::sum{}, how);
+    }));
+    on.measure<sum_of_floats>("MPI", then_meet([&] { x.inclusive_scan(MPI_FLOAT, MPI_SUM); }));
+}
+
+void exclusive_scan(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours_and_delegated<sum_of_floats>(then_meet([&](communicator& comm, delegate how) {
+        allfold::exclusive_scan(comm, x.input, x.output, allfold::sum{}, how);
+    }));
+    on.measure<sum_of_floats>("MPI", then_meet([&] { x.exclusive_scan(MPI_FLOAT, MPI_SUM); }));
+}
+
+/// As it is done with the operators that MPI has: the common maximum first, to which each rank scales its own states.
+void merge_in_three(process_stage& on) {
+    constexpr std::size_t depth = merge_of_tensors::depth;
+    const buffer memory(on.what.bytes, 33);
+    const merge_of_tensors input(on.input), output(on.output), scaled(memory);
+    const auto all_reduce = [](const float* from, float* to, std::size_t n, MPI_Op op) {
+        MPI_Allreduce(from, to, static_cast<int>(n), MPI_FLOAT, op, MPI_COMM_WORLD);
+    };
+    on.measure<merge_of_tensors>("MPI", [&] {
+        all_reduce(input.m, output.m, input.n, MPI_MAX);
+        for (std::size_t i = 0; i < input.n; ++i) {
+            const float factor = std::exp(input.m[i] - output.m[i]);
+            scaled.l[i] = input.l[i] * factor;
+            for (std::size_t d = i * depth; d < (i + 1) * depth; ++d) scaled.s[d] = input.s[d] * factor;
+        }
+        all_reduce(scaled.l, output.l, input.n, MPI_SUM);
+        all_reduce(scaled.s, output.s, input.n * depth, MPI_SUM);
+    });
+}
+
+void merge(process_stage& on) {
+    const auto input = records_of(on.input), output = records_of(on.output);
+    on.measure_ours<merge_of_tensors>("ours",
+                                      [&] { allfold::all_reduce(on.comm, input, output, allfold::online_softmax{}); });
+    merge_in_three(on);
+    if (on.peer_alone) return;
+    const operands<merge_of_states::element> x(on);
+    const user_operator<merge_of_states> by_mpi(true);
+    on.measure<merge_of_states>("MPI, one", [&] { x.all_reduce(by_mpi.type, by_mpi.op); });
+}
+
+void product(process_stage& on) {
+    const operands<product_of_matrices::element> x(on);
+    on.measure_ours<product_of_matrices>("ours",
+                                         [&] { allfold::all_reduce(on.comm, x.input, x.output, matrix_product); });
+    const user_operator<product_of_matrices> by_mpi(false);
+    on.measure<product_of_matrices>("MPI", [&] { x.all_reduce(by_mpi.type, by_mpi.op); });
+}
+
+void scan(process_stage& on) {
+    const operands<product_of_matrices::element> x(on);
+    on.measure_ours<product_of_matrices>(
+        "ours", then_meet([&] { allfold::inclusive_scan(on.comm, x.input, x.output, matrix_product); }));
+    const user_operator<product_of_matrices> by_mpi(false);
+    on.measure<product_of_matrices>("MPI", then_meet([&] { x.inclusive_scan(by_mpi.type, by_mpi.op); }));
+}
+
+void barrier(process_stage& on) {
+    on.measure_ours<sum_of_floats>("ours", [&] { allfold::barrier(on.comm); });
+    on.measure<sum_of_floats>("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
+}
+
+void measure(process_stage& on) {
+    if (on.what.row == "all_reduce") all_reduce(on);
+    if (on.what.row == "reduce_scatter") reduce_scatter(on);
+    if (on.what.row == "inclusive_scan") inclusive_scan(on);
+    if (on.what.row == "exclusive_scan") exclusive_scan(on);
+    if (on.what.row == "merge") merge(on);
+    if (on.what.row == "product") product(on);
+    if (on.what.row == "scan") scan(on);
+    if (on.what.row == "barrier") barrier(on);
+}
+
+/// Seen by rank 0; the others sleep, so as not to disturb it.
+[[nodiscard]] std::string placement_of(process_group& group) {
+    std::string seen;
+    group.barrier();
+    if (group.rank() == 0)
+        seen = placement();
+    else
+        usleep(5000);
+    group.barrier();
+    return seen;
+}
+
+void report(process_group& group, const cell& what, bool peer_alone) {
+    const std::string before = placement_of(group);
+    process_stage on(group, what, peer_alone);
+    measure(on);
+    const std::string after = placement_of(group);
+    if (group.rank() == 0) print(what, before == after ? before : "moved", on.results);
+}
+
+void print_library() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text;
+    int length = 0;
+    MPI_Get_library_version(text.data(), &length);
+    std::cout << text.data() << '\n';
+}
+
+void run(std::span<char* const> arguments) {
+    process_group group;
+    if (arguments.size() < 2) return print_library();
+    const bool peer_alone = arguments[1] == std::string_view("--peer");
+    if (peer_alone) arguments = arguments.subspan(1);
+    if (!oversubscribed(group.size())) pin(group.rank());
+    for (const cell& what : cells_of(arguments)) report(group, what, peer_alone);
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int count, char** arguments) {
+    MPI_Init(&count, &arguments);
+    try {
+        bench::run({arguments, static_cast<std::size_t>(count)});
+    } catch (const std::exception& e) {
+        std::cerr << e.what() << '\n';
+        MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    }
+    MPI_Finalize();
+}
