@@ -27,3 +27,5 @@ endif()
 # The target all_verify_interface_header_sets compiles each header alone; those of MPI only where MPI is.
 set_target_properties(allfold PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 set_target_properties(allfold_mpi PROPERTIES VERIFY_INTERFACE_HEADER_SETS "${MPI_CXX_FOUND}")
+
+include(cmake/mpi_libraries.cmake)
