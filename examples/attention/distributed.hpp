@@ -10,6 +10,9 @@
 #include "examples/attention/attention.hpp"
 #include "examples/attention/report.hpp"
 #include <allfold/transport/traced.hpp>
+#ifdef ALLFOLD_ATTENTION_MPI
+#include <allfold/transport/mpi.hpp>
+#endif
 
 /// @file
 /// Attention on several ranks: each attends to its share of the keys, one all_reduce merges.
@@ -22,12 +25,27 @@ struct merge_options {
     std::optional<std::size_t> window;
 };
 
+/// The ranks: so many threads of this process or, with ALLFOLD_ATTENTION_MPI, the processes that mpirun has started.
+#ifdef ALLFOLD_ATTENTION_MPI
+using team = allfold::mpi::communicator&;
+inline constexpr bool over_mpi = true;
+#else
+using team = int;
+inline constexpr bool over_mpi = false;
+#endif
+
 /// The result of attention with the keys shared evenly between the ranks, [head][query][value_depth]. Enters into
-/// `figures` what was measured, and into the recorder what each rank did when.
+/// `figures` what was measured, and into the recorder what each rank of this process did when.
 ///
 /// Defined in ranks.hpp and compiled for float and double in a file of its own each: all algorithms are much code.
 template <std::floating_point T>
-[[nodiscard]] std::vector<T> attend_on_ranks(const problem<T>& p, int ranks, const merge_options& options,
-                                             report& figures, allfold::trace_recorder& recorder);
+[[nodiscard]] std::vector<T> attend_on_ranks(problem<T>& p, team ranks, merge_options options, report& figures,
+                                             allfold::trace_recorder& recorder);
+
+#ifdef ALLFOLD_ATTENTION_MPI
+/// What the other processes do while rank 0 is in `attend_on_ranks`.
+template <std::floating_point T>
+void attend_with_rank_0(team ranks);
+#endif
 
 }  // namespace attention

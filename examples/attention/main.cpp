@@ -25,6 +25,9 @@
 #include "examples/attention/report.hpp"
 #include <allfold/error.hpp>
 #include <allfold/transport/traced.hpp>
+#ifdef ALLFOLD_ATTENTION_MPI
+#include "examples/attention/processes.hpp"
+#endif
 
 #ifndef ALLFOLD_ATTENTION_DATA
 #define ALLFOLD_ATTENTION_DATA "examples/attention/data"
@@ -63,15 +66,14 @@ void write_trace(const std::string& file, const allfold::trace_recorder& recorde
 
 /// Computes in T, writes what is asked for and completes the figures.
 template <std::floating_point T>
-[[nodiscard]] report solve(const input& in, const options& chosen, report figures) {
+[[nodiscard]] report solve(const input& in, const options& chosen, team ranks, report figures) {
     const auto numpy = read_numpy_result(chosen);
     for (const std::string& file : {chosen.out, chosen.trace})
         if (!file.empty()) npy::check_writable(file);
 
-    const auto p = make_problem<T>(in, chosen.scale, chosen.causal);
+    auto p = make_problem<T>(in, chosen.scale, chosen.causal);
     allfold::trace_recorder recorder(chosen.ranks);
-    const std::vector<T> result =
-        attend_on_ranks(p, chosen.ranks, {chosen.algorithm, chosen.window}, figures, recorder);
+    const std::vector<T> result = attend_on_ranks(p, ranks, {chosen.algorithm, chosen.window}, figures, recorder);
     const npy::array stored = npy::make<T>(in.q.array.type, in.result_shape(), result);
     if (!chosen.out.empty()) figures.write = time_of([&] { npy::write(chosen.out, stored); });
     if (!chosen.trace.empty()) write_trace(chosen.trace, recorder);
@@ -83,12 +85,12 @@ template <std::floating_point T>
     return figures;
 }
 
-[[nodiscard]] int run(const options& chosen) {
+[[nodiscard]] int run(const options& chosen, team ranks) {
     report figures;
     input in;
     figures.read = time_of([&] { in = read_chosen(chosen); });
     figures.problem = describe(in, chosen);
-    figures = in.needs_double() ? solve<double>(in, chosen, figures) : solve<float>(in, chosen, figures);
+    figures = in.needs_double() ? solve<double>(in, chosen, ranks, figures) : solve<float>(in, chosen, ranks, figures);
     print(std::cout, figures);
     return figures.good() ? 0 : failed;
 }
@@ -98,19 +100,39 @@ template <std::floating_point T>
     return status;
 }
 
+/// Turns what `work` throws into a line on standard error and an exit status.
+template <class Work>
+[[nodiscard]] int guarded(Work work) {
+    try {
+        return work();
+    } catch (const bad_command_line& error) {
+        return complain(error, bad_input);
+    } catch (const npy::file_error& error) {
+        return complain(error, bad_input);
+    } catch (const allfold::error& error) {  // an algorithm that does not exist for this number of ranks, for one
+        if (over_mpi && error.code() == allfold::errc::peer_failed) throw;  // the process that failed tells why
+        return complain(error, error.code() == allfold::errc::bad_argument ? bad_input : failed);
+    } catch (const std::exception& error) {
+        return complain(error, failed);
+    }
+}
+
 }  // namespace
 }  // namespace attention
 
 int main(int argc, char** argv) {
-    const attention::options chosen = attention::parse_or_exit(argc, argv);
-    try {
-        return attention::run(chosen);
-    } catch (const npy::file_error& error) {
-        return attention::complain(error, attention::bad_input);
-    } catch (const allfold::error& error) {  // an algorithm that does not exist for this number of ranks, for one
-        const bool ours = error.code() == allfold::errc::bad_argument;
-        return attention::complain(error, ours ? attention::bad_input : attention::failed);
-    } catch (const std::exception& error) {
-        return attention::complain(error, attention::failed);
-    }
+    using namespace attention;
+#ifdef ALLFOLD_ATTENTION_MPI
+    return lead([&](team ranks) {
+        return guarded([&] {
+            const auto chosen = parse(argc, argv, ranks.size());
+            return chosen ? run(*chosen, ranks) : 0;
+        });
+    });
+#else
+    return guarded([&] {
+        const auto chosen = parse(argc, argv);
+        return chosen ? run(*chosen, chosen->ranks) : 0;
+    });
+#endif
 }

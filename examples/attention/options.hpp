@@ -5,10 +5,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <iostream>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 /// @file
@@ -35,7 +34,7 @@ struct options {
 
 namespace detail {
 
-inline void describe(CLI::App& app, options& chosen) {
+inline void describe(CLI::App& app, options& chosen, std::optional<int> ranks) {
     auto* q = app.add_option("--q", chosen.q, "queries: .npy, [T, D], [H, T, D] or [B, H, T, D]");
     auto* k = app.add_option("--k", chosen.k, "keys, with the D of the queries; T may differ");
     auto* v = app.add_option("--v", chosen.v, "values, with the T of the keys; D may differ");
@@ -43,8 +42,11 @@ inline void describe(CLI::App& app, options& chosen) {
     k->needs(q)->needs(v);
     v->needs(q)->needs(k);
     app.add_option("--out", chosen.out, "where to write the result, in the element type of the queries");
-    app.add_option("--ranks", chosen.ranks, "how many ranks (threads) share the keys and values")
-        ->check(CLI::Range(1, 1024))
+    if (ranks) chosen.ranks = *ranks;
+    app.add_option("--ranks", chosen.ranks,
+                   ranks ? "how many ranks share the keys and values: as many as mpirun has started"
+                         : "how many ranks (threads) share the keys and values")
+        ->check(ranks ? CLI::Range(*ranks, *ranks) : CLI::Range(1, 1024))
         ->capture_default_str();
     app.add_flag("--causal", chosen.causal,
                  "query i sees keys j <= i + T(keys) - T(queries); one that sees none gives 0");
@@ -55,26 +57,33 @@ inline void describe(CLI::App& app, options& chosen) {
         ->capture_default_str();
     app.add_option("--window", chosen.window, "cut the merge into windows of that many bytes")
         ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
-    app.add_option("--trace", chosen.trace, "where to write a time line for ui.perfetto.dev");
+    app.add_option("--trace", chosen.trace,
+                   ranks ? "where to write a time line of rank 0 for ui.perfetto.dev"
+                         : "where to write a time line for ui.perfetto.dev");
 }
 
 }  // namespace detail
 
-/// Reads the command line. Ends the program with one line on standard error where it is wrong, or after --help.
-[[nodiscard]] inline options parse_or_exit(int argc, char** argv) {
+/// A command line that cannot be understood.
+class bad_command_line : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// Reads the command line; nothing is left to do where it asks for help. `ranks`: how many there are already.
+[[nodiscard]] inline std::optional<options> parse(int argc, char** argv, std::optional<int> ranks = {}) {
     options chosen;
     CLI::App app(
         "Exact attention with the keys and values split over ranks, merged by one all_reduce with online softmax.\n"
         "Without --q, --k and --v it runs on the data set that comes with it, and compares with NumPy's result.");
-    detail::describe(app, chosen);
+    detail::describe(app, chosen, ranks);
     try {
         app.parse(argc, argv);
         if (chosen.scale && !std::isfinite(*chosen.scale)) throw CLI::ValidationError("--scale", "must be finite");
     } catch (const CLI::Success& help) {
-        std::exit(app.exit(help));
+        app.exit(help);
+        return std::nullopt;
     } catch (const CLI::ParseError& error) {
-        std::cerr << "attention: " << error.what() << '\n';
-        std::exit(bad_input);
+        throw bad_command_line(error.what());
     }
     return chosen;
 }

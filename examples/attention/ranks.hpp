@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "examples/attention/attention.hpp"
@@ -13,6 +14,9 @@
 #include "examples/attention/report.hpp"
 #include <allfold/allfold.hpp>
 #include <allfold/schedule/neighbour_exchange.hpp>
+#ifdef ALLFOLD_ATTENTION_MPI
+#include "examples/attention/processes.hpp"
+#endif
 
 /// @file
 /// What the ranks do: all uses of the library's collectives.
@@ -64,7 +68,7 @@ void merge_by_three(Communicator& comm, partial<T>& state, std::vector<T>& commo
     });
 }
 
-/// What one rank measures.
+/// What one rank measures, and in the end the slowest one.
 struct rank_times {
     seconds local{}, merge{}, normalise{};
     std::vector<seconds> one_merge, three_collectives;
@@ -87,35 +91,31 @@ void compare_ways(Communicator& comm, const partial<T>& own, const merge_options
     }
 }
 
-/// The median over the repetitions of the slowest rank's time in each.
-[[nodiscard]] inline seconds median_of_slowest(const std::vector<rank_times>& ranks,
-                                               std::vector<seconds> rank_times::* series) {
-    std::vector<seconds> slowest = ranks.front().*series;
-    for (const rank_times& rank : ranks)
-        for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], (rank.*series)[i]);
-    const auto middle = slowest.begin() + static_cast<std::ptrdiff_t>(slowest.size() / 2);
-    std::nth_element(slowest.begin(), middle, slowest.end());
+template <class Communicator>
+void agree_on_slowest(Communicator& comm, rank_times& times) {
+    const auto slower = allfold::commutative([](seconds a, seconds b) { return std::max(a, b); });
+    const auto slowest_of = [&](auto&... figures) { (allfold::all_reduce(comm, figures, slower), ...); };
+    slowest_of(times.local, times.merge, times.normalise, times.one_merge, times.three_collectives);
+}
+
+[[nodiscard]] inline seconds median(std::vector<seconds> times) {
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
     return *middle;
 }
 
-[[nodiscard]] inline seconds slowest(const std::vector<rank_times>& ranks, seconds rank_times::* phase) {
-    seconds most{};
-    for (const rank_times& rank : ranks) most = std::max(most, rank.*phase);
-    return most;
-}
-
-inline void enter_times(report& figures, const std::vector<rank_times>& ranks) {
-    figures.local = slowest(ranks, &rank_times::local);
-    figures.merge = slowest(ranks, &rank_times::merge);
-    figures.normalise = slowest(ranks, &rank_times::normalise);
-    figures.one_merge = median_of_slowest(ranks, &rank_times::one_merge);
-    figures.three_collectives = median_of_slowest(ranks, &rank_times::three_collectives);
-    figures.repetitions = static_cast<int>(ranks.front().one_merge.size());
+inline void enter_times(report& figures, const rank_times& slowest) {
+    figures.local = slowest.local;
+    figures.merge = slowest.merge;
+    figures.normalise = slowest.normalise;
+    figures.one_merge = median(slowest.one_merge);
+    figures.three_collectives = median(slowest.three_collectives);
+    figures.repetitions = static_cast<int>(slowest.one_merge.size());
 }
 
 /// Enters the schedule that the merge of such a problem uses.
 template <class T>
-void enter_plan(report& figures, const sizes& size, int ranks, const merge_options& options) {
+void enter_plan(report& figures, const sizes& size, team ranks, const merge_options& options) {
     figures.state_bytes = size.rows() * (size.value_depth + 2) * sizeof(T);
     with_options(options, [&](auto... chosen) {
         const auto plan = allfold::all_reduce.plan<allfold::row<T, T, T>>(ranks, figures.state_bytes,
@@ -127,42 +127,82 @@ void enter_plan(report& figures, const sizes& size, int ranks, const merge_optio
     });
 }
 
+/// What every rank has in the end.
+template <class T>
+struct outcome {
+    std::vector<T> result;
+    rank_times slowest;
+};
+
+/// What one rank does, whatever the ranks are.
+template <class Communicator, class T>
+[[nodiscard]] outcome<T> attend_on_rank(Communicator& untraced, const problem<T>& p, const merge_options& options,
+                                        allfold::trace_recorder& recorder) {
+    constexpr int repetitions = 21;
+    allfold::traced comm(untraced, recorder);
+    const int rank = comm.rank();
+    const auto keys = allfold::partition::even(p.size.keys, comm.size());
+    const auto rows = allfold::partition::even(p.size.rows(), comm.size());
+    const auto phase = [&](const char* name, auto work) {
+        const auto begin = std::chrono::steady_clock::now();
+        work();
+        const auto end = std::chrono::steady_clock::now();
+        recorder.span(rank, name, begin, end);
+        return seconds(end - begin);
+    };
+    rank_times times;
+    std::vector<T> result(p.size.rows() * p.size.value_depth);
+
+    partial<T> state(p.size);
+    times.local = phase("local attention", [&] { state = attend(p, {keys.offset(rank), keys.offset(rank + 1)}); });
+    const partial<T> before_merge = state;
+    allfold::barrier(comm);
+    times.merge = phase("merge", [&] { merge(comm, state, options); });
+    times.normalise =
+        phase("normalise", [&] { normalise<T>(state, rows.offset(rank), rows.offset(rank + 1), result); });
+    allfold::all_gather(comm, result, allfold::partition::even_grains(result.size(), comm.size(), p.size.value_depth));
+
+    compare_ways(untraced, before_merge, options, repetitions, times);
+    agree_on_slowest(untraced, times);
+    return {std::move(result), std::move(times)};
+}
+
+/// Calls `work(comm)` on all ranks, each with the problem and the options that are given here.
+template <class T, class Work>
+void on_all(team ranks, [[maybe_unused]] problem<T>& p, [[maybe_unused]] merge_options& options, Work work) {
+#ifdef ALLFOLD_ATTENTION_MPI
+    static_cast<void>(agree(ranks, std::same_as<T, float> ? order::attend_in_float : order::attend_in_double));
+    share(ranks, p, options);
+    work(ranks);
+#else
+    allfold::run(ranks, work);
+#endif
+}
+
 }  // namespace detail
 
 template <std::floating_point T>
-std::vector<T> attend_on_ranks(const problem<T>& p, int ranks, const merge_options& options, report& figures,
+std::vector<T> attend_on_ranks(problem<T>& p, team ranks, merge_options options, report& figures,
                                allfold::trace_recorder& recorder) {
-    constexpr int repetitions = 21;
     detail::enter_plan<T>(figures, p.size, ranks, options);  // throws where the named algorithm cannot do it
-    const auto keys = allfold::partition::even(p.size.keys, ranks);
-    const auto rows = allfold::partition::even(p.size.rows(), ranks);
-    std::vector<T> result(p.size.rows() * p.size.value_depth);
-    std::vector<detail::rank_times> times(static_cast<std::size_t>(ranks));
-
-    allfold::run(ranks, [&](auto& untraced) {
-        allfold::traced comm(untraced, recorder);
-        const int rank = comm.rank();
-        const auto phase = [&](const char* name, auto work) {
-            const auto begin = std::chrono::steady_clock::now();
-            work();
-            const auto end = std::chrono::steady_clock::now();
-            recorder.span(rank, name, begin, end);
-            return seconds(end - begin);
-        };
-        detail::rank_times& own = times[static_cast<std::size_t>(rank)];
-
-        partial<T> state(p.size);
-        own.local = phase("local attention", [&] { state = attend(p, {keys.offset(rank), keys.offset(rank + 1)}); });
-        const partial<T> before_merge = state;
-        allfold::barrier(comm);
-        own.merge = phase("merge", [&] { detail::merge(comm, state, options); });
-        own.normalise =
-            phase("normalise", [&] { normalise<T>(state, rows.offset(rank), rows.offset(rank + 1), result); });
-        detail::compare_ways(untraced, before_merge, options, repetitions, own);
+    detail::outcome<T> all;
+    detail::on_all(ranks, p, options, [&](auto& comm) {
+        auto own = detail::attend_on_rank(comm, p, options, recorder);
+        if (comm.rank() == 0) all = std::move(own);
     });
-
-    detail::enter_times(figures, times);
-    return result;
+    detail::enter_times(figures, all.slowest);
+    return std::move(all.result);
 }
+
+#ifdef ALLFOLD_ATTENTION_MPI
+template <std::floating_point T>
+void attend_with_rank_0(team ranks) {
+    problem<T> p;
+    merge_options options;
+    allfold::trace_recorder recorder(ranks.size());
+    share(ranks, p, options);
+    static_cast<void>(detail::attend_on_rank(ranks, p, options, recorder));
+}
+#endif
 
 }  // namespace attention
