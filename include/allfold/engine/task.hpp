@@ -88,6 +88,7 @@ class task final : public pending {
     }
     void push() override { comm_.background().progress(); }
     void wait(erased_work& what, std::optional<time_point> until) override {
+        waited_for_ = true;
         try {
             comm_.wait(what, until);
         } catch (...) {
@@ -104,9 +105,9 @@ class task final : public pending {
     void check() const override { run_.check(); }
 
   private:
-    /// For who asks `done()` again and again; a wait of the transport's tells more.
+    /// For who asks `done()` again and again; a wait of the transport's looks at the deadline itself, and tells more.
     void require_time() const {
-        if (deadline_ && std::chrono::steady_clock::now() >= *deadline_)
+        if (deadline_ && !waited_for_ && std::chrono::steady_clock::now() >= *deadline_)
             throw error(errc::timeout, text({name_of(run_.blocked_on().what), ": the deadline of rank ", comm_.rank(),
                                              " passed before it was done"}));
     }
@@ -114,6 +115,7 @@ class task final : public pending {
     Comm& comm_;
     std::unique_ptr<Arguments> arguments_;
     Execution run_;
+    bool waited_for_ = false;
 };
 
 }  // namespace allfold::detail
