@@ -166,6 +166,27 @@ TEST_CASE("a rank that throws between collectives releases the others") {
                     "rank 1 failed: it was left by an exception");
 }
 
+TEST_CASE("nothing of a failed communicator is left for the next one, to which MPI may give its number") {
+    const watchdog watch("failed communicators, one after the other");
+    MPI_Comm mine;
+    MPI_Comm_dup(MPI_COMM_WORLD, &mine);
+    for (int turn = 0; turn < 20; ++turn) {
+        const auto failed = outcome_of([&] {
+            communicator comm(mine, allfold::mpi::borrow);
+            std::vector<int> x(2000, 1);
+            auto unanswered = allfold::all_reduce.start(comm, x, sum());
+            if (comm.size() == 1) unanswered.wait();
+            throw boom();  // all at once: who has heard of one does not wait for the other notes
+        });
+        MPI_Barrier(mine);
+        int left = 0;
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mine, &left, MPI_STATUS_IGNORE);
+        INFO("turn " << turn << ": " << failed.text);
+        REQUIRE_FALSE(on_any_rank(left != 0));
+    }
+    MPI_Comm_free(&mine);
+}
+
 TEST_CASE("who polls an operation learns of a failure too") {
     if (alone()) {
         SUCCEED("nobody to fail");

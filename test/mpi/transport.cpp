@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -277,6 +279,68 @@ TEST_CASE("a mismatch is found before anything is delegated") {
 }
 
 // Long messages
+
+namespace {
+
+/// A sink that has a place for messages with its signature.
+struct placing_sink {
+    std::uint32_t expected;
+    std::span<std::byte> at;
+    std::byte*& came_to;
+
+    [[nodiscard]] std::byte* place(std::uint32_t signature, std::size_t bytes) const {
+        return signature == expected && bytes == at.size() ? at.data() : nullptr;
+    }
+    void operator()(allfold::mpi::communicator::arrival_type&& message) const {
+        came_to = message.packed();
+        if (came_to != at.data()) std::copy_n(message.packed(), std::min(message.bytes(), at.size()), at.data());
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a long message goes where the sink wants it, if it is the one that is awaited there") {
+    const watchdog watch("placed messages");
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
+                                    {.eager_bytes = 256, .piece_bytes = 50000, .tags = 1});  // both lanes share the tag
+    const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+    const allfold::lane first = comm.open({.elements = 1}, 2), second = first + 1;
+    const auto content = [](int rank, allfold::lane on) {
+        std::vector<std::byte> bytes(300000);
+        for (std::size_t i = 0; i < bytes.size(); ++i)
+            bytes[i] = static_cast<std::byte>(i * 31 / 7 + static_cast<std::size_t>(rank) * 5 + on * 3);
+        return bytes;
+    };
+    std::atomic<int> lent{0};
+    std::array mine{content(comm.rank(), first), content(comm.rank(), second)};
+    std::array<std::array<allfold::part, 3>, 2> parts;
+    for (std::size_t i = 0; i < 2; ++i) {  // a long part between two short ones
+        std::byte* const data = mine[i].data();
+        const std::size_t n = mine[i].size();
+        parts[i] = {{{data, 100}, {data + 100, n - 140}, {data + n - 40, 40}}};
+        REQUIRE(comm.try_post(next, first + static_cast<allfold::lane>(i), {parts[i], n, 1, true, 7, &lent}));
+    }
+    const auto receive = [&](allfold::lane on, std::uint32_t expected) {
+        std::vector<std::byte> got(300000);
+        std::byte* came_to = nullptr;
+        while (!comm.try_receive(before, on, placing_sink{expected, got, came_to})) comm.progress();
+        CHECK(got == content(before, on));
+        return came_to == got.data();
+    };
+    SECTION("in the order of the posts") {
+        CHECK(receive(first, 7));
+        CHECK(receive(second, 7));
+    }
+    SECTION("the other way round: the first is in the way of the second, and not put in its place") {
+        CHECK(receive(second, 7));
+        CHECK_FALSE(receive(first, 7));
+    }
+    SECTION("not where another message is expected") {
+        CHECK_FALSE(receive(first, 8));
+        CHECK(receive(second, 7));
+    }
+    while (lent != 0) comm.progress();
+}
 
 TEST_CASE("a message of more than 2^31 bytes arrives as it was") {
     if (ranks_of_job() != 2) {

@@ -261,27 +261,58 @@ class walker {
 
     bool receive(const context& all) {
         const int self = all.comm.rank();
-        const bool keep = now_.how == fold::in_rank_order || now_.how == fold::peers_in_rank_order;
-        if (keep && received_ == 0) kept_.resize(static_cast<std::size_t>(from_count_));
+        if (keeps() && received_ == 0) kept_.resize(static_cast<std::size_t>(from_count_));
         while (received_ < from_count_) {
             const int peer = now_.from.at(received_, self);
-            const bool came = all.comm.try_receive(peer, lane_, [&](typename Comm::arrival_type&& message) {
-                all.check(message.signature(), peer, lane_);
-                if (keep) {
-                    kept_[static_cast<std::size_t>(received_)] = received(std::move(message));
-                } else if constexpr (encoded) {
-                    received objects(std::move(message));
-                    absorb(all, peer, objects.pieces());
-                } else {
-                    absorb(all, peer, pieces(message.packed(), message.parts(), Kernel::alignment));
-                }
-            });
-            if (!came) return false;
+            if (!all.comm.try_receive(peer, lane_, sink{*this, all, peer})) return false;
             ++received_;
         }
         if constexpr (folds(Schedule::goal))
-            if (keep) fold_in_rank_order(all);
+            if (keeps()) fold_in_rank_order(all);
         return true;
+    }
+    /// Whether messages are kept until all have come.
+    [[nodiscard]] bool keeps() const noexcept {
+        return now_.how == fold::in_rank_order || now_.how == fold::peers_in_rank_order;
+    }
+
+    /// What the next message of a peer is handed to.
+    struct sink {
+        walker& self;
+        const context& all;
+        int peer;
+
+        void operator()(typename Comm::arrival_type&& message) const {
+            all.check(message.signature(), peer, self.lane_);
+            if (self.keeps()) {
+                self.kept_[static_cast<std::size_t>(self.received_)] = received(std::move(message));
+            } else if constexpr (encoded) {
+                received objects(std::move(message));
+                self.absorb(all, peer, objects.pieces());
+            } else {
+                self.absorb(all, peer, pieces(message.packed(), message.parts(), Kernel::alignment));
+            }
+        }
+        [[nodiscard]] std::byte* place(std::uint32_t signature, std::size_t bytes) const {
+            return signature == all.hash ? self.place_to_store(all, peer, bytes) : nullptr;
+        }
+    };
+
+    /// Where the message of a peer belongs when it is stored as it comes, in one piece.
+    [[nodiscard]] std::byte* place_to_store(const context& all, int peer, std::size_t bytes) {
+        if (!Kernel::packable || encoded || columns > 1 || now_.how != fold::store) return nullptr;
+        std::byte* first = nullptr;
+        std::size_t stored = 0;
+        const block_set set = now_.received_from(peer);
+        for (int i = 0; i < set.size(); ++i) {
+            const std::size_t rows = rows_of(all, set[i]).count;
+            if (rows == 0) continue;
+            std::byte* const at = locate(all, now_.into, set[i])[0];
+            if (stored == 0) first = at;
+            if (at != first + stored) return nullptr;
+            stored += rows * all.kernel.row_bytes();
+        }
+        return stored == bytes ? first : nullptr;
     }
 
     /// Stores or folds what one peer sent, where it lies.

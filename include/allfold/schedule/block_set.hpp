@@ -20,8 +20,7 @@ struct block_run {
         return width == 1 ? first + i * stride : first + i / width * stride + i % width;  // divisions are slow
     }
     [[nodiscard]] constexpr bool contains(int block) const noexcept {
-        const int behind = block - first;
-        return behind >= 0 && behind / stride < count && behind % stride < width;
+        return block >= first && (block - first) / stride < count && (block - first) % stride < width;
     }
     /// Each block as `factor` blocks of its own: 2, 3 times 4 are 8 ... 15.
     [[nodiscard]] constexpr block_run times(int factor) const noexcept {
@@ -51,7 +50,9 @@ class block_set {
         return {runs_[0].times(factor), runs_[1].times(factor)};
     }
 
-    [[nodiscard]] constexpr int size() const noexcept { return runs_[0].size() + runs_[1].size(); }
+    [[nodiscard]] constexpr int size() const noexcept {
+        return runs_[0].count * runs_[0].width + runs_[1].count * runs_[1].width;
+    }
     [[nodiscard]] constexpr bool empty() const noexcept { return size() == 0; }
     [[nodiscard]] constexpr int operator[](int i) const noexcept {
         const int head = runs_[0].size();

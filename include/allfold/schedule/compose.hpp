@@ -15,12 +15,13 @@ namespace detail {
 
 /// The step with each of its slots replaced.
 [[nodiscard]] constexpr step with_slots(step s, slot (*replaced)(slot)) noexcept {
-    s.local.left = replaced(s.local.left);
-    s.local.right = replaced(s.local.right);
-    s.local.into = replaced(s.local.into);
     s.source = replaced(s.source);
     s.mine = replaced(s.mine);
     s.into = replaced(s.into);
+    if (s.local.what == local_work::kind::none) return s;
+    s.local.left = replaced(s.local.left);
+    s.local.right = replaced(s.local.right);
+    s.local.into = replaced(s.local.into);
     if (s.local.what == local_work::kind::copy && s.local.left == s.local.into) s.local = {};
     return s;
 }

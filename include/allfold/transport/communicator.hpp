@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "allfold/data/partition.hpp"
 #include "allfold/schedule/contract.hpp"
@@ -100,6 +101,34 @@ concept pending_work = requires(T work, const T& view) {
     view.check();
 };
 
+/// Where the sink wants a packed message with this signature and of so many bytes; null where it does not care. It is
+/// asked once at most, by a transport that is about to take in the message, which is then delivered as lying there.
+template <class Sink>
+[[nodiscard]] std::byte* place_for(Sink& sink, std::uint32_t signature, std::size_t bytes) {
+    if constexpr (requires { sink.place(signature, bytes); })
+        return sink.place(signature, bytes);
+    else
+        return nullptr;
+}
+
+/// A sink that does something to a message before it hands it on, for transports that are made of others.
+template <class Sink, class Handing>
+class handing_on {
+  public:
+    handing_on(Sink& sink, Handing handing) : sink_(sink), handing_(std::move(handing)) {}
+    template <class A>
+    void operator()(A&& message) const {
+        handing_(std::forward<A>(message));
+    }
+    [[nodiscard]] std::byte* place(std::uint32_t signature, std::size_t bytes) const {
+        return place_for(sink_, signature, bytes);
+    }
+
+  private:
+    Sink& sink_;
+    Handing handing_;
+};
+
 namespace detail {
 struct any_sink {
     template <class A>
@@ -129,7 +158,8 @@ struct native_operands {
 ///    signature known under them; `announced(peer, lane)` looks up what a peer opened there, if it still can.
 /// 3. `try_post(to, lane, message)` sends, or returns false when there is no room now. It never blocks.
 /// 4. `try_receive(from, lane, sink)` hands the next message on this lane from this rank to `sink` where it lies, or
-///    returns false when there is none yet. Messages of one pair on one lane arrive in the order of their posts.
+///    returns false when there is none yet. Messages of one pair on one lane arrive in the order of their posts. It may
+///    ask `place_for(sink, signature, bytes)` where the sink would have this message, and put it there.
 /// 5. `lends(bytes, copyable)`: whether such a message would be read in place, in the sender's memory, after the post.
 /// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
 ///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns

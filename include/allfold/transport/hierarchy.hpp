@@ -78,9 +78,10 @@ class hierarchical_communicator {
             return inside_.try_receive(from - first_, on, [&](thread_communicator::arrival_type&& message) {
                 sink(arrival_type(from_inside{std::move(message)}));
             });
-        return leader(from).try_receive(process_of(from), on + between_, [&](typename Across::arrival_type&& message) {
-            sink(arrival_type(from_across{std::move(message)}));
-        });
+        return leader(from).try_receive(process_of(from), on + between_,
+                                        handing_on(sink, [&](typename Across::arrival_type&& message) {
+                                            sink(arrival_type(from_across{std::move(message)}));
+                                        }));
     }
     void progress() {
         if constexpr (requires { across_->progress(); })

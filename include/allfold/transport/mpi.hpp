@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,8 +37,8 @@
 /// A lane is a tag. A message begins with an envelope, which says for which lane it is (tags wrap, lanes do not), which
 /// call its sender makes, and how long it is. What is short comes along, in a copy, so that its sender may go on; what
 /// is long follows as messages of its own, straight from the sender's memory. A receive is posted when the engine
-/// first asks for a message; long payloads get memory of their size once the envelope has told it. The sink reads both
-/// where they lie, so the fold of one window runs while MPI moves the next ones.
+/// first asks for a message. Once the envelope has told its size a long payload goes where the sink wants to have it,
+/// or to memory of ours; the sink reads it where it lies, so the fold of one window runs while MPI moves the next ones.
 ///
 /// One tag is for notes: "I have failed", "I wait for you", "I have left". Ranks look for notes while they wait, so
 /// that a failure releases everybody, and two ranks that wait for each other in different calls find out.
@@ -48,8 +49,8 @@ using allfold::detail::text;  // of messages
 
 /// The numbers of the MPI transport, with what was measured for each.
 struct tuning {
-    /// Up to here a message is copied and comes with its envelope. 16 KiB: 32 and 64 KiB take 1.3 to 1.9 times as long;
-    /// 128 KiB: no gain (two processes, Open MPI 4.1 and MPICH 4.0).
+    /// Up to here a message is copied and comes with its envelope. With a limit of 16 KiB messages of 32 and 64 KiB
+    /// take 1.3 to 1.9 times as long; one of 128 KiB is no gain (two processes, Open MPI 4.1 and MPICH 4.0).
     std::size_t eager_bytes = std::size_t{64} << 10;
     /// Parts from here on go by themselves where the message as a whole does not come with its envelope.
     std::size_t long_bytes = std::size_t{4} << 10;
@@ -226,8 +227,9 @@ class communicator {
         int tag = 0;
         bool headed = false;  // the envelope is there
         MPI_Request head = MPI_REQUEST_NULL;
-        bounce_buffer buffer;   // envelope and what comes with it
-        bounce_buffer payload;  // of a message with ranges
+        bounce_buffer buffer;       // envelope and what comes with it
+        bounce_buffer payload;      // of a message with ranges
+        std::byte* into = nullptr;  // where that message goes: the payload, or where the sink wants it
         std::vector<MPI_Request> ranges;
         envelope about;
     };
@@ -239,6 +241,12 @@ class communicator {
     struct claim {
         waiting where;
         std::uint32_t call;
+    };
+    /// Messages of MPI's, in both directions.
+    struct tally {
+        std::vector<std::uint64_t> sent;  // to each rank
+        std::uint64_t received = 0;
+        std::uint64_t expected = 0;  // once all ranks have told what they have sent
     };
     /// How long this rank has been stuck, and where.
     struct vigil {
@@ -262,6 +270,7 @@ class communicator {
     }
 
     // Sending
+    [[nodiscard]] MPI_Request send(int to, int tag, const std::byte* from, std::size_t bytes);
     [[nodiscard]] bool has_room();
     void send_copy(int to, int tag, bounce_buffer&& buffer, std::size_t offset, std::size_t bytes);
     void send_range(int to, int tag, const std::byte* from, std::size_t bytes, std::atomic<int>& lent);
@@ -272,8 +281,9 @@ class communicator {
 
     // Receiving
     [[nodiscard]] stream& stream_of(int from, int tag);
-    [[nodiscard]] bool advance(stream& s);
-    void open_envelope(stream& s);
+    [[nodiscard]] bool hear(stream& s);
+    void receive_ranges(stream& s, std::byte* into);
+    [[nodiscard]] bool is_complete(stream& s);
     [[nodiscard]] arrival_type deliver(stream& s);
     [[nodiscard]] bool deliver_early(int from, lane on, arrival_type& message);
     void release(stream& s);
@@ -291,8 +301,10 @@ class communicator {
     // Leaving
     void cancel_receives() noexcept;
     void drain();
+    [[nodiscard]] bool stores_in_place() const noexcept;
     void depart() noexcept;
     [[nodiscard]] bool wind_up();
+    [[nodiscard]] bool take_in_the_rest(std::optional<clock::time_point> until);
     void leave_behind() noexcept;
 
     mpi::tuning tuning_;
@@ -312,6 +324,7 @@ class communicator {
     bool long_copies_ = false;  // among them are some that MPI may not have taken at once
     detail::requests<std::atomic<int>*> loans_;
     detail::requests<bounce_buffer> drained_;
+    std::unique_ptr<tally> tally_ = std::make_unique<tally>();
     std::vector<stream> streams_;
     std::size_t active_ = 0;  // of them
     std::vector<early_arrival> early_;
@@ -347,6 +360,7 @@ inline communicator::communicator(checked, MPI_Comm base, ownership how, const m
     detail::check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     detail::check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     detail::check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    tally_->sent.resize(static_cast<std::size_t>(size_));
     find_tags();
     find_crowd();
 }
@@ -385,6 +399,13 @@ inline void communicator::collect_loans() {
     loans_.collect([](std::atomic<int>* lent) { lent->fetch_sub(1, std::memory_order_release); });
 }
 
+inline MPI_Request communicator::send(int to, int tag, const std::byte* from, std::size_t bytes) {
+    MPI_Request request;
+    detail::check(detail::isend(from, bytes, to, tag, comm_, &request), "MPI_Isend");
+    ++tally_->sent[static_cast<std::size_t>(to)];
+    return request;
+}
+
 inline bool communicator::has_room() {
     constexpr std::size_t now_and_then = 16;
     if (copies_.size() >= now_and_then) collect_copies();
@@ -392,8 +413,7 @@ inline bool communicator::has_room() {
 }
 
 inline void communicator::send_copy(int to, int tag, bounce_buffer&& buffer, std::size_t offset, std::size_t bytes) {
-    MPI_Request request;
-    detail::check(detail::isend(buffer.data() + offset, bytes, to, tag, comm_, &request), "MPI_Isend");
+    MPI_Request request = send(to, tag, buffer.data() + offset, bytes);
     int done = 0;
     if (bytes <= taken_at_once) detail::check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done != 0) return pool_.give_back(std::move(buffer));
@@ -405,8 +425,7 @@ inline void communicator::send_range(int to, int tag, const std::byte* from, std
                                      std::atomic<int>& lent) {
     for (std::size_t done = 0; done < bytes;) {
         const std::size_t count = std::min(bytes - done, tuning_.piece_bytes);
-        MPI_Request request;
-        detail::check(detail::isend(from + done, count, to, tag, comm_, &request), "MPI_Isend");
+        const MPI_Request request = send(to, tag, from + done, count);
         lent.fetch_add(1, std::memory_order_relaxed);
         loans_.add(request, &lent);
         done += count;
@@ -462,8 +481,7 @@ inline void communicator::send_long(int to, int tag, const outgoing& message, en
     for (std::size_t done = 0; done < message.bytes;) {  // the last piece owns the copy: pieces end in any order, but
         const std::size_t count = std::min(message.bytes - done, tuning_.piece_bytes);  // are received in this one
         const bool last = done + count == message.bytes;
-        MPI_Request request;
-        detail::check(detail::isend(whole.data() + done, count, to, tag, comm_, &request), "MPI_Isend");
+        const MPI_Request request = send(to, tag, whole.data() + done, count);
         copies_.add(request, last ? std::move(whole) : bounce_buffer());
         done += count;
     }
@@ -499,48 +517,56 @@ inline communicator::stream& communicator::stream_of(int from, int tag) {
 inline void communicator::release(stream& s) {
     s.ranges.clear();
     s.payload = {};
+    s.into = nullptr;
     std::swap(s, streams_[--active_]);
 }
 
-inline bool communicator::advance(stream& s) {
+/// Whether the envelope is there.
+inline bool communicator::hear(stream& s) {
     int done = 0;
-    if (!s.headed) {
-        detail::check(MPI_Test(&s.head, &done, MPI_STATUS_IGNORE), "MPI_Test");
-        if (done == 0) return false;
-        open_envelope(s);
-    }
+    detail::check(MPI_Test(&s.head, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done == 0) return false;
+    ++tally_->received;
+    std::memcpy(&s.about, s.buffer.data() + allfold::detail::envelope_offset, sizeof s.about);
+    s.headed = true;
+    if (s.about.introduced != 0)
+        known_.learn(s.about.call,
+                     s.buffer.data() + allfold::detail::envelope_offset + allfold::detail::envelope_bytes);
+    return true;
+}
+
+/// Whether all that the envelope announces is there too.
+inline bool communicator::is_complete(stream& s) {
     if (s.ranges.empty()) return true;
+    int done = 0;
     detail::check(MPI_Testall(static_cast<int>(s.ranges.size()), s.ranges.data(), &done, MPI_STATUSES_IGNORE),
                   "MPI_Testall");
+    if (done != 0) tally_->received += s.ranges.size();
     return done != 0;
 }
 
-/// Reads what came with an envelope, and posts receives for what follows it.
-inline void communicator::open_envelope(stream& s) {
+/// Posts receives for the ranges of a message, and copies what came with its envelope, to `into`; null: to memory of
+/// ours.
+inline void communicator::receive_ranges(stream& s, std::byte* into) {
     using namespace allfold::detail;
-    std::memcpy(&s.about, s.buffer.data() + envelope_offset, sizeof s.about);
-    s.headed = true;
-    const std::byte* next = s.buffer.data() + envelope_offset + envelope_bytes;
-    if (s.about.introduced != 0) known_.learn(s.about.call, next);
-    if (s.about.ranges == 0) return;
-    next += s.about.introduced;
+    const std::byte* next = s.buffer.data() + envelope_offset + envelope_bytes + s.about.introduced;
     std::array<payload_range, most_ranges> table{};
     const std::size_t count = std::min<std::size_t>(s.about.ranges, most_ranges);
     std::memcpy(table.data(), next, count * sizeof(payload_range));
     next += align_up(count * sizeof(payload_range), line_of_message);
-    s.payload = pool_.take(static_cast<std::size_t>(s.about.bytes));
+    if (into == nullptr) s.payload = pool_.take(static_cast<std::size_t>(s.about.bytes));
+    s.into = into == nullptr ? s.payload.data() : into;
     const std::span<const payload_range> ranges(table.data(), count);
     for_each_gap(ranges, static_cast<std::size_t>(s.about.bytes), [&](std::size_t offset, std::size_t bytes) {
-        std::memcpy(s.payload.data() + offset, next, bytes);
+        std::memcpy(s.into + offset, next, bytes);
         next += bytes;
     });
     for (const payload_range& range : ranges)
         for (std::size_t done = 0; done < range.bytes;) {
             const std::size_t bytes = std::min(static_cast<std::size_t>(range.bytes) - done, tuning_.piece_bytes);
             s.ranges.push_back(MPI_REQUEST_NULL);
-            detail::check(
-                detail::irecv(s.payload.data() + range.offset + done, bytes, s.peer, s.tag, comm_, &s.ranges.back()),
-                "MPI_Irecv");
+            detail::check(detail::irecv(s.into + range.offset + done, bytes, s.peer, s.tag, comm_, &s.ranges.back()),
+                          "MPI_Irecv");
             done += bytes;
         }
 }
@@ -552,7 +578,7 @@ inline communicator::arrival_type communicator::deliver(stream& s) {
     a.about_ = s.about;
     if (s.about.ranges != 0) {
         a.buffer_ = std::move(s.payload);
-        a.packed_ = a.buffer_.data();
+        a.packed_ = s.into;
         pool_.give_back(std::move(s.buffer));
     } else {
         a.buffer_ = std::move(s.buffer);
@@ -578,7 +604,15 @@ bool communicator::try_receive(int from, lane on, Sink&& sink) {
     if (early_.empty() || !deliver_early(from, on, message)) {
         for (;;) {
             stream& s = stream_of(from, tag_of(on));
-            if (!advance(s)) return false;
+            if (!s.headed) {
+                if (!hear(s)) return false;
+                const envelope& about = s.about;
+                if (about.ranges != 0)
+                    receive_ranges(s, about.on == on
+                                          ? place_for(sink, about.signature, static_cast<std::size_t>(about.bytes))
+                                          : nullptr);
+            }
+            if (!is_complete(s)) return false;
             message = deliver(s);
             if (message.about_.on == on) [[likely]]
                 break;
@@ -632,6 +666,7 @@ inline void communicator::attend() {
         if (there == 0) return;
         alignas(detail::note) std::array<std::byte, detail::longest_note> raw;
         detail::check(MPI_Mrecv(raw.data(), static_cast<int>(raw.size()), MPI_BYTE, &message, &status), "MPI_Mrecv");
+        ++tally_->received;
         read_note(status.MPI_SOURCE, raw);
     }
 }
@@ -738,8 +773,12 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
 inline void communicator::cancel_receives() noexcept {
     for (std::size_t i = 0; i < active_; ++i)
         if (streams_[i].head != MPI_REQUEST_NULL) {
+            int cancelled = 0;
+            MPI_Status status;
             MPI_Cancel(&streams_[i].head);
-            MPI_Wait(&streams_[i].head, MPI_STATUS_IGNORE);
+            MPI_Wait(&streams_[i].head, &status);
+            MPI_Test_cancelled(&status, &cancelled);
+            if (cancelled == 0) ++tally_->received;
         }
 }
 
@@ -750,6 +789,7 @@ inline void communicator::drain() {
         stream& s = streams_[i];
         if (!s.ranges.empty())
             MPI_Testall(static_cast<int>(s.ranges.size()), s.ranges.data(), &done, MPI_STATUSES_IGNORE);
+        if (done != 0) tally_->received += s.ranges.size();
         if (s.ranges.empty() || done != 0)
             release(s);
         else
@@ -761,6 +801,7 @@ inline void communicator::drain() {
         MPI_Message message;
         detail::check(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &message, &status), "MPI_Improbe");
         if (there == 0) break;
+        ++tally_->received;
         MPI_Get_count(&status, MPI_BYTE, &bytes);
 #if MPI_VERSION >= 4
         MPI_Count long_bytes = 0;
@@ -776,6 +817,12 @@ inline void communicator::drain() {
         drained_.add(request, std::move(sink));
     }
     if (!drained_.empty()) drained_.collect([](bounce_buffer&) {});
+}
+
+/// Whether messages are on their way to memory that is not ours.
+inline bool communicator::stores_in_place() const noexcept {
+    return std::any_of(streams_.begin(), streams_.begin() + static_cast<std::ptrdiff_t>(active_),
+                       [](const stream& s) { return !s.ranges.empty() && s.payload.data() == nullptr; });
 }
 
 /// Called from a handler, while the exception that is the cause can be looked at.
@@ -794,10 +841,10 @@ inline void communicator::abandon() noexcept {
     try {
         fail(code, why);
         cancel_receives();
-        for (const auto until = clock::now() + tuning_.patience; !loans_.empty() && clock::now() < until;) {
+        for (const auto until = clock::now() + tuning_.patience; clock::now() < until; std::this_thread::yield()) {
             drain();
             collect_loans();
-            std::this_thread::yield();
+            if (loans_.empty() && !stores_in_place()) break;
         }
     } catch (const std::exception&) {  // MPI itself fails: there is nothing left to try
     }
@@ -810,7 +857,7 @@ inline bool communicator::wind_up() {
     MPI_Request all_here = MPI_REQUEST_NULL;
     bool is_asked = false;
     std::optional<clock::time_point> until;
-    for (int done = 0;; std::this_thread::yield()) {
+    for (int done = 0; done == 0; std::this_thread::yield()) {
         attend();
         if (failure_) {
             if (!until) {
@@ -827,7 +874,25 @@ inline bool communicator::wind_up() {
             is_asked = true;
         }
         if (is_asked) detail::check(MPI_Test(&all_here, &done, MPI_STATUS_IGNORE), "MPI_Test");
-        if (done != 0 && drained_.empty()) return true;
+    }
+    departing_ = false;  // nobody waits for this rank any more, and it sends nothing more
+    return take_in_the_rest(until);
+}
+
+/// What has been sent must be received before the communicator is freed: MPI may give its number to the next one, which
+/// would find old notes, and what a failure left unread. So the ranks tell each other how many messages they have sent.
+inline bool communicator::take_in_the_rest(std::optional<clock::time_point> until) {
+    cancel_receives();
+    if (until) until = clock::now() + tuning_.patience;
+    MPI_Request counted = MPI_REQUEST_NULL;
+    detail::check(
+        MPI_Ireduce_scatter_block(tally_->sent.data(), &tally_->expected, 1, MPI_UINT64_T, MPI_SUM, comm_, &counted),
+        "MPI_Ireduce_scatter_block");
+    for (int done = 0;; std::this_thread::yield()) {
+        drain();
+        if (done == 0) detail::check(MPI_Test(&counted, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done != 0 && tally_->received == tally_->expected && drained_.empty()) return true;
+        if (until && clock::now() >= *until) return false;
     }
 }
 
@@ -836,8 +901,9 @@ inline void communicator::leave_behind() noexcept {
     struct leftovers {
         detail::requests<bounce_buffer> copies, drained;
         std::vector<stream> streams;
+        std::unique_ptr<tally> counts;
     };
-    static_cast<void>(new leftovers{std::move(copies_), std::move(drained_), std::move(streams_)});
+    static_cast<void>(new leftovers{std::move(copies_), std::move(drained_), std::move(streams_), std::move(tally_)});
 }
 
 inline void communicator::depart() noexcept {

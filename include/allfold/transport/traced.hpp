@@ -137,10 +137,10 @@ class traced {
     }
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
-        return comm_.try_receive(from, on, [&](arrival_type&& message) {
-            recorder_.message(rank(), "receive", from, message.bytes());
-            sink(std::move(message));
-        });
+        return comm_.try_receive(from, on, handing_on(sink, [&](arrival_type&& message) {
+                                     recorder_.message(rank(), "receive", from, message.bytes());
+                                     sink(std::move(message));
+                                 }));
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {

@@ -102,11 +102,15 @@ class interpreter {
           blocks_(all.blocks(0)),
           rounds_(all.rounds(0)),
           schedules_(all),
-          ranks_(static_cast<std::size_t>(size)) {
+          ranks_(static_cast<std::size_t>(size)),
+          first_(ranks_.data()) {
         for (slot each : {slot::result, slot::scratch_a, slot::scratch_b})
             if (each == slot::result || may_write(0, each, 0))
                 slots_[static_cast<std::size_t>(each)].cells.resize(index_of(size, 0));
     }
+
+    interpreter(const interpreter&) = delete;
+    interpreter& operator=(const interpreter&) = delete;
 
     constexpr proof run() {
         check_shape();
@@ -139,8 +143,8 @@ class interpreter {
         if (self.round >= 0 && self.folds_in_order()) fold_arrived(self);
         if (++self.round == rounds_) return;
         self.now = schedules_.at(self.rank, self.round);
-        check_peer(self, self.now.to);
-        check_peer(self, self.now.from);
+        check_peers(self, self.now.to);
+        check_peers(self, self.now.from);
         if (!ok_) return;
         self.sending.open(self.now.to, self.rank, size_);
         self.receiving.open(self.now.from, self.rank, size_);
@@ -305,12 +309,14 @@ class interpreter {
 
     // Checks of a step
 
-    constexpr void check_peer(const state& self, const peers& who) {
+    constexpr void check_peers(const state& self, const peers& who) {
         const int count = who.count(self.rank, size_);
-        if (count == 0) return;
-        for (const int peer : {who.at(0, self.rank), who.at(count - 1, self.rank)})  // they are in rank order
-            if (peer < 0 || peer >= size_ || peer == self.rank)
-                fail({.what = fault::no_such_peer, .rank = self.rank, .peer = peer, .round = self.round});
+        if (count > 0) check_peer(self, who.at(0, self.rank));  // they are in rank order
+        if (count > 1) check_peer(self, who.at(count - 1, self.rank));
+    }
+    constexpr void check_peer(const state& self, int peer) {
+        if (peer < 0 || peer >= size_ || peer == self.rank)
+            fail({.what = fault::no_such_peer, .rank = self.rank, .peer = peer, .round = self.round});
     }
 
     constexpr void check_fold(const state& self) {
@@ -492,8 +498,7 @@ class interpreter {
         }
     }
 
-    [[nodiscard]] constexpr state& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-    [[nodiscard]] constexpr const state& at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] constexpr state& at(int rank) const { return first_[rank]; }
 
     claim claimed_;
     bool barrier_;
@@ -502,6 +507,7 @@ class interpreter {
     int rounds_;
     const schedules& schedules_;
     std::vector<state> ranks_;
+    state* first_;  ///< of the ranks: at compile time a vector's own checks would double the cost of `at`
     slot_of_all_ranks<Value> slots_[4]{};
     int ready_ = -1;  ///< the first rank that may leave its step
     proof result_{};
