@@ -129,6 +129,13 @@ TEST_CASE("ranks that wait for each other in different calls find out") {
                                          allfold::reduce(comm, x, sum(), allfold::root{comm.rank() == odd ? odd : 0});
                                      }),
                   errc::mismatch, {"names root 0", "names root 1"});
+    for (const std::size_t n : {lengths[1], lengths[2]})  // both lend, and wait for each other to read
+        check_failure(outcome_on_the_job("roots of a broadcast",
+                                         [&](auto& comm) {
+                                             std::vector<int> x(n);
+                                             allfold::broadcast(comm, x, allfold::root{comm.rank() == odd ? odd : 0});
+                                         }),
+                      errc::mismatch, {"names root 0", "names root 1"});
 }
 
 TEST_CASE("a rank that throws in its operator releases the others, with its name and reason") {
@@ -222,6 +229,50 @@ TEST_CASE("a rank that leaves is named by those who wait for it") {
         CHECK(mine.text.empty());
     else
         CHECK((mine.code == errc::peer_failed && mine.says("rank 1") && mine.says("returned without taking part")));
+}
+
+TEST_CASE("nobody hangs for a rank that leaves without what was sent to it") {
+    if (alone()) {
+        SUCCEED("nobody to leave");
+        return;
+    }
+    for (const std::size_t n : {std::size_t{10}, std::size_t{8000}, std::size_t{300000}}) {
+        const watchdog watch("leaving what was sent");
+        const auto mine = outcome_of([&] {
+            communicator comm(MPI_COMM_WORLD);
+            if (comm.rank() == odd) return;
+            std::vector<int> x(n);
+            allfold::broadcast(comm, x, allfold::binomial());
+        });
+        INFO(mine.text);
+        CHECK((mine.text.empty() || mine.says("returned without taking part")));
+    }
+}
+
+TEST_CASE("memory that MPI still has is not freed when somebody does not react to a failure") {
+    if (alone()) {
+        SUCCEED("nobody to fail");
+        return;
+    }
+    const watchdog watch("who does not react");
+    for (int turn = 0; turn < 3; ++turn) {
+        std::vector<int> operand(300000, 1);
+        const auto mine = outcome_of([&] {
+            communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.patience = 50ms});
+            std::vector<std::string> words(200, std::string(1000, 'x'));  // they are lent as bytes of the engine's
+            const allfold::deadline limit{20ms};
+            const allfold::window whole{std::size_t{1} << 30};
+            if (comm.rank() == odd) std::this_thread::sleep_for(300ms);
+            auto lent = allfold::broadcast.start(comm, operand, whole, limit);
+            auto encoded =
+                allfold::all_reduce.start(comm, words, allfold::associative(std::plus<std::string>()), limit);
+            lent.wait();
+            encoded.wait();
+        });
+        INFO(mine.text);
+        CHECK((mine.code == errc::timeout || mine.code == errc::peer_failed));
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
 }
 
 TEST_CASE("when a deadline passes every rank says so") {

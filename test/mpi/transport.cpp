@@ -132,6 +132,20 @@ TEST_CASE("operations in flight end in any order, though lanes share tags") {
         CHECK(data[i] == std::vector<int>(10 * i * i, static_cast<int>(i) * comm.size()));
 }
 
+TEST_CASE("hundreds of calls in flight do not keep an older one from its end") {
+    const watchdog watch("hundreds of calls");
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    std::vector<int> late(5000000, 1);
+    std::vector<std::vector<int>> many(600, std::vector<int>(8000, 1));
+    auto first = allfold::all_reduce.start(comm, late, sum(), allfold::window{65536});
+    std::vector<allfold::operation> rest;
+    if (comm.rank() == 0) first.wait();
+    for (auto& x : many) rest.push_back(allfold::broadcast.start(comm, x, allfold::root{comm.size() - 1}));
+    first.wait();
+    allfold::wait_all(rest);
+    CHECK(late == std::vector<int>(late.size(), comm.size()));
+}
+
 TEST_CASE("operators of one type with different state work at the same time") {
     allfold::mpi::communicator comm{MPI_COMM_WORLD};
     const auto modulo = [](unsigned m) {

@@ -8,6 +8,7 @@
 
 #include "allfold/algebra/operator.hpp"
 #include "allfold/engine/binding.hpp"
+#include "allfold/engine/detail/leave_behind.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/error.hpp"
 
@@ -191,6 +192,16 @@ class arguments {
         if constexpr (Goal == collective::exclusive_scan)
             if (contributions_ == 0) fill_with_identity();
         output_.unpack(out_.get());
+    }
+
+    /// Keeps copies of its own from being freed: somebody may still touch them.
+    void leave_behind() noexcept {
+        if constexpr (!in_place) input_.leave_behind();
+        output_.leave_behind();
+        if constexpr (lifts) {
+            detail::leave_behind(lifted_);
+            detail::leave_behind(folded_);
+        }
     }
 
   private:

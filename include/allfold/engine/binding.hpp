@@ -13,6 +13,7 @@
 
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/engine/detail/leave_behind.hpp"
 #include "allfold/engine/kernel.hpp"
 #include "allfold/error.hpp"
 
@@ -142,6 +143,9 @@ class binding {
                 unpack_one<0>(x);
         }
     }
+
+    /// Keeps packed copies from being freed.
+    void leave_behind() noexcept { detail::leave_behind(copies_); }
 
   private:
     template <std::size_t C>

@@ -69,19 +69,21 @@ class execution {
     [[nodiscard]] waiting blocked_on() const {
         if constexpr (can_fuse)
             if (fused()) return slices_.blocked_on(all_);
-        const slot_of_window* oldest = first_.busy ? &first_ : nullptr;
-        for (const auto& each : others_)
-            if (each.busy && (!oldest || each.window < oldest->window)) oldest = &each;
+        const slot_of_window* const oldest = oldest_window();
         return oldest ? oldest->walk.blocked_on(all_) : waiting{all_.plan.goal, 0, all_.plan.rounds(), -1};
     }
 
-    /// Throws when the peer that this rank waits for is in another call: two roots, say, may wait for each other
-    /// without a message that would show it.
+    /// Throws when a rank that this one waits for is in another call: two roots, say, may wait for each other without a
+    /// message that would show it.
     void check() const {
-        const waiting where = blocked_on();
-        if (where.peer < 0) return;
-        if (const auto theirs = all_.comm.announced(where.peer, where.on))
-            if (theirs->hash() != all_.agreed.hash()) all_.disagree(where.peer, where.on);
+        if constexpr (can_fuse)
+            if (fused()) return check(slices_.blocked_on(all_));
+        const slot_of_window* const oldest = oldest_window();
+        if (oldest == nullptr) return;
+        const waiting where = oldest->walk.blocked_on(all_);
+        if (where.peer >= 0) return check(where);
+        oldest->walk.for_each_borrower(
+            all_, [&](int peer) { check({where.what, where.round, where.rounds, peer, where.on}); });
     }
 
     /// Lets go of what peers have lent.
@@ -89,6 +91,12 @@ class execution {
         first_.walk.drop();
         for (auto& each : others_) each.walk.drop();
         if constexpr (can_fuse) slices_.drop();
+    }
+
+    /// Keeps its memory from being freed: somebody may still touch it.
+    void leave_behind() noexcept {
+        first_.walk.leave_behind();
+        for (auto& each : others_) each.walk.leave_behind();
     }
 
     [[nodiscard]] const context& about() const noexcept { return all_; }
@@ -111,6 +119,18 @@ class execution {
         std::size_t window = 0;
         bool busy = false;
     };
+
+    [[nodiscard]] const slot_of_window* oldest_window() const noexcept {
+        const slot_of_window* oldest = first_.busy ? &first_ : nullptr;
+        for (const auto& each : others_)
+            if (each.busy && (!oldest || each.window < oldest->window)) oldest = &each;
+        return oldest;
+    }
+    void check(const waiting& where) const {
+        if (where.peer < 0) return;
+        if (const auto theirs = all_.comm.announced(where.peer, where.on))
+            if (theirs->hash() != all_.agreed.hash()) all_.disagree(where.peer, where.on);
+    }
 
     [[nodiscard]] bool fused() const noexcept { return can_fuse && all_.memory.window_rows == 0; }
 

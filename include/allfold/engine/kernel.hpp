@@ -74,6 +74,12 @@ class kernel {
     [[nodiscard]] const Op& operation() const noexcept { return op_; }
     [[nodiscard]] std::size_t row_bytes(std::size_t column) const noexcept { return bytes_[column]; }
     [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
+    /// Of a message of so many rows: the columns one behind the other, each aligned.
+    [[nodiscard]] std::size_t packed_bytes(std::size_t rows) const noexcept {
+        std::size_t bytes = 0;
+        for (std::size_t c = 0; c < columns; ++c) bytes += align_up(rows * bytes_[c], alignment);
+        return bytes;
+    }
     [[nodiscard]] place_type advance(place_type at, std::size_t rows) const noexcept {
         for (std::size_t c = 0; c < columns; ++c)
             if (at[c]) at[c] += rows * bytes_[c];

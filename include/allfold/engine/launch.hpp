@@ -217,7 +217,12 @@ class launcher {
             return run_native(arguments);
         if (const std::optional<plan_type> plan = plan_of(arguments)) {
             execution<Comm, plan_type, kernel_type> run([&] { return make_call(*plan, arguments); });
-            run_to_end(comm_, run, options_.deadline);
+            try {
+                run_to_end(comm_, run, options_.deadline);
+            } catch (...) {
+                if (holds_memory(comm_)) arguments.leave_behind();
+                throw;
+            }
         }
         arguments.finish();
     }
@@ -296,7 +301,7 @@ class launcher {
     /// when they are posted.
     [[nodiscard]] bool must_stage(const call<Comm, plan_type, kernel_type>& all) const {
         if (!all.memory.in_place || all.plan.stays_right_in_place() || all.plan.rounds() == 0) return false;
-        const std::size_t message = all.memory.window_rows * all.kernel.row_bytes();
+        const std::size_t message = all.kernel.packed_bytes(all.memory.window_rows);
         return all.plan.rounds() > 1 || comm_.lends(message, kernel_type::packable);
     }
 

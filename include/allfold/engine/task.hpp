@@ -22,6 +22,7 @@ template <communicator Comm>
 void give_up(Comm& comm) noexcept {
     comm.background().drop();
     comm.abandon();
+    if (holds_memory(comm)) comm.background().leave_behind();
 }
 
 /// Runs to the end. Other operations of the communicator are pushed on meanwhile.
@@ -44,6 +45,7 @@ void run_to_end(Comm& comm, Execution& run, std::optional<std::chrono::steady_cl
     } catch (...) {
         run.drop();
         give_up(comm);
+        if (holds_memory(comm)) run.leave_behind();
         throw;
     }
 }
@@ -85,6 +87,10 @@ class task final : public pending {
             failure_ = std::make_exception_ptr(
                 error(errc::peer_failed, text({name_of(blocked_on().what), ": abandoned with its communicator"})));
         done_ = true;
+    }
+    void leave_behind() noexcept override {
+        run_.leave_behind();
+        arguments_->leave_behind();
     }
     void push() override { comm_.background().progress(); }
     void wait(erased_work& what, std::optional<time_point> until) override {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/engine/detail/leave_behind.hpp"
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/kernel.hpp"
 #include "allfold/engine/mismatch.hpp"
@@ -69,8 +70,24 @@ class walker {
         return where;
     }
 
+    /// Calls visit(peer) for those who may still read what the last rounds have lent, if that is what it waits for.
+    template <class Visit>
+    void for_each_borrower(const context& all, Visit visit) const {
+        if (!on_loan_) return;
+        for (int r = std::max(0, round_ - 2); r <= std::min(round_, all.plan.rounds() - 1); ++r) {
+            const peers to = all.plan[r].to;
+            for (int i = 0; i < to.count(all.comm.rank(), all.comm.size()); ++i) visit(to.at(i, all.comm.rank()));
+        }
+    }
+
     /// Lets go of what peers have lent.
     void drop() noexcept { kept_.clear(); }
+    /// Keeps what it has lent itself.
+    void leave_behind() noexcept {
+        detail::leave_behind(scratch_);
+        detail::leave_behind(staged_);
+        if constexpr (encoded) detail::leave_behind(encoded_);
+    }
 
   private:
     static constexpr bool encoded = encodes<Comm, Kernel>;
@@ -162,7 +179,8 @@ class walker {
     [[nodiscard]] bool sends_original(const context& all) const {
         if (now_.local.what != local_work::kind::copy_to_send) return false;
         const std::size_t rows = std::min(all.memory.window_rows, all.memory.blocks.largest());
-        return encoded || !all.comm.lends(rows * all.kernel.row_bytes(), Kernel::packable);
+        const auto blocks = static_cast<std::size_t>(now_.local.blocks.size());
+        return encoded || !all.comm.lends(blocks * all.kernel.packed_bytes(rows), Kernel::packable);
     }
     [[nodiscard]] slot source_of(const context& all) const {
         return sends_original(all) ? now_.local.left : now_.source;

@@ -21,6 +21,8 @@ class background {
         virtual void progress() noexcept = 0;
         /// Lets go of all that peers have lent, for good: the communicator is broken, or this rank gives up.
         virtual void drop() noexcept = 0;
+        /// Keeps its memory from being freed: somebody may still touch it.
+        virtual void leave_behind() noexcept {}
         void leave() noexcept {
             if (previous_) previous_->next_ = next_;
             if (next_) next_->previous_ = previous_;
@@ -50,6 +52,9 @@ class background {
     }
     void drop() noexcept {
         for_each([](work& w) { w.drop(); });
+    }
+    void leave_behind() noexcept {
+        for_each([](work& w) { w.leave_behind(); });
     }
 
   private:

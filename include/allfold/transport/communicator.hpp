@@ -129,6 +129,15 @@ class handing_on {
     Handing handing_;
 };
 
+/// Whether, after `abandon`, somebody may still touch memory that this rank has lent.
+template <class Comm>
+[[nodiscard]] bool holds_memory(const Comm& comm) noexcept {
+    if constexpr (requires { comm.holds_memory(); })
+        return comm.holds_memory();
+    else
+        return false;
+}
+
 namespace detail {
 struct any_sink {
     template <class A>
@@ -163,7 +172,7 @@ struct native_operands {
 /// 5. `lends(bytes, copyable)`: whether such a message would be read in place, in the sender's memory, after the post.
 /// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
 ///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns
-///    when none of them touches this rank's memory any more.
+///    when none of them touches this rank's memory any more, or, where it cannot wait for that, `holds_memory()`.
 /// 7. `background()`: the operations in flight, which every wait of the engine pushes on.
 /// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
 ///

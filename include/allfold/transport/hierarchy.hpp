@@ -93,6 +93,7 @@ class hierarchical_communicator {
         inside_.abandon();
         if (across_) across_->abandon();
     }
+    [[nodiscard]] bool holds_memory() const noexcept { return across_ && allfold::holds_memory(*across_); }
 
   private:
     struct from_inside {

@@ -197,6 +197,8 @@ class communicator {
     template <pending_work Work>
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept;
+    /// After `abandon`: some rank has not reacted, and MPI may still read or write memory of this one.
+    [[nodiscard]] bool holds_memory() const noexcept;
 
     /// Whether MPI itself has this collective for this operator on these elements.
     template <collective Goal, class Op, class T>
@@ -242,6 +244,16 @@ class communicator {
         waiting where;
         std::uint32_t call;
     };
+    /// A message that is sent from a copy, and one from the memory of the engine or its caller.
+    struct copy {
+        bounce_buffer buffer;
+        lane on;
+    };
+    struct loan {
+        std::atomic<int>* lent;  // null when the lender has gone
+        int to;
+        lane on;
+    };
     /// Messages of MPI's, in both directions.
     struct tally {
         std::vector<std::uint64_t> sent;  // to each rank
@@ -271,10 +283,11 @@ class communicator {
 
     // Sending
     [[nodiscard]] MPI_Request send(int to, int tag, const std::byte* from, std::size_t bytes);
-    [[nodiscard]] bool has_room();
-    void send_copy(int to, int tag, bounce_buffer&& buffer, std::size_t offset, std::size_t bytes);
-    void send_range(int to, int tag, const std::byte* from, std::size_t bytes, std::atomic<int>& lent);
-    void send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
+    [[nodiscard]] bool has_room(lane on);
+    void send_copy(int to, int tag, copy&& what, std::size_t offset, std::size_t bytes);
+    void send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose);
+    void send_long(int to, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
+    void send_whole(int to, int tag, bounce_buffer&& message, std::size_t bytes);
     void collect_copies();
     void see_copies_off();
     void collect_loans();
@@ -301,10 +314,10 @@ class communicator {
     // Leaving
     void cancel_receives() noexcept;
     void drain();
-    [[nodiscard]] bool stores_in_place() const noexcept;
     void depart() noexcept;
+    template <class Ready, class Begin>
+    [[nodiscard]] bool meet(Ready ready, Begin begin, bool is_last);
     [[nodiscard]] bool wind_up();
-    [[nodiscard]] bool take_in_the_rest(std::optional<clock::time_point> until);
     void leave_behind() noexcept;
 
     mpi::tuning tuning_;
@@ -320,9 +333,10 @@ class communicator {
     unsigned polls_ = 0;
 
     allfold::detail::bounce_pool pool_;
-    detail::requests<bounce_buffer> copies_;
-    bool long_copies_ = false;  // among them are some that MPI may not have taken at once
-    detail::requests<std::atomic<int>*> loans_;
+    detail::requests<copy> copies_;
+    detail::requests<std::shared_ptr<bounce_buffer>> wholes_;  // by pieces, which may end in any order
+    bool long_copies_ = false;  // among the copies are some that MPI may not have taken at once
+    detail::requests<loan> loans_;
     detail::requests<bounce_buffer> drained_;
     std::unique_ptr<tally> tally_ = std::make_unique<tally>();
     std::vector<stream> streams_;
@@ -340,7 +354,8 @@ class communicator {
     std::unordered_map<int, claim> claims_;                // who says to wait for this rank
     std::unordered_map<int, clock::time_point> departed_;  // who has left, and since when that is known
     vigil watch_;
-    bool departing_ = false;
+    bool departing_ = false;  // it has told that it leaves
+    bool gave_up_ = false;
     std::optional<failure> failure_;
     allfold::background background_;
 };
@@ -392,11 +407,18 @@ inline void communicator::find_crowd() {
 // Sending
 
 inline void communicator::collect_copies() {
-    copies_.collect([this](bounce_buffer& buffer) { pool_.give_back(std::move(buffer)); });
+    if (!copies_.empty()) copies_.collect([this](copy& sent) { pool_.give_back(std::move(sent.buffer)); });
+    if (!wholes_.empty())
+        wholes_.collect([this](std::shared_ptr<bounce_buffer>& sent) {
+            if (sent.use_count() == 1) pool_.give_back(std::move(*sent));
+        });
 }
 
 inline void communicator::collect_loans() {
-    loans_.collect([](std::atomic<int>* lent) { lent->fetch_sub(1, std::memory_order_release); });
+    if (loans_.empty()) return;
+    loans_.collect([](const loan& over) {
+        if (over.lent != nullptr) over.lent->fetch_sub(1, std::memory_order_release);
+    });
 }
 
 inline MPI_Request communicator::send(int to, int tag, const std::byte* from, std::size_t bytes) {
@@ -406,35 +428,38 @@ inline MPI_Request communicator::send(int to, int tag, const std::byte* from, st
     return request;
 }
 
-inline bool communicator::has_room() {
+/// A rank that only sends does not run ahead without end. Copies of later calls do not count, since their receivers may
+/// wait for this one first; and a whole step's messages always have room, since nobody receives before they are posted.
+inline bool communicator::has_room(lane on) {
     constexpr std::size_t now_and_then = 16;
     if (copies_.size() >= now_and_then) collect_copies();
-    return copies_.size() < most_copies;
+    const std::size_t most = std::max(most_copies, static_cast<std::size_t>(size_));
+    return copies_.size() < most ||
+           copies_.count([&](const copy& sent) { return static_cast<std::int32_t>(sent.on - on) <= 0; }) < most;
 }
 
-inline void communicator::send_copy(int to, int tag, bounce_buffer&& buffer, std::size_t offset, std::size_t bytes) {
-    MPI_Request request = send(to, tag, buffer.data() + offset, bytes);
+inline void communicator::send_copy(int to, int tag, copy&& what, std::size_t offset, std::size_t bytes) {
+    MPI_Request request = send(to, tag, what.buffer.data() + offset, bytes);
     int done = 0;
     if (bytes <= taken_at_once) detail::check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return pool_.give_back(std::move(buffer));
-    copies_.add(request, std::move(buffer));
+    if (done != 0) return pool_.give_back(std::move(what.buffer));
+    copies_.add(request, std::move(what));
     long_copies_ = true;
 }
 
-inline void communicator::send_range(int to, int tag, const std::byte* from, std::size_t bytes,
-                                     std::atomic<int>& lent) {
+inline void communicator::send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose) {
     for (std::size_t done = 0; done < bytes;) {
         const std::size_t count = std::min(bytes - done, tuning_.piece_bytes);
         const MPI_Request request = send(to, tag, from + done, count);
-        lent.fetch_add(1, std::memory_order_relaxed);
-        loans_.add(request, &lent);
+        whose.lent->fetch_add(1, std::memory_order_relaxed);
+        loans_.add(request, loan(whose));
         done += count;
     }
 }
 
 inline bool communicator::try_post(int to, lane on, const outgoing& message) {
     using namespace allfold::detail;
-    if (!has_room()) return false;
+    if (!has_room(on)) return false;
     envelope about{.signature = message.signature, .on = on, .bytes = message.bytes};
     bounce_buffer head = pool_.take(head_bytes());
     std::size_t at = envelope_offset + envelope_bytes;
@@ -446,18 +471,19 @@ inline bool communicator::try_post(int to, lane on, const outgoing& message) {
         }
     }
     if (message.bytes > tuning_.eager_bytes) {
-        send_long(to, tag_of(on), message, about, std::move(head), at);
+        send_long(to, message, about, std::move(head), at);
         return true;
     }
     std::memcpy(head.data() + envelope_offset, &about, sizeof about);
     pack(message.parts, message.alignment, head.data() + at);
-    send_copy(to, tag_of(on), std::move(head), envelope_offset, at + message.bytes - envelope_offset);
+    send_copy(to, tag_of(on), {std::move(head), on}, envelope_offset, at + message.bytes - envelope_offset);
     return true;
 }
 
-inline void communicator::send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head,
+inline void communicator::send_long(int to, const outgoing& message, envelope about, bounce_buffer&& head,
                                     std::size_t at) {
     using namespace allfold::detail;
+    const int tag = tag_of(about.on);
     division parts = divide(message, tuning_.long_bytes, tuning_.eager_bytes);
     bounce_buffer whole;
     if (!parts.fits) {  // many short parts: one long copy
@@ -472,25 +498,31 @@ inline void communicator::send_long(int to, int tag, const outgoing& message, en
     std::memcpy(head.data() + at, parts.ranges.data(), parts.count * sizeof(payload_range));
     at += align_up(parts.count * sizeof(payload_range), line_of_message);
     if (parts.fits) pack_rest(message, parts, head.data() + at);
-    send_copy(to, tag, std::move(head), envelope_offset, at + parts.rest - envelope_offset);
+    send_copy(to, tag, {std::move(head), about.on}, envelope_offset, at + parts.rest - envelope_offset);
     if (parts.fits) {
         for (std::size_t i = 0; i < parts.count; ++i)
-            send_range(to, tag, parts.from[i], static_cast<std::size_t>(parts.ranges[i].bytes), *message.lent);
+            send_range(to, tag, parts.from[i], static_cast<std::size_t>(parts.ranges[i].bytes),
+                       {message.lent, to, about.on});
         return;
     }
-    for (std::size_t done = 0; done < message.bytes;) {  // the last piece owns the copy: pieces end in any order, but
-        const std::size_t count = std::min(message.bytes - done, tuning_.piece_bytes);  // are received in this one
-        const bool last = done + count == message.bytes;
-        const MPI_Request request = send(to, tag, whole.data() + done, count);
-        copies_.add(request, last ? std::move(whole) : bounce_buffer());
+    send_whole(to, tag, std::move(whole), message.bytes);
+}
+
+inline void communicator::send_whole(int to, int tag, bounce_buffer&& message, std::size_t bytes) {
+    const auto shared = std::make_shared<bounce_buffer>(std::move(message));
+    for (std::size_t done = 0; done < bytes;) {
+        const std::size_t count = std::min(bytes - done, tuning_.piece_bytes);
+        wholes_.add(send(to, tag, shared->data() + done, count), std::shared_ptr(shared));
         done += count;
     }
+    long_copies_ = true;
 }
 
 /// What has to be done between two polls, so that posts end and failures are heard of.
 inline void communicator::progress() {
     constexpr unsigned now_and_then = 256;
-    if (!loans_.empty()) collect_loans();
+    if (failure_) throw_failure(latest_call_);
+    collect_loans();
     if (++polls_ % now_and_then != 0) return;
     attend();
     if (failure_) throw_failure(latest_call_);
@@ -653,7 +685,8 @@ inline void communicator::send_note(int to, const detail::note& what, const sign
     std::memcpy(next, text.data(), head.chars);
     next += head.chars;
     std::memcpy(buffer.data(), &head, sizeof head);
-    send_copy(to, control_tag, std::move(buffer), 0, static_cast<std::size_t>(next - buffer.data()));
+    const auto bytes = static_cast<std::size_t>(next - buffer.data());
+    send_copy(to, control_tag, {std::move(buffer), next_lane_}, 0, bytes);
 }
 
 /// Reads all notes that are there.
@@ -722,9 +755,20 @@ inline void communicator::time_out(const waiting& where) {
     throw error(errc::timeout, text({name_of(where.what), ": ", why}));
 }
 
+/// Tells those for whom this rank waits: a peer, or, while its memory is lent, the borrowers.
 inline void communicator::tell_blocked(const waiting& where) {
     const auto* const opened = opened_.find(where.on);
-    send_note(where.peer, {.what = detail::note::kind::blocked, .where = where}, opened ? &opened->what : nullptr, "");
+    const auto tell = [&](int peer) {
+        send_note(peer, {.what = detail::note::kind::blocked, .where = where}, opened ? &opened->what : nullptr, "");
+    };
+    if (where.peer >= 0) return tell(where.peer);
+    std::vector<int> borrowers;
+    static_cast<void>(loans_.count([&](const loan& l) {
+        if (l.on == where.on && std::find(borrowers.begin(), borrowers.end(), l.to) == borrowers.end())
+            borrowers.push_back(l.to);
+        return true;
+    }));
+    for (const int peer : borrowers) tell(peer);
 }
 
 template <pending_work Work>
@@ -741,7 +785,7 @@ void communicator::wait(Work& work, std::optional<std::chrono::steady_clock::tim
 /// A copy that MPI has not taken at once moves only while its sender calls MPI; who is through may not do so for long.
 /// Not without end: its receiver may come only after something that this rank does next.
 inline void communicator::see_copies_off() {
-    for (int turn = 0; turn < 1000 && long_copies_ && !copies_.empty(); ++turn) {
+    for (int turn = 0; turn < 1000 && long_copies_ && !(copies_.empty() && wholes_.empty()); ++turn) {
         collect_copies();
         if (crowded_) std::this_thread::yield();
     }
@@ -756,7 +800,7 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
     const auto now = clock::now();
     if (where.peer != watch_.where.peer || where.on != watch_.where.on || where.round != watch_.where.round)
         watch_ = {where, now, now + tuning_.notice};
-    if (where.peer >= 0 && now >= watch_.next_notice) {
+    if (now >= watch_.next_notice) {
         tell_blocked(where);
         watch_.next_notice = now + 10 * tuning_.notice;
     }
@@ -782,7 +826,7 @@ inline void communicator::cancel_receives() noexcept {
         }
 }
 
-/// After a failure: takes whatever arrives, so that its senders get their memory back.
+/// For a rank that receives no more: takes whatever arrives, so that its senders get their memory back.
 inline void communicator::drain() {
     for (std::size_t i = 0; i < active_;) {  // ranges on their way
         int done = 0;
@@ -796,33 +840,34 @@ inline void communicator::drain() {
             ++i;
     }
     for (;;) {
-        int there = 0, bytes = 0;
+        int there = 0;
         MPI_Status status;
-        MPI_Message message;
-        detail::check(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &message, &status), "MPI_Improbe");
+        detail::check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
         if (there == 0) break;
+        if (status.MPI_TAG == control_tag) {
+            attend();
+            continue;
+        }
+        bounce_buffer sink;
+        const std::size_t bytes = detail::bytes_of(status);
+        try {
+            sink = bounce_buffer(std::max<std::size_t>(1, bytes));
+        } catch (const std::bad_alloc&) {  // it stays with MPI: its sender does not wait without end
+            break;
+        }
+        MPI_Request request;
+        detail::check(detail::irecv(sink.data(), bytes, status.MPI_SOURCE, status.MPI_TAG, comm_, &request),
+                      "MPI_Irecv");
         ++tally_->received;
-        MPI_Get_count(&status, MPI_BYTE, &bytes);
-#if MPI_VERSION >= 4
-        MPI_Count long_bytes = 0;
-        MPI_Get_count_c(&status, MPI_BYTE, &long_bytes);
-        bounce_buffer sink(static_cast<std::size_t>(std::max<MPI_Count>(1, long_bytes)));
-        MPI_Request request;
-        detail::check(MPI_Imrecv_c(sink.data(), long_bytes, MPI_BYTE, &message, &request), "MPI_Imrecv");
-#else
-        bounce_buffer sink(static_cast<std::size_t>(std::max(1, bytes)));
-        MPI_Request request;
-        detail::check(MPI_Imrecv(sink.data(), bytes, MPI_BYTE, &message, &request), "MPI_Imrecv");
-#endif
         drained_.add(request, std::move(sink));
     }
     if (!drained_.empty()) drained_.collect([](bounce_buffer&) {});
 }
 
-/// Whether messages are on their way to memory that is not ours.
-inline bool communicator::stores_in_place() const noexcept {
-    return std::any_of(streams_.begin(), streams_.begin() + static_cast<std::ptrdiff_t>(active_),
-                       [](const stream& s) { return !s.ranges.empty() && s.payload.data() == nullptr; });
+inline bool communicator::holds_memory() const noexcept {
+    const auto stores_in_place = [](const stream& s) { return !s.ranges.empty() && s.payload.data() == nullptr; };
+    return !loans_.empty() ||
+           std::any_of(streams_.begin(), streams_.begin() + static_cast<std::ptrdiff_t>(active_), stores_in_place);
 }
 
 /// Called from a handler, while the exception that is the cause can be looked at.
@@ -838,72 +883,77 @@ inline void communicator::abandon() noexcept {
         why = e.what();
     } catch (...) {
     }
+    const bool is_first = !gave_up_;
+    gave_up_ = true;
     try {
         fail(code, why);
         cancel_receives();
-        for (const auto until = clock::now() + tuning_.patience; clock::now() < until; std::this_thread::yield()) {
+        for (const auto until = clock::now() + tuning_.patience; is_first; std::this_thread::yield()) {
             drain();
             collect_loans();
-            if (loans_.empty() && !stores_in_place()) break;
+            if (!holds_memory() || clock::now() >= until) break;
         }
     } catch (const std::exception&) {  // MPI itself fails: there is nothing left to try
     }
+    loans_.for_each([](loan& l) { l.lent = nullptr; });
+}
+
+/// Calls `begin(request)` of a collective of MPI's once `ready()`, and returns when all ranks have done so. Messages
+/// are taken in meanwhile; `is_last`: only until this rank is ready. False: after a failure some rank does not come.
+template <class Ready, class Begin>
+bool communicator::meet(Ready ready, Begin begin, bool is_last) {
+    MPI_Request all = MPI_REQUEST_NULL;
+    std::optional<clock::time_point> until;
+    bool has_begun = false;
+    for (int done = 0; done == 0; std::this_thread::yield()) {
+        if (!has_begun || !is_last) drain();
+        collect_loans();
+        collect_copies();
+        if (failure_ && !until) until = clock::now() + tuning_.patience;
+        if (until && clock::now() >= *until) return false;
+        if (!has_begun && ready()) {
+            detail::check(begin(&all), "a collective of MPI");
+            has_begun = true;
+        }
+        if (has_begun) detail::check(MPI_Test(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    }
+    return true;
 }
 
 /// True when all ranks have come here and nothing of ours is under way any more.
-inline bool communicator::wind_up() {
-    for (const auto& [peer, told] : claims_) send_note(peer, {.what = detail::note::kind::departed}, nullptr, "");
-    departing_ = true;
-    MPI_Request all_here = MPI_REQUEST_NULL;
-    bool is_asked = false;
-    std::optional<clock::time_point> until;
-    for (int done = 0; done == 0; std::this_thread::yield()) {
-        attend();
-        if (failure_) {
-            if (!until) {
-                until = clock::now() + tuning_.patience;
-                cancel_receives();
-            }
-            drain();
-            if (clock::now() >= *until) return false;
-        }
-        if (!loans_.empty()) collect_loans();
-        if (!copies_.empty()) collect_copies();
-        if (!is_asked && loans_.empty() && copies_.empty()) {
-            detail::check(MPI_Ibarrier(comm_, &all_here), "MPI_Ibarrier");
-            is_asked = true;
-        }
-        if (is_asked) detail::check(MPI_Test(&all_here, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    }
-    departing_ = false;  // nobody waits for this rank any more, and it sends nothing more
-    return take_in_the_rest(until);
-}
-
+///
 /// What has been sent must be received before the communicator is freed: MPI may give its number to the next one, which
-/// would find old notes, and what a failure left unread. So the ranks tell each other how many messages they have sent.
-inline bool communicator::take_in_the_rest(std::optional<clock::time_point> until) {
+/// would find old notes, and what nobody has read. So the ranks tell each other how many messages they have sent.
+inline bool communicator::wind_up() {
+    const auto at_once = [] { return true; };
+    const auto all_sent = [this] { return copies_.empty() && wholes_.empty() && loans_.empty(); };
+    const auto all_received = [&] { return tally_->received == tally_->expected && drained_.empty() && all_sent(); };
+    const auto leave = [this](MPI_Request* request) {
+        for (const auto& [peer, told] : claims_) send_note(peer, {.what = detail::note::kind::departed}, nullptr, "");
+        departing_ = true;
+        return MPI_Ibarrier(comm_, request);
+    };
+    const auto count = [this](MPI_Request* request) {
+        departing_ = false;  // nobody waits for this rank any more, and it sends nothing more
+        return MPI_Ireduce_scatter_block(tally_->sent.data(), &tally_->expected, 1, MPI_UINT64_T, MPI_SUM, comm_,
+                                         request);
+    };
+    const auto end = [this](MPI_Request* request) { return MPI_Ibarrier(comm_, request); };
     cancel_receives();
-    if (until) until = clock::now() + tuning_.patience;
-    MPI_Request counted = MPI_REQUEST_NULL;
-    detail::check(
-        MPI_Ireduce_scatter_block(tally_->sent.data(), &tally_->expected, 1, MPI_UINT64_T, MPI_SUM, comm_, &counted),
-        "MPI_Ireduce_scatter_block");
-    for (int done = 0;; std::this_thread::yield()) {
-        drain();
-        if (done == 0) detail::check(MPI_Test(&counted, &done, MPI_STATUS_IGNORE), "MPI_Test");
-        if (done != 0 && tally_->received == tally_->expected && drained_.empty()) return true;
-        if (until && clock::now() >= *until) return false;
-    }
+    return meet(all_sent, leave, false) && meet(at_once, count, false) && meet(all_received, end, true);
 }
 
 /// Requests are under way still: the communicator stays, and the memory to which they refer with it.
 inline void communicator::leave_behind() noexcept {
     struct leftovers {
-        detail::requests<bounce_buffer> copies, drained;
+        detail::requests<copy> copies;
+        detail::requests<std::shared_ptr<bounce_buffer>> wholes;
+        detail::requests<bounce_buffer> drained;
         std::vector<stream> streams;
         std::unique_ptr<tally> counts;
     };
-    static_cast<void>(new leftovers{std::move(copies_), std::move(drained_), std::move(streams_), std::move(tally_)});
+    static_cast<void>(new leftovers{std::move(copies_), std::move(wholes_), std::move(drained_), std::move(streams_),
+                                    std::move(tally_)});
 }
 
 inline void communicator::depart() noexcept {
@@ -915,14 +965,13 @@ inline void communicator::depart() noexcept {
         clean = clean || wind_up();
     } catch (const std::exception&) {  // MPI itself fails
     }
-    if (!clean) return leave_behind();
-    early_.clear();
-    if (owned_) {
-        MPI_Comm_free(&comm_);
-    } else {
+    if (!owned_) {
         MPI_Comm_set_errhandler(comm_, handler_);
         MPI_Errhandler_free(&handler_);
     }
+    if (!clean) return leave_behind();
+    early_.clear();
+    if (owned_) MPI_Comm_free(&comm_);
 }
 
 static_assert(allfold::communicator<communicator>);

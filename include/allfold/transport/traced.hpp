@@ -148,6 +148,7 @@ class traced {
         recorder_.span(rank(), latest_, opened_, trace_recorder::clock::now());
     }
     void abandon() noexcept { comm_.abandon(); }
+    [[nodiscard]] bool holds_memory() const noexcept { return allfold::holds_memory(comm_); }
 
   private:
     Comm& comm_;

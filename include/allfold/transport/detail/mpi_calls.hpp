@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <iterator>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,7 +60,7 @@ inline void require_running() {
 /// While it lives, a bad handle makes MPI return an error instead of ending the job.
 class lenient_errors {
   public:
-    lenient_errors() {
+    lenient_errors() : alone_(mutex()) {
         for (std::size_t i = 0; i < std::size(all); ++i) {
             MPI_Comm_get_errhandler(all[i], &before_[i]);
             MPI_Comm_set_errhandler(all[i], MPI_ERRORS_RETURN);
@@ -75,6 +76,11 @@ class lenient_errors {
     }
 
   private:
+    [[nodiscard]] static std::mutex& mutex() {
+        static std::mutex of_all;
+        return of_all;
+    }
+    const std::lock_guard<std::mutex> alone_;                          // what one thread finds another one may have set
     const std::array<MPI_Comm, 2> all{MPI_COMM_WORLD, MPI_COMM_SELF};  // MPI-3 asks the first, MPI-4 the second
     std::array<MPI_Errhandler, 2> before_{};
 };
@@ -146,6 +152,15 @@ class requests {
         handles_.push_back(request);
         owned_.push_back(std::move(owned));
     }
+    /// Of how many owned objects `is` is true.
+    template <class Is>
+    [[nodiscard]] std::size_t count(Is is) const {
+        return static_cast<std::size_t>(std::count_if(owned_.begin(), owned_.end(), is));
+    }
+    template <class Visit>
+    void for_each(Visit visit) {
+        for (Owned& each : owned_) visit(each);
+    }
     /// Calls done(owned) for each that is complete.
     template <class Done>
     void collect(Done done) {
@@ -179,6 +194,17 @@ class requests {
 #else
     return MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, comm, request);
 #endif
+}
+/// The length of a message that was probed.
+[[nodiscard]] inline std::size_t bytes_of(const MPI_Status& status) {
+#if MPI_VERSION >= 4
+    MPI_Count bytes = 0;
+    MPI_Get_count_c(&status, MPI_BYTE, &bytes);
+#else
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+#endif
+    return bytes < 0 ? 0 : static_cast<std::size_t>(bytes);
 }
 [[nodiscard]] inline int irecv(std::byte* data, std::size_t bytes, int from, int tag, MPI_Comm comm,
                                MPI_Request* request) {
