@@ -242,6 +242,14 @@ TEST_CASE("two roots that wait for each other without a message are a mismatch")
     check_failure(outcomes, errc::mismatch, {"reduce", "names root 0", "names root 1"});
 }
 
+TEST_CASE("two roots that wait for each other to read what they lend are a mismatch") {
+    const auto outcomes = outcomes_of(2, [](auto& comm) {
+        std::vector<int> x(300000);
+        allfold::broadcast(comm, x, allfold::root{comm.rank()});
+    });
+    check_failure(outcomes, errc::mismatch, {"broadcast", "names root 0", "names root 1"});
+}
+
 TEST_CASE("a root outside of the ranks is a bad rank, wherever it is named") {
     for (const int root : {-1, 3, 1000}) {
         const auto named = std::to_string(root);

@@ -161,6 +161,21 @@ TEST_CASE("operators of one type with different state work at the same time") {
     CHECK(y == std::vector<unsigned>(100, 6 * P % 11));
 }
 
+TEST_CASE("columns that only their alignment makes too long to be copied are not changed before they are read") {
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    constexpr std::size_t rows = 6553;  // of 10 bytes: 65530; with the gaps between columns more than eager_bytes
+    for (int turn = 0; turn < 20; ++turn) {
+        std::vector<std::uint8_t> a(rows, 1), b(rows, 2);
+        std::vector<double> c(rows, 3);
+        allfold::all_reduce(comm, allfold::records(std::span(a), std::span(b), std::span(c)), sum(),
+                            allfold::recursive_doubling());
+        const auto P = static_cast<std::uint8_t>(comm.size());
+        CHECK(a == std::vector<std::uint8_t>(rows, P));
+        CHECK(b == std::vector<std::uint8_t>(rows, static_cast<std::uint8_t>(2 * P)));
+        CHECK(c == std::vector<double>(rows, 3.0 * P));
+    }
+}
+
 TEST_CASE("a persistent collective is started again and again") {
     allfold::mpi::communicator comm{MPI_COMM_WORLD};
     std::vector<int> in(1000), out(1000);
