@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <string>
 
 #include "allfold/transport/hierarchy.hpp"
 #include "allfold/transport/mpi.hpp"
+#include "test/mpi/support/at_end.hpp"
 #include "test/support/problems.hpp"
 #include "test/support/watchdog.hpp"
 
@@ -31,13 +33,23 @@ inline constexpr allfold::mpi::tuning pinched{
     return P <= 4 || n == 0 || n > P;
 }
 
+/// One communicator for each tuning, for tests that leave it whole: with more ranks than processors making one takes
+/// longer than most tests.
+[[nodiscard]] inline allfold::mpi::communicator& shared_communicator(const allfold::mpi::tuning& numbers) {
+    static std::list<allfold::mpi::communicator> all;
+    if (all.empty()) at_end.push_back([] { all.clear(); });
+    for (auto& each : all)
+        if (each.tuning().eager_bytes == numbers.eager_bytes) return each;
+    return all.emplace_back(MPI_COMM_WORLD, allfold::mpi::duplicate, numbers);
+}
+
 /// Calls check(comm, problem, where) on all ranks, with the ordinary numbers of the transport and with mean ones.
 template <class Algebra, class Check>
 void on_the_job(Check check) {
     const auto problems = problems_for<Algebra>(ranks_of_job());
     for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
         const watchdog watch(std::string(Algebra::name) + " on " + std::to_string(ranks_of_job()) + " processes");
-        allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, numbers);
+        auto& comm = shared_communicator(numbers);
         const bool is_pinched = numbers == pinched;
         for (const auto& p : problems)
             if (is_tried(p.size(), is_pinched)) check(comm, p, place_of(comm, p) + (is_pinched ? ", pinched" : ""));
@@ -50,8 +62,7 @@ void on_threads_of_the_job(int threads, Check check) {
     const auto problems = problems_for<Algebra>(ranks_of_job() * threads);
     const watchdog watch(std::string(Algebra::name) + " on " + std::to_string(ranks_of_job()) + " processes of " +
                          std::to_string(threads) + " threads");
-    allfold::mpi::communicator processes(MPI_COMM_WORLD);
-    allfold::run(processes, threads, [&](auto& comm) {
+    allfold::run(shared_communicator({}), threads, [&](auto& comm) {
         for (const auto& p : problems) check(comm, p, place_of(comm, p) + ", in " + std::to_string(threads));
     });
 }

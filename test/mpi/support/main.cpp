@@ -6,12 +6,14 @@
 #define CATCH_CONFIG_RUNNER
 #include <mpi.h>
 
+#include "test/mpi/support/at_end.hpp"
 #include "test/support/catch.hpp"
 
 int main(int argc, char* argv[]) {
     int level = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     const int failed = Catch::Session().run(argc, argv);
+    for (const auto done : test::at_end) done();
     MPI_Finalize();
     return failed;
 }
