@@ -189,9 +189,15 @@ class arguments {
             lower_from(folded_.data());
         else if constexpr (lowers)
             lower_from(values(output_) + (in_place ? shape_.result_first : 0));
-        if constexpr (Goal == collective::exclusive_scan)
-            if (contributions_ == 0) fill_with_identity();
+        if constexpr (Goal == collective::exclusive_scan && lifts && operator_with_identity<Op, element_of<Out>>)
+            if (contributions_ == 0) std::fill_n(values(output_), output_.rows(), identity_of<element_of<Out>>(op_));
         output_.unpack(out_.get());
+    }
+    /// When a collective of the transport's own is complete, which leaves the first rank's result as it is.
+    void finish_native() {
+        if constexpr (Goal == collective::exclusive_scan)
+            if (contributions_ == 0) make_kernel().set_identity(output_.where(), output_.rows());
+        finish();
     }
 
     /// Keeps copies of its own from being freed: somebody may still touch them.
@@ -239,15 +245,6 @@ class arguments {
                 to[i] = op_.lower(folded[i], contributions_);
             else
                 to[i] = folded[i];
-        }
-    }
-
-    /// The result of an exclusive scan at rank 0: the identity if the operator has one, otherwise it stays as it is.
-    void fill_with_identity() {
-        if constexpr (folds_rows<Op, state>) {
-            kernel_type(op_, kernel_width()).set_identity(output_.where(), output_.rows());
-        } else if constexpr (operator_with_identity<Op, element_of<Out>>) {
-            std::fill_n(values(output_), output_.rows(), identity_of<element_of<Out>>(op_));
         }
     }
 

@@ -150,8 +150,11 @@ class execution {
 
     /// What a lone rank does.
     void copy_input() {
-        if (all_.plan.goal == collective::barrier || all_.plan.goal == collective::exclusive_scan) return;
-        all_.kernel.copy(all_.memory.input, all_.memory.result, all_.memory.blocks.total());
+        const std::size_t rows = all_.memory.blocks.total();
+        if (all_.plan.goal == collective::exclusive_scan)
+            all_.kernel.set_identity(all_.memory.result, rows);
+        else if (all_.plan.goal != collective::barrier)
+            all_.kernel.copy(all_.memory.input, all_.memory.result, rows);
     }
 
     context all_;

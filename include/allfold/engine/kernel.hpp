@@ -108,9 +108,12 @@ class kernel {
 
     /// to ← the identity in every row, where the operator knows one.
     void set_identity(const place_type& to, std::size_t rows) const {
-        for_each_row(to, rows, [&](auto out) {
-            if constexpr (requires { op_.set_identity(out); }) op_.set_identity(out);
-        });
+        if constexpr (folds_rows<Op, Element>)
+            for_each_row(to, rows, [&](auto out) {
+                if constexpr (requires { op_.set_identity(out); }) op_.set_identity(out);
+            });
+        else if constexpr (operator_with_identity<Op, Element>)
+            std::fill_n(typed<0>(to), rows * width_[0], identity_of<Element>(op_));
     }
 
     /// Every target ← the canonical tree of the sources. A target may be a source.

@@ -261,7 +261,7 @@ class launcher {
                 give_up(comm_);
                 throw;
             }
-            arguments.finish();
+            arguments.finish_native();
         }
     }
 

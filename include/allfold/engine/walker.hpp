@@ -44,6 +44,7 @@ class walker {
         window_ = window;
         lane_ = on;
         round_ = 0;
+        is_set_ = false;
         asked_block_ = -1;
         enter(all);
         if (all.stage_input) stage(all);
@@ -56,6 +57,8 @@ class walker {
             ++round_;
             enter(all);
         }
+        if constexpr (Schedule::goal == collective::exclusive_scan)
+            if (!sets_identity(all)) return false;
         return !waits_for_loans(0) && !waits_for_loans(1);
     }
 
@@ -123,6 +126,17 @@ class walker {
         if (now_.from.which() == peers::kind::none) return true;
         if (waits_for_loans((round_ + 1) % 2)) return false;  // the same
         return receive(all);
+    }
+
+    /// The result of the first rank of an exclusive scan, while what it has sent is on its way: the identity if the
+    /// operator has one, otherwise it stays as it is. False: in place, a peer may still read what lies there.
+    bool sets_identity(const context& all) {
+        if (all.comm.rank() != 0 || is_set_) return true;
+        if (all.memory.in_place && (waits_for_loans(0) || waits_for_loans(1))) return false;
+        for (int b = 0; b < all.plan.blocks(); ++b)
+            if (const std::size_t rows = rows_of(all, b).count)
+                all.kernel.set_identity(locate(all, slot::result, b), rows);
+        return is_set_ = true;
     }
 
     // Where things lie
@@ -398,6 +412,7 @@ class walker {
     int to_count_ = 0, posted_ = 0;
     int from_count_ = 0, received_ = 0;
     bool prepared_ = false;
+    bool is_set_ = false;
     bool on_loan_ = false;  // what it waits for is the end of a loan
     union {
         step now_;
