@@ -763,11 +763,10 @@ inline void communicator::tell_blocked(const waiting& where) {
     };
     if (where.peer >= 0) return tell(where.peer);
     std::vector<int> borrowers;
-    static_cast<void>(loans_.count([&](const loan& l) {
+    loans_.for_each([&](const loan& l) {
         if (l.on == where.on && std::find(borrowers.begin(), borrowers.end(), l.to) == borrowers.end())
             borrowers.push_back(l.to);
-        return true;
-    }));
+    });
     for (const int peer : borrowers) tell(peer);
 }
 
