@@ -9,16 +9,7 @@ set -u
 export LC_ALL=C
 program=$(realpath "$1")
 data=$(realpath "$2")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failures=0
-
-fail() {
-    echo "FAILED: $1"
-    sed 's/^/    /' out err
-    failures=$((failures + 1))
-}
+. "$(dirname "$0")/checks.sh"
 
 # succeeds <text on standard output> <arguments...>
 succeeds() {

@@ -14,16 +14,7 @@ mpirun=$1
 program=$(realpath "$2")
 threads=$(realpath "$3")
 data=$(realpath "$4")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failures=0
-
-fail() {
-    echo "FAILED: $1"
-    sed 's/^/    /' out err
-    failures=$((failures + 1))
-}
+. "$(dirname "$0")/checks.sh"
 
 # on <ranks> <arguments...>: within half a minute
 on() {
