@@ -29,6 +29,8 @@
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_native.hpp"
+#include "allfold/transport/detail/mpi_outbox.hpp"
+#include "allfold/transport/detail/mpi_tuning.hpp"
 #include "allfold/transport/detail/processors.hpp"
 
 /// @file
@@ -46,35 +48,6 @@
 namespace allfold::mpi {
 
 using allfold::detail::text;  // of messages
-
-/// The numbers of the MPI transport, with what was measured for each.
-struct tuning {
-    /// Up to here a message is copied and comes with its envelope. With a limit of 16 KiB messages of 32 and 64 KiB
-    /// take 1.3 to 1.9 times as long; one of 128 KiB is no gain (two processes, Open MPI 4.1 and MPICH 4.0).
-    std::size_t eager_bytes = std::size_t{64} << 10;
-    /// Parts from here on go by themselves where the message as a whole does not come with its envelope.
-    std::size_t long_bytes = std::size_t{4} << 10;
-    /// The longest message that MPI is given; longer ones go in pieces. Counts are `int` before MPI-4.
-    std::size_t piece_bytes = MPI_VERSION >= 4 ? std::size_t{1} << 62 : std::size_t{1} << 30;
-    /// Tags to use; 0: as many as MPI has.
-    int tags = 0;
-    /// Polls before a waiting rank begins to give its turns away; with more ranks on a node than processors it does so
-    /// from the first.
-    unsigned spins = 20000;
-    /// A rank that is stuck for so long tells the one that it waits for.
-    std::chrono::milliseconds notice{100};
-    /// After a failure a rank waits at most so long for others to let go of its memory.
-    std::chrono::milliseconds patience{3000};
-
-    /// Operands from so many bytes on are left to MPI's own collective, for operators that it knows; as they stand,
-    /// none. Two processes: behind an agreement of 0.4 to 1 us MPI's own is faster in few cells (Open MPI: all_reduce
-    /// of 256 KiB 1.1 times, exclusive scans from 4 MiB 1.4 times), and slower in others by far (MPICH: scans 17
-    /// times).
-    std::size_t native_from = std::size_t{1} << 62;
-    std::size_t native_all_reduce_from = std::size_t{1} << 62;
-
-    friend bool operator==(const tuning&, const tuning&) = default;
-};
 
 /// What a communicator does with the one that it is given.
 enum class ownership : std::uint8_t {
@@ -244,19 +217,8 @@ class communicator {
         waiting where;
         std::uint32_t call;
     };
-    /// A message that is sent from a copy, and one from the memory of the engine or its caller.
-    struct copy {
-        bounce_buffer buffer;
-        lane on;
-    };
-    struct loan {
-        std::atomic<int>* lent;  // null when the lender has gone
-        int to;
-        lane on;
-    };
-    /// Messages of MPI's, in both directions.
+    /// Messages of MPI's that have come, and those that must.
     struct tally {
-        std::vector<std::uint64_t> sent;  // to each rank
         std::uint64_t received = 0;
         std::uint64_t expected = 0;  // once all ranks have told what they have sent
     };
@@ -268,8 +230,6 @@ class communicator {
 
     static constexpr int control_tag = 0;
     static constexpr int first_tag = 1;
-    static constexpr std::size_t most_copies = 512;
-    static constexpr std::size_t taken_at_once = 4096;  // by most MPI libraries: asking is worth the time
 
     communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers);
     void find_tags();
@@ -280,17 +240,6 @@ class communicator {
     [[nodiscard]] int tag_of(lane on) const noexcept {
         return first_tag + static_cast<int>(on % static_cast<lane>(tuning_.tags));
     }
-
-    // Sending
-    [[nodiscard]] MPI_Request send(int to, int tag, const std::byte* from, std::size_t bytes);
-    [[nodiscard]] bool has_room(lane on);
-    void send_copy(int to, int tag, copy&& what, std::size_t offset, std::size_t bytes);
-    void send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose);
-    void send_long(int to, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
-    void send_whole(int to, int tag, bounce_buffer&& message, std::size_t bytes);
-    void collect_copies();
-    void see_copies_off();
-    void collect_loans();
 
     // Receiving
     [[nodiscard]] stream& stream_of(int from, int tag);
@@ -333,10 +282,7 @@ class communicator {
     unsigned polls_ = 0;
 
     allfold::detail::bounce_pool pool_;
-    detail::requests<copy> copies_;
-    detail::requests<std::shared_ptr<bounce_buffer>> wholes_;  // by pieces, which may end in any order
-    bool long_copies_ = false;  // among the copies are some that MPI may not have taken at once
-    detail::requests<loan> loans_;
+    detail::outbox outbox_{pool_, tuning_};
     detail::requests<bounce_buffer> drained_;
     std::unique_ptr<tally> tally_ = std::make_unique<tally>();
     std::vector<stream> streams_;
@@ -375,7 +321,7 @@ inline communicator::communicator(checked, MPI_Comm base, ownership how, const m
     detail::check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     detail::check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     detail::check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-    tally_->sent.resize(static_cast<std::size_t>(size_));
+    outbox_.open(comm_, size_);
     find_tags();
     find_crowd();
 }
@@ -406,60 +352,9 @@ inline void communicator::find_crowd() {
 
 // Sending
 
-inline void communicator::collect_copies() {
-    if (!copies_.empty()) copies_.collect([this](copy& sent) { pool_.give_back(std::move(sent.buffer)); });
-    if (!wholes_.empty())
-        wholes_.collect([this](std::shared_ptr<bounce_buffer>& sent) {
-            if (sent.use_count() == 1) pool_.give_back(std::move(*sent));
-        });
-}
-
-inline void communicator::collect_loans() {
-    if (loans_.empty()) return;
-    loans_.collect([](const loan& over) {
-        if (over.lent != nullptr) over.lent->fetch_sub(1, std::memory_order_release);
-    });
-}
-
-inline MPI_Request communicator::send(int to, int tag, const std::byte* from, std::size_t bytes) {
-    MPI_Request request;
-    detail::check(detail::isend(from, bytes, to, tag, comm_, &request), "MPI_Isend");
-    ++tally_->sent[static_cast<std::size_t>(to)];
-    return request;
-}
-
-/// A rank that only sends does not run ahead without end. Copies of later calls do not count, since their receivers may
-/// wait for this one first; and a whole step's messages always have room, since nobody receives before they are posted.
-inline bool communicator::has_room(lane on) {
-    constexpr std::size_t now_and_then = 16;
-    if (copies_.size() >= now_and_then) collect_copies();
-    const std::size_t most = std::max(most_copies, static_cast<std::size_t>(size_));
-    return copies_.size() < most ||
-           copies_.count([&](const copy& sent) { return static_cast<std::int32_t>(sent.on - on) <= 0; }) < most;
-}
-
-inline void communicator::send_copy(int to, int tag, copy&& what, std::size_t offset, std::size_t bytes) {
-    MPI_Request request = send(to, tag, what.buffer.data() + offset, bytes);
-    int done = 0;
-    if (bytes <= taken_at_once) detail::check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return pool_.give_back(std::move(what.buffer));
-    copies_.add(request, std::move(what));
-    long_copies_ = true;
-}
-
-inline void communicator::send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose) {
-    for (std::size_t done = 0; done < bytes;) {
-        const std::size_t count = std::min(bytes - done, tuning_.piece_bytes);
-        const MPI_Request request = send(to, tag, from + done, count);
-        whose.lent->fetch_add(1, std::memory_order_relaxed);
-        loans_.add(request, loan(whose));
-        done += count;
-    }
-}
-
 inline bool communicator::try_post(int to, lane on, const outgoing& message) {
     using namespace allfold::detail;
-    if (!has_room(on)) return false;
+    if (!outbox_.has_room(on)) return false;
     envelope about{.signature = message.signature, .on = on, .bytes = message.bytes};
     bounce_buffer head = pool_.take(head_bytes());
     std::size_t at = envelope_offset + envelope_bytes;
@@ -471,58 +366,20 @@ inline bool communicator::try_post(int to, lane on, const outgoing& message) {
         }
     }
     if (message.bytes > tuning_.eager_bytes) {
-        send_long(to, message, about, std::move(head), at);
+        outbox_.send_long(to, tag_of(on), message, about, std::move(head), at);
         return true;
     }
     std::memcpy(head.data() + envelope_offset, &about, sizeof about);
     pack(message.parts, message.alignment, head.data() + at);
-    send_copy(to, tag_of(on), {std::move(head), on}, envelope_offset, at + message.bytes - envelope_offset);
+    outbox_.send_copy(to, tag_of(on), std::move(head), on, envelope_offset, at + message.bytes - envelope_offset);
     return true;
-}
-
-inline void communicator::send_long(int to, const outgoing& message, envelope about, bounce_buffer&& head,
-                                    std::size_t at) {
-    using namespace allfold::detail;
-    const int tag = tag_of(about.on);
-    division parts = divide(message, tuning_.long_bytes, tuning_.eager_bytes);
-    bounce_buffer whole;
-    if (!parts.fits) {  // many short parts: one long copy
-        whole = pool_.take(message.bytes);
-        pack(message.parts, message.alignment, whole.data());
-        parts.count = 1;
-        parts.ranges[0] = {0, message.bytes};
-        parts.rest = 0;
-    }
-    about.ranges = static_cast<std::uint32_t>(parts.count);
-    std::memcpy(head.data() + envelope_offset, &about, sizeof about);
-    std::memcpy(head.data() + at, parts.ranges.data(), parts.count * sizeof(payload_range));
-    at += align_up(parts.count * sizeof(payload_range), line_of_message);
-    if (parts.fits) pack_rest(message, parts, head.data() + at);
-    send_copy(to, tag, {std::move(head), about.on}, envelope_offset, at + parts.rest - envelope_offset);
-    if (parts.fits) {
-        for (std::size_t i = 0; i < parts.count; ++i)
-            send_range(to, tag, parts.from[i], static_cast<std::size_t>(parts.ranges[i].bytes),
-                       {message.lent, to, about.on});
-        return;
-    }
-    send_whole(to, tag, std::move(whole), message.bytes);
-}
-
-inline void communicator::send_whole(int to, int tag, bounce_buffer&& message, std::size_t bytes) {
-    const auto shared = std::make_shared<bounce_buffer>(std::move(message));
-    for (std::size_t done = 0; done < bytes;) {
-        const std::size_t count = std::min(bytes - done, tuning_.piece_bytes);
-        wholes_.add(send(to, tag, shared->data() + done, count), std::shared_ptr(shared));
-        done += count;
-    }
-    long_copies_ = true;
 }
 
 /// What has to be done between two polls, so that posts end and failures are heard of.
 inline void communicator::progress() {
     constexpr unsigned now_and_then = 256;
     if (failure_) throw_failure(latest_call_);
-    collect_loans();
+    outbox_.collect_loans();
     if (++polls_ % now_and_then != 0) return;
     attend();
     if (failure_) throw_failure(latest_call_);
@@ -686,7 +543,7 @@ inline void communicator::send_note(int to, const detail::note& what, const sign
     next += head.chars;
     std::memcpy(buffer.data(), &head, sizeof head);
     const auto bytes = static_cast<std::size_t>(next - buffer.data());
-    send_copy(to, control_tag, {std::move(buffer), next_lane_}, 0, bytes);
+    outbox_.send_copy(to, control_tag, std::move(buffer), next_lane_, 0, bytes);
 }
 
 /// Reads all notes that are there.
@@ -762,12 +619,7 @@ inline void communicator::tell_blocked(const waiting& where) {
         send_note(peer, {.what = detail::note::kind::blocked, .where = where}, opened ? &opened->what : nullptr, "");
     };
     if (where.peer >= 0) return tell(where.peer);
-    std::vector<int> borrowers;
-    loans_.for_each([&](const loan& l) {
-        if (l.on == where.on && std::find(borrowers.begin(), borrowers.end(), l.to) == borrowers.end())
-            borrowers.push_back(l.to);
-    });
-    for (const int peer : borrowers) tell(peer);
+    for (const int peer : outbox_.borrowers_on(where.on)) tell(peer);
 }
 
 template <pending_work Work>
@@ -778,17 +630,7 @@ void communicator::wait(Work& work, std::optional<std::chrono::steady_clock::tim
         if (turn % now_and_then == 0 && look_around(work, deadline)) break;
         if (crowded_ || turn > tuning_.spins) std::this_thread::yield();
     }
-    see_copies_off();
-}
-
-/// A copy that MPI has not taken at once moves only while its sender calls MPI; who is through may not do so for long.
-/// Not without end: its receiver may come only after something that this rank does next.
-inline void communicator::see_copies_off() {
-    for (int turn = 0; turn < 1000 && long_copies_ && !(copies_.empty() && wholes_.empty()); ++turn) {
-        collect_copies();
-        if (crowded_) std::this_thread::yield();
-    }
-    long_copies_ = false;
+    outbox_.see_copies_off(crowded_);
 }
 
 template <pending_work Work>
@@ -865,7 +707,7 @@ inline void communicator::drain() {
 
 inline bool communicator::holds_memory() const noexcept {
     const auto stores_in_place = [](const stream& s) { return !s.ranges.empty() && s.payload.data() == nullptr; };
-    return !loans_.empty() ||
+    return outbox_.lends() ||
            std::any_of(streams_.begin(), streams_.begin() + static_cast<std::ptrdiff_t>(active_), stores_in_place);
 }
 
@@ -889,12 +731,12 @@ inline void communicator::abandon() noexcept {
         cancel_receives();
         for (const auto until = clock::now() + tuning_.patience; is_first; std::this_thread::yield()) {
             drain();
-            collect_loans();
+            outbox_.collect_loans();
             if (!holds_memory() || clock::now() >= until) break;
         }
     } catch (const std::exception&) {  // MPI itself fails: there is nothing left to try
     }
-    loans_.for_each([](loan& l) { l.lent = nullptr; });
+    outbox_.forget_lenders();
 }
 
 /// Calls `begin(request)` of a collective of MPI's once `ready()`, and returns when all ranks have done so. Messages
@@ -906,8 +748,8 @@ bool communicator::meet(Ready ready, Begin begin, bool is_last) {
     bool has_begun = false;
     for (int done = 0; done == 0; std::this_thread::yield()) {
         if (!has_begun || !is_last) drain();
-        collect_loans();
-        collect_copies();
+        outbox_.collect_loans();
+        outbox_.collect_copies();
         if (failure_ && !until) until = clock::now() + tuning_.patience;
         if (until && clock::now() >= *until) return false;
         if (!has_begun && ready()) {
@@ -925,7 +767,7 @@ bool communicator::meet(Ready ready, Begin begin, bool is_last) {
 /// would find old notes, and what nobody has read. So the ranks tell each other how many messages they have sent.
 inline bool communicator::wind_up() {
     const auto at_once = [] { return true; };
-    const auto all_sent = [this] { return copies_.empty() && wholes_.empty() && loans_.empty(); };
+    const auto all_sent = [this] { return outbox_.empty(); };
     const auto all_received = [&] { return tally_->received == tally_->expected && drained_.empty() && all_sent(); };
     const auto leave = [this](MPI_Request* request) {
         for (const auto& [peer, told] : claims_) send_note(peer, {.what = detail::note::kind::departed}, nullptr, "");
@@ -934,8 +776,7 @@ inline bool communicator::wind_up() {
     };
     const auto count = [this](MPI_Request* request) {
         departing_ = false;  // nobody waits for this rank any more, and it sends nothing more
-        return MPI_Ireduce_scatter_block(tally_->sent.data(), &tally_->expected, 1, MPI_UINT64_T, MPI_SUM, comm_,
-                                         request);
+        return MPI_Ireduce_scatter_block(outbox_.sent(), &tally_->expected, 1, MPI_UINT64_T, MPI_SUM, comm_, request);
     };
     const auto end = [this](MPI_Request* request) { return MPI_Ibarrier(comm_, request); };
     cancel_receives();
@@ -945,14 +786,12 @@ inline bool communicator::wind_up() {
 /// Requests are under way still: the communicator stays, and the memory to which they refer with it.
 inline void communicator::leave_behind() noexcept {
     struct leftovers {
-        detail::requests<copy> copies;
-        detail::requests<std::shared_ptr<bounce_buffer>> wholes;
+        detail::outbox sent;
         detail::requests<bounce_buffer> drained;
         std::vector<stream> streams;
         std::unique_ptr<tally> counts;
     };
-    static_cast<void>(new leftovers{std::move(copies_), std::move(wholes_), std::move(drained_), std::move(streams_),
-                                    std::move(tally_)});
+    static_cast<void>(new leftovers{std::move(outbox_), std::move(drained_), std::move(streams_), std::move(tally_)});
 }
 
 inline void communicator::depart() noexcept {

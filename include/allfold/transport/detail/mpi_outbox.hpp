@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/mpi_tuning.hpp"
+
+/// @file
+/// What a rank has sent through MPI, and MPI has not let go of yet.
+
+namespace allfold::mpi::detail {
+
+/// Messages on their way: copies of ours, and what is lent by the engine or its caller.
+class outbox {
+  public:
+    using bounce_buffer = allfold::detail::bounce_buffer;
+    using envelope = allfold::detail::envelope;
+
+    outbox(allfold::detail::bounce_pool& pool, const tuning& numbers) : pool_(pool), tuning_(numbers) {}
+    void open(MPI_Comm comm, int size) {
+        comm_ = comm;
+        sent_.resize(static_cast<std::size_t>(size));
+    }
+
+    /// A rank that only sends does not run ahead without end. Copies of later calls do not count, since their receivers
+    /// may wait for this one first; and a whole step's messages always have room, since nobody receives before they are
+    /// posted.
+    [[nodiscard]] bool has_room(lane on) {
+        constexpr std::size_t most_copies = 512, now_and_then = 16;
+        if (copies_.size() >= now_and_then) collect_copies();
+        const std::size_t most = std::max(most_copies, sent_.size());
+        const auto is_older = [&](const copy& c) { return static_cast<std::int32_t>(c.on - on) <= 0; };
+        return copies_.size() < most || copies_.count(is_older) < most;
+    }
+
+    /// Sends a part of a buffer, and keeps it as long as MPI needs it.
+    void send_copy(int to, int tag, bounce_buffer&& buffer, lane on, std::size_t offset, std::size_t bytes);
+    /// Sends a message that does not come with its envelope. In `head` all up to `at` is there but for the envelope.
+    void send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
+
+    void collect_copies();
+    void collect_loans();
+    /// A copy that MPI has not taken at once moves only while its sender calls MPI; who is through may not do so for
+    /// long. Not without end: its receiver may come only after something that this rank does next.
+    void see_copies_off(bool crowded);
+
+    [[nodiscard]] bool empty() const noexcept { return copies_.empty() && wholes_.empty() && loans_.empty(); }
+    [[nodiscard]] bool lends() const noexcept { return !loans_.empty(); }
+    /// Who has to read what is lent on this lane.
+    [[nodiscard]] std::vector<int> borrowers_on(lane on);
+    /// The lenders go away: nobody is told any more when a loan is over.
+    void forget_lenders() {
+        loans_.for_each([](loan& l) { l.lent = nullptr; });
+    }
+    /// How many messages of MPI's have been sent to each rank.
+    [[nodiscard]] const std::uint64_t* sent() const noexcept { return sent_.data(); }
+
+  private:
+    struct copy {
+        bounce_buffer buffer;
+        lane on;
+    };
+    struct loan {
+        std::atomic<int>* lent;  // null when the lender has gone
+        int to;
+        lane on;
+    };
+    static constexpr std::size_t taken_at_once = 4096;  // by most MPI libraries: asking is worth the time
+
+    [[nodiscard]] MPI_Request send(int to, int tag, const std::byte* from, std::size_t bytes);
+    void send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose);
+    void send_whole(int to, int tag, bounce_buffer&& message, std::size_t bytes);
+
+    allfold::detail::bounce_pool& pool_;
+    const tuning& tuning_;
+    MPI_Comm comm_ = MPI_COMM_NULL;
+    requests<copy> copies_;
+    requests<std::shared_ptr<bounce_buffer>> wholes_;  // by pieces, which may end in any order
+    bool long_copies_ = false;                         // among the copies are some that MPI may not have taken at once
+    requests<loan> loans_;
+    std::vector<std::uint64_t> sent_;
+};
+
+inline void outbox::collect_copies() {
+    if (!copies_.empty()) copies_.collect([this](copy& sent) { pool_.give_back(std::move(sent.buffer)); });
+    if (!wholes_.empty())
+        wholes_.collect([this](std::shared_ptr<bounce_buffer>& sent) {
+            if (sent.use_count() == 1) pool_.give_back(std::move(*sent));
+        });
+}
+
+inline void outbox::collect_loans() {
+    if (loans_.empty()) return;
+    loans_.collect([](const loan& over) {
+        if (over.lent != nullptr) over.lent->fetch_sub(1, std::memory_order_release);
+    });
+}
+
+inline void outbox::see_copies_off(bool crowded) {
+    for (int turn = 0; turn < 1000 && long_copies_ && !(copies_.empty() && wholes_.empty()); ++turn) {
+        collect_copies();
+        if (crowded) std::this_thread::yield();
+    }
+    long_copies_ = false;
+}
+
+inline std::vector<int> outbox::borrowers_on(lane on) {
+    std::vector<int> ranks;
+    loans_.for_each([&](const loan& l) {
+        if (l.on == on && std::find(ranks.begin(), ranks.end(), l.to) == ranks.end()) ranks.push_back(l.to);
+    });
+    return ranks;
+}
+
+inline MPI_Request outbox::send(int to, int tag, const std::byte* from, std::size_t bytes) {
+    MPI_Request request;
+    check(isend(from, bytes, to, tag, comm_, &request), "MPI_Isend");
+    ++sent_[static_cast<std::size_t>(to)];
+    return request;
+}
+
+inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, lane on, std::size_t offset, std::size_t bytes) {
+    MPI_Request request = send(to, tag, buffer.data() + offset, bytes);
+    int done = 0;
+    if (bytes <= taken_at_once) check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return pool_.give_back(std::move(buffer));
+    copies_.add(request, {std::move(buffer), on});
+    long_copies_ = true;
+}
+
+inline void outbox::send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose) {
+    for (std::size_t done = 0; done < bytes;) {
+        const std::size_t count = std::min(bytes - done, tuning_.piece_bytes);
+        const MPI_Request request = send(to, tag, from + done, count);
+        whose.lent->fetch_add(1, std::memory_order_relaxed);
+        loans_.add(request, loan(whose));
+        done += count;
+    }
+}
+
+inline void outbox::send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head,
+                              std::size_t at) {
+    using namespace allfold::detail;
+    division parts = divide(message, tuning_.long_bytes, tuning_.eager_bytes);
+    bounce_buffer whole;
+    if (!parts.fits) {  // many short parts: one long copy
+        whole = pool_.take(message.bytes);
+        pack(message.parts, message.alignment, whole.data());
+        parts.count = 1;
+        parts.ranges[0] = {0, message.bytes};
+        parts.rest = 0;
+    }
+    about.ranges = static_cast<std::uint32_t>(parts.count);
+    std::memcpy(head.data() + envelope_offset, &about, sizeof about);
+    std::memcpy(head.data() + at, parts.ranges.data(), parts.count * sizeof(payload_range));
+    at += align_up(parts.count * sizeof(payload_range), line_of_message);
+    if (parts.fits) pack_rest(message, parts, head.data() + at);
+    send_copy(to, tag, std::move(head), about.on, envelope_offset, at + parts.rest - envelope_offset);
+    if (!parts.fits) return send_whole(to, tag, std::move(whole), message.bytes);
+    for (std::size_t i = 0; i < parts.count; ++i)
+        send_range(to, tag, parts.from[i], static_cast<std::size_t>(parts.ranges[i].bytes),
+                   {message.lent, to, about.on});
+}
+
+inline void outbox::send_whole(int to, int tag, bounce_buffer&& message, std::size_t bytes) {
+    const auto shared = std::make_shared<bounce_buffer>(std::move(message));
+    for (std::size_t done = 0; done < bytes;) {
+        const std::size_t count = std::min(bytes - done, tuning_.piece_bytes);
+        wholes_.add(send(to, tag, shared->data() + done, count), std::shared_ptr(shared));
+        done += count;
+    }
+    long_copies_ = true;
+}
+
+}  // namespace allfold::mpi::detail
