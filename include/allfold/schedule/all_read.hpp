@@ -29,10 +29,7 @@ struct all_read {
 
     class barrier : public schedule_of<all_read> {
       public:
-        static constexpr collective goal = collective::barrier;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 0; }
@@ -44,9 +41,7 @@ struct all_read {
 
     class all_reduce : public schedule_of<all_read> {
       public:
-        static constexpr collective goal = collective::all_reduce;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
         static constexpr bool in_place = false;
 
         using schedule_of::schedule_of;
@@ -57,14 +52,11 @@ struct all_read {
         }
     };
 
-    class reduce : public rooted_schedule_of<all_read> {
+    class reduce : public schedule_of<all_read> {
       public:
-        static constexpr collective goal = collective::reduce;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
-        using rooted_schedule_of::rooted_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
         [[nodiscard]] constexpr int rounds() const noexcept { return one_round(size()); }
         [[nodiscard]] constexpr step operator[](int) const noexcept {
@@ -75,9 +67,7 @@ struct all_read {
 
     class inclusive_scan : public schedule_of<all_read> {
       public:
-        static constexpr collective goal = collective::inclusive_scan;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
         static constexpr bool in_place = false;
 
         using schedule_of::schedule_of;
@@ -93,16 +83,17 @@ struct all_read {
 
     class exclusive_scan : public schedule_of<all_read> {
       public:
-        static constexpr collective goal = collective::exclusive_scan;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
         static constexpr bool in_place = false;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
         [[nodiscard]] constexpr int rounds() const noexcept { return one_round(size()); }
         [[nodiscard]] constexpr step operator[](int) const noexcept {
-            return whole_vector(peers::higher(), rank() > 0 ? peers::lower() : peers(), fold::peers_in_rank_order);
+            if (rank() > 0) return whole_vector(peers::higher(), peers::lower(), fold::peers_in_rank_order);
+            step s = whole_vector(peers::higher(), {}, fold::store);
+            s.local = set_identity(block_set::one(0));
+            return s;
         }
     };
 

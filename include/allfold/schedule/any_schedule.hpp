@@ -1,44 +1,97 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#include "allfold/schedule/schedule_of.hpp"
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Schedules of different types behind one.
+/// A schedule of any type, as a value.
 
 namespace allfold {
 
-/// Any schedule behind one type. Models `schedule` but for the static facts, which it has as members.
+/// Carries a schedule as it is, in itself: it is trivially copyable, and so is whoever holds it. Models `schedule`.
 class any_schedule {
   public:
+    static constexpr std::size_t most_bytes = 64;
+
     template <schedule S>
-    [[nodiscard]] static any_schedule of(const S& s, int root = 0, int group = 1) {
-        return {s.rank(), s.size(), root, group, s.blocks(), s.rounds(), &ask<S>};
+        requires(!std::same_as<S, any_schedule>)
+    any_schedule(const S& s, const char* name)
+        : keeps(s.keeps), scratch_slots(s.scratch_slots), in_place(s.in_place), functions_(&functions_of<S>), name_(name) {
+        static_assert(std::is_trivially_copyable_v<S> && sizeof(S) <= most_bytes && alignof(S) <= alignment,
+                      "allfold: a schedule is a small value: at most 64 bytes, trivially copyable");
+        ::new (static_cast<void*>(memory_)) S(s);
     }
 
-    [[nodiscard]] int rank() const noexcept { return rank_; }
-    [[nodiscard]] int size() const noexcept { return size_; }
-    [[nodiscard]] int blocks() const noexcept { return blocks_; }
-    [[nodiscard]] int rounds() const noexcept { return rounds_; }
-    [[nodiscard]] step operator[](int round) const { return step_(rank_, size_, root_, group_, round); }
+    order keeps;
+    int scratch_slots;
+    bool in_place;
+
+    [[nodiscard]] const char* name() const noexcept { return name_; }  ///< of the algorithm
+    [[nodiscard]] const setting& where() const noexcept { return functions_->where(memory_); }
+    [[nodiscard]] int rank() const noexcept { return where().rank; }
+    [[nodiscard]] int size() const noexcept { return where().size; }
+    [[nodiscard]] int blocks() const noexcept { return functions_->blocks(memory_); }
+    [[nodiscard]] int rounds() const noexcept { return functions_->rounds(memory_); }
+    [[nodiscard]] step operator[](int round) const { return functions_->at(memory_, round); }
+    [[nodiscard]] step also(int round) const { return functions_->also(memory_, round); }
+    [[nodiscard]] block_set sent_to(int round, int peer) const { return functions_->sent_to(memory_, round, peer); }
+    [[nodiscard]] block_set received_from(int round, int peer) const {
+        return functions_->received_from(memory_, round, peer);
+    }
+    [[nodiscard]] int scratch_copies() const noexcept { return functions_->scratch_copies; }
+    [[nodiscard]] bool equal_blocks() const noexcept { return functions_->equal_blocks; }
+
     /// The same schedule as another rank sees it.
     [[nodiscard]] any_schedule at(int rank) const {
         any_schedule other = *this;
-        other.rank_ = rank;
+        functions_->move_to(other.memory_, rank);
         return other;
     }
 
   private:
-    using question = step (*)(int rank, int size, int root, int group, int round);
-    any_schedule(int rank, int size, int root, int group, int blocks, int rounds, question about)
-        : rank_(rank), size_(size), root_(root), group_(group), blocks_(blocks), rounds_(rounds), step_(about) {}
+    static constexpr std::size_t alignment = alignof(std::max_align_t);
+
+    struct functions {
+        const setting& (*where)(const void*);
+        int (*blocks)(const void*);
+        int (*rounds)(const void*);
+        step (*at)(const void*, int round);
+        step (*also)(const void*, int round);
+        block_set (*sent_to)(const void*, int round, int peer);
+        block_set (*received_from)(const void*, int round, int peer);
+        void (*move_to)(void*, int rank);
+        int scratch_copies;
+        bool equal_blocks;
+    };
 
     template <class S>
-    [[nodiscard]] static step ask(int rank, int size, int root, int group, int round) {
-        return make_schedule<S>(rank, size, root, group)[round];
+    [[nodiscard]] static const S& as(const void* memory) noexcept {
+        return *static_cast<const S*>(memory);
     }
-    int rank_, size_, root_, group_, blocks_, rounds_;
-    question step_;
+    static constexpr step per_peer{.sent = addressed::per_peer, .received = addressed::per_peer};
+
+    template <class S>
+    static constexpr functions functions_of{
+        [](const void* m) -> const setting& { return as<S>(m).where(); },
+        [](const void* m) { return as<S>(m).blocks(); },
+        [](const void* m) { return as<S>(m).rounds(); },
+        [](const void* m, int round) -> step { return as<S>(m)[round]; },
+        [](const void* m, int round) -> step { return also_of(as<S>(m), round); },
+        [](const void* m, int round, int peer) { return allfold::sent_to(as<S>(m), per_peer, round, peer); },
+        [](const void* m, int round, int peer) { return allfold::received_from(as<S>(m), per_peer, round, peer); },
+        [](void* m, int rank) { static_cast<S*>(m)->move_to(rank); },
+        scratch_copies_of<S>,
+        needs_equal_blocks<S>};
+
+    const functions* functions_;
+    const char* name_;
+    alignas(alignment) std::byte memory_[most_bytes];
 };
 
 }  // namespace allfold

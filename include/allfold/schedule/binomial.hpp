@@ -32,14 +32,12 @@ namespace allfold {
 struct binomial {
     static constexpr const char* name = "binomial tree";
 
-    class reduce : public rooted_schedule_of<binomial> {
+    class reduce : public schedule_of<binomial> {
       public:
-        static constexpr collective goal = collective::reduce;
         static constexpr order keeps = order::tree;
         static constexpr int scratch_slots = 1;
-        static constexpr bool in_place = true;
 
-        using rooted_schedule_of::rooted_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
         [[nodiscard]] constexpr int rounds() const noexcept { return power_of_two_fold(size()).rounds(); }
         [[nodiscard]] constexpr step operator[](int round) const noexcept {
@@ -58,14 +56,11 @@ struct binomial {
         }
     };
 
-    class broadcast : public rooted_schedule_of<binomial> {
+    class broadcast : public schedule_of<binomial> {
       public:
-        static constexpr collective goal = collective::broadcast;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
-        using rooted_schedule_of::rooted_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
         [[nodiscard]] constexpr int rounds() const noexcept { return power_of_two_fold(size()).rounds(); }
         [[nodiscard]] constexpr step operator[](int round) const noexcept {
@@ -94,7 +89,7 @@ struct binomial {
         int peer = 0;
     };
 
-    [[nodiscard]] static constexpr link link_of(const rooted_schedule_of<binomial>& self, int round) noexcept {
+    [[nodiscard]] static constexpr link link_of(const schedule_of<binomial>& self, int round) noexcept {
         const power_of_two_fold ranks(self.size());
         const int level = ranks.extra ? round - 1 : round;
         if (level < 0) return link_in_pair(self, ranks);
@@ -108,7 +103,7 @@ struct binomial {
                 .peer = stands_for(leaf ^ (1 << level), self.root(), ranks)};
     }
 
-    [[nodiscard]] static constexpr link link_in_pair(const rooted_schedule_of<binomial>& self,
+    [[nodiscard]] static constexpr link link_in_pair(const schedule_of<binomial>& self,
                                                      const power_of_two_fold& ranks) noexcept {
         if (!ranks.paired(self.rank())) return {};
         const bool receives = self.rank() == stands_for(ranks.leaf_of(self.rank()), self.root(), ranks);

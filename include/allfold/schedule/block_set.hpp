@@ -8,7 +8,8 @@
 
 namespace allfold {
 
-/// `count` groups of `width` neighbouring blocks, the first at `first`, each `stride` behind the one before it.
+/// `count` groups of `width` neighbouring blocks, the first at `first`, each `stride` after the one before it. A negative
+/// stride counts downwards, block by block.
 struct block_run {
     int first = 0;
     int count = 0;
@@ -20,6 +21,7 @@ struct block_run {
         return width == 1 ? first + i * stride : first + i / width * stride + i % width;  // divisions are slow
     }
     [[nodiscard]] constexpr bool contains(int block) const noexcept {
+        if (stride < 0) return block_run{(*this)[size() - 1], count, -stride, 1}.contains(block);
         return block >= first && (block - first) / stride < count && (block - first) % stride < width;
     }
     /// Each block as `factor` blocks of its own: 2, 3 times 4 are 8 ... 15.
@@ -44,6 +46,11 @@ class block_set {
         return {block_run{first, straight, 1, 1}, block_run{0, count - straight, 1, 1}};
     }
     [[nodiscard]] static constexpr block_set all(int blocks) noexcept { return block_run{0, blocks, 1, 1}; }
+    /// Blocks first, first - 1, ..., first - count + 1, counted modulo `blocks`.
+    [[nodiscard]] static constexpr block_set downwards(int first, int count, int blocks) noexcept {
+        const int straight = std::min(count, first + 1);
+        return {block_run{first, straight, -1, 1}, block_run{blocks - 1, count - straight, -1, 1}};
+    }
 
     /// Each block as `factor` blocks of its own, in the same order.
     [[nodiscard]] constexpr block_set times(int factor) const noexcept {

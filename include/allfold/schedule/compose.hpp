@@ -22,7 +22,8 @@ namespace detail {
     s.local.left = replaced(s.local.left);
     s.local.right = replaced(s.local.right);
     s.local.into = replaced(s.local.into);
-    if (s.local.what == local_work::kind::copy && s.local.left == s.local.into) s.local = {};
+    const bool copies_in_place = s.local.what == local_work::kind::copy && s.local.left == s.local.into;
+    if (copies_in_place && s.local.targets.empty()) s.local = {};
     return s;
 }
 
@@ -40,7 +41,7 @@ namespace detail {
 ///
 ///     struct mine {
 ///         static constexpr const char* name = "halving, then ring";
-///         using all_reduce = composed<halving::reduce_scatter, ring::all_gather>;
+///         using all_reduce = composed<recursive_halving::reduce_scatter, ring::all_gather>;
 ///     };
 ///     all_reduce(comm, x, op, mine{});
 ///
@@ -48,12 +49,9 @@ namespace detail {
 template <class ReduceScatter, class AllGather>
 class composed : public schedule_of<typename ReduceScatter::algorithm> {
   public:
-    static constexpr collective goal = collective::all_reduce;
     static constexpr order keeps = ReduceScatter::keeps;
     static constexpr int scratch_slots = std::max(ReduceScatter::scratch_slots - 1, AllGather::scratch_slots);
     static constexpr bool in_place = ReduceScatter::in_place && AllGather::in_place;
-    static_assert(ReduceScatter::goal == collective::reduce_scatter && AllGather::goal == collective::all_gather,
-                  "composed<ReduceScatter, AllGather> takes the schedule of a reduce_scatter and of an all_gather");
 
     using schedule_of<typename ReduceScatter::algorithm>::schedule_of;
     [[nodiscard]] static constexpr bool supports(int size) noexcept {
@@ -68,8 +66,8 @@ class composed : public schedule_of<typename ReduceScatter::algorithm> {
     }
 
   private:
-    [[nodiscard]] constexpr ReduceScatter first() const noexcept { return {this->rank(), this->size()}; }
-    [[nodiscard]] constexpr AllGather second() const noexcept { return {this->rank(), this->size()}; }
+    [[nodiscard]] constexpr ReduceScatter first() const noexcept { return ReduceScatter(this->where()); }
+    [[nodiscard]] constexpr AllGather second() const noexcept { return AllGather(this->where()); }
 };
 
 }  // namespace allfold

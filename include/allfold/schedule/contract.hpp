@@ -2,23 +2,24 @@
 #pragma once
 
 #include <compare>
-#include <cstdint>
 
 /// @file
-/// What a schedule may promise: which collective it performs, and in which order it folds.
+/// What a collective promises, as a value: who has which blocks before and after, made of whose operands, folded in
+/// which order. The contract of each collective stands in that collective's own file; prover, engine, pictures and error
+/// messages ask it.
 
 namespace allfold {
 
-/// The collectives, by what rank r holds afterwards of the operands x0 ... x(P-1).
-enum class collective : std::uint8_t {
-    barrier,         ///< nothing, but every rank has heard of every other
-    broadcast,       ///< the root's operand
-    reduce,          ///< at the root the fold of all operands, elsewhere nothing
-    all_reduce,      ///< the fold of all operands
-    reduce_scatter,  ///< block r of the fold of all operands
-    all_gather,      ///< every rank's block, block b from rank b
-    inclusive_scan,  ///< x0 ∘ ... ∘ xr
-    exclusive_scan,  ///< x0 ∘ ... ∘ x(r-1); nothing at rank 0
+/// Where a schedule runs, as one rank sees it.
+struct setting {
+    int rank = 0;
+    int size = 1;   ///< number of ranks
+    int root = 0;   ///< of a collective that has one
+    int group = 1;  ///< so many consecutive ranks share memory, and only the first of them talks to other groups
+
+    /// The same as another rank sees it.
+    [[nodiscard]] constexpr setting at(int other) const noexcept { return {other, size, root, group}; }
+    friend constexpr bool operator==(const setting&, const setting&) = default;
 };
 
 /// Order as a contract, weakest first: each level includes the ones before it.
@@ -44,6 +45,7 @@ class order {
     static constexpr constant<2> tree{};
 
     [[nodiscard]] constexpr int level() const noexcept { return level_; }
+    [[nodiscard]] static constexpr order of_level(int level) noexcept { return order(level); }
     friend constexpr bool operator==(order a, order b) noexcept { return a.level_ == b.level_; }
     friend constexpr auto operator<=>(order a, order b) noexcept { return a.level_ <=> b.level_; }
 
@@ -52,35 +54,40 @@ class order {
     int level_;
 };
 
-[[nodiscard]] constexpr const char* name_of(collective c) noexcept {
-    constexpr const char* names[] = {"barrier",        "broadcast",  "reduce",         "all_reduce",
-                                     "reduce_scatter", "all_gather", "inclusive_scan", "exclusive_scan"};
-    return names[static_cast<int>(c)];
-}
-
 [[nodiscard]] constexpr const char* name_of(order o) noexcept {
     constexpr const char* names[] = {"any", "rank", "tree"};
     return names[o.level()];
 }
 
-/// Whether a collective folds operands at all (the others only move them).
-[[nodiscard]] constexpr bool folds(collective c) noexcept {
-    return c != collective::barrier && c != collective::broadcast && c != collective::all_gather;
-}
+/// What a block holds: block `item` of the operands of the ranks [first, last), folded; of no ranks, the identity.
+struct content {
+    int item = -1;  ///< -1: there is no such block at this rank
+    int first = 0;
+    int last = 0;
 
-/// Whether rank r holds `block` of the operand beforehand.
-[[nodiscard]] constexpr bool has_input(collective c, int rank, int block, int root) noexcept {
-    if (c == collective::broadcast) return rank == root;
-    if (c == collective::all_gather) return rank == block;
-    return c != collective::barrier;
-}
+    [[nodiscard]] constexpr bool exists() const noexcept { return item >= 0; }
+    /// Block `item` of the operand of one rank.
+    [[nodiscard]] static constexpr content of(int rank, int item) noexcept { return {item, rank, rank + 1}; }
+    friend constexpr bool operator==(const content&, const content&) = default;
+};
 
-/// Whether rank r holds `block` of the result afterwards.
-[[nodiscard]] constexpr bool has_result(collective c, int rank, int block, int root) noexcept {
-    if (c == collective::reduce) return rank == root;
-    if (c == collective::reduce_scatter) return rank == block;
-    if (c == collective::exclusive_scan) return rank > 0;
-    return c != collective::barrier;
-}
+/// For whom the operand of a collective is cut into blocks.
+enum class cut_for {
+    nobody,    ///< there is no data
+    schedule,  ///< a schedule cuts it into as many blocks as it likes
+    ranks,     ///< block r belongs to rank r; the caller may say how long each of them is
+    pairs,     ///< block r of rank s goes to rank r, where it is block s; each rank has lengths of its own
+};
+
+/// The contract of a collective: what rank `where.rank` has beforehand, and what it has afterwards.
+struct contract {
+    const char* name;
+    cut_for cut = cut_for::schedule;
+    bool folds = false;   ///< operands are folded, and not only moved
+    bool rooted = false;  ///< it depends on `where.root`
+    bool meets = false;   ///< nobody is through before everybody has come
+    content (*input)(const setting& where, int block) = nullptr;
+    content (*result)(const setting& where, int block) = nullptr;
+};
 
 }  // namespace allfold

@@ -30,11 +30,7 @@ struct direct {
 
     class all_reduce : public schedule_of<direct> {
       public:
-        static constexpr collective goal = collective::all_reduce;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
-        static constexpr bool slice_owner = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
@@ -44,15 +40,12 @@ struct direct {
         }
     };
 
-    class reduce : public rooted_schedule_of<direct> {
+    class reduce : public schedule_of<direct> {
       public:
-        static constexpr collective goal = collective::reduce;
         static constexpr order keeps = order::tree;
         static constexpr int scratch_slots = 1;
-        static constexpr bool in_place = true;
-        static constexpr bool slice_owner = true;
 
-        using rooted_schedule_of::rooted_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
         [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 2 : 0; }
         [[nodiscard]] constexpr step operator[](int round) const noexcept {
@@ -64,10 +57,7 @@ struct direct {
 
     class reduce_scatter : public schedule_of<direct> {
       public:
-        static constexpr collective goal = collective::reduce_scatter;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
@@ -77,10 +67,7 @@ struct direct {
 
     class all_gather : public schedule_of<direct> {
       public:
-        static constexpr collective goal = collective::all_gather;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
@@ -92,14 +79,11 @@ struct direct {
         }
     };
 
-    class broadcast : public rooted_schedule_of<direct> {
+    class broadcast : public schedule_of<direct> {
       public:
-        static constexpr collective goal = collective::broadcast;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
-        using rooted_schedule_of::rooted_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
         [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 1 : 0; }
         [[nodiscard]] constexpr step operator[](int) const noexcept {

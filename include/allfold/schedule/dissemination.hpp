@@ -73,10 +73,7 @@ struct dissemination {
 
     class barrier : public schedule_of<dissemination> {
       public:
-        static constexpr collective goal = collective::barrier;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 0; }
@@ -90,10 +87,8 @@ struct dissemination {
 
     class inclusive_scan : public schedule_of<dissemination> {
       public:
-        static constexpr collective goal = collective::inclusive_scan;
         static constexpr order keeps = order::rank;
         static constexpr int scratch_slots = 2;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
@@ -122,7 +117,6 @@ struct dissemination {
 
     class exclusive_scan : public schedule_of<dissemination> {
       public:
-        static constexpr collective goal = collective::exclusive_scan;
         static constexpr order keeps = order::rank;
         static constexpr int scratch_slots = 2;
         static constexpr bool in_place = false;
@@ -136,6 +130,7 @@ struct dissemination {
             step s;
             if (windows.receives(rank(), round)) receive(s, round, windows);
             if (rank() + distance < size() && (rank() > 0 || round < windows.with_mine)) send(s, round, windows);
+            if (rank() == 0 && round + 1 == windows.rounds) s.local = set_identity(block_set::one(0));
             return s;
         }
 

@@ -28,10 +28,7 @@ struct flat_tree {
 
     class barrier : public schedule_of<flat_tree> {
       public:
-        static constexpr collective goal = collective::barrier;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 0; }
@@ -45,10 +42,7 @@ struct flat_tree {
 
     class all_reduce : public schedule_of<flat_tree> {
       public:
-        static constexpr collective goal = collective::all_reduce;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }

@@ -31,10 +31,8 @@ struct recursive_doubling {
 
     class all_reduce : public schedule_of<recursive_doubling> {
       public:
-        static constexpr collective goal = collective::all_reduce;
         static constexpr order keeps = order::tree;
         static constexpr int scratch_slots = 2;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }

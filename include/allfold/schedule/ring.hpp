@@ -29,10 +29,8 @@ struct ring {
 
     class reduce_scatter : public schedule_of<ring> {
       public:
-        static constexpr collective goal = collective::reduce_scatter;
         static constexpr order keeps = order::any;
         static constexpr int scratch_slots = 1;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
@@ -48,10 +46,7 @@ struct ring {
 
     class all_gather : public schedule_of<ring> {
       public:
-        static constexpr collective goal = collective::all_gather;
         static constexpr order keeps = order::any;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }

@@ -1,71 +1,47 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "allfold/schedule/contract.hpp"
+
 /// @file
-/// What all schedules have in common: the algorithm that they belong to, a rank, a size, perhaps a root or groups.
+/// What all schedules have in common: the algorithm to which they belong, and where they run.
 
 namespace allfold {
 
 /// Base of the schedules of one algorithm: `struct ring { class all_gather : public schedule_of<ring> {...}; };`
+///
+/// A schedule of an algorithm with parameters has a constructor of its own, `(const setting&, const Algorithm&)`, and
+/// keeps what it needs of them. What it keeps besides its setting must not depend on the rank: see `move_to`.
 template <class Algorithm>
 class schedule_of {
   public:
     using algorithm = Algorithm;
 
-    constexpr schedule_of(int rank, int size) noexcept : rank_(rank), size_(size) {}
-    [[nodiscard]] constexpr int rank() const noexcept { return rank_; }
-    [[nodiscard]] constexpr int size() const noexcept { return size_; }
+    // What most schedules claim; others say otherwise.
+    static constexpr int scratch_slots = 0;
+    static constexpr bool in_place = true;
+
+    constexpr schedule_of(const setting& where) noexcept : where_(where) {}
+
+    [[nodiscard]] constexpr const setting& where() const noexcept { return where_; }
+    /// Becomes the schedule of another rank.
+    constexpr void move_to(int rank) noexcept { where_.rank = rank; }
+
+    [[nodiscard]] constexpr int rank() const noexcept { return where_.rank; }
+    [[nodiscard]] constexpr int size() const noexcept { return where_.size; }
+    [[nodiscard]] constexpr int root() const noexcept { return where_.root; }
+    [[nodiscard]] constexpr bool is_root() const noexcept { return where_.rank == where_.root; }
+
+    // Of a hierarchy, where each `group` consecutive ranks share memory: the first of them is their leader.
+    [[nodiscard]] constexpr int group() const noexcept { return where_.group; }
+    [[nodiscard]] constexpr int groups() const noexcept { return where_.size / where_.group; }
+    [[nodiscard]] constexpr int own_group() const noexcept { return where_.rank / where_.group; }
+    [[nodiscard]] constexpr int root_group() const noexcept { return where_.root / where_.group; }
+    [[nodiscard]] constexpr int leader() const noexcept { return own_group() * where_.group; }
+    [[nodiscard]] constexpr bool is_leader() const noexcept { return where_.rank == leader(); }
 
   private:
-    int rank_;
-    int size_;
-};
-
-/// Base of the schedules of collectives with a root.
-template <class Algorithm>
-class rooted_schedule_of : public schedule_of<Algorithm> {
-  public:
-    constexpr rooted_schedule_of(int rank, int size, int root) noexcept
-        : schedule_of<Algorithm>(rank, size), root_(root) {}
-    [[nodiscard]] constexpr int root() const noexcept { return root_; }
-    [[nodiscard]] constexpr bool is_root() const noexcept { return this->rank() == root_; }
-
-  private:
-    int root_;
-};
-
-/// Base of the schedules of a hierarchy: each `group` consecutive ranks share memory, the first of them is the leader.
-template <class Algorithm>
-class grouped_schedule_of : public schedule_of<Algorithm> {
-  public:
-    static constexpr bool grouped = true;
-
-    constexpr grouped_schedule_of(int rank, int size, int group) noexcept
-        : schedule_of<Algorithm>(rank, size), group_(group) {}
-    [[nodiscard]] constexpr int group() const noexcept { return group_; }
-    [[nodiscard]] constexpr int groups() const noexcept { return this->size() / group_; }
-    /// The number of this rank's group.
-    [[nodiscard]] constexpr int own_group() const noexcept { return this->rank() / group_; }
-    [[nodiscard]] constexpr int leader() const noexcept { return own_group() * group_; }
-    [[nodiscard]] constexpr bool is_leader() const noexcept { return this->rank() == leader(); }
-
-  private:
-    int group_;
-};
-
-/// Base of those of collectives with a root.
-template <class Algorithm>
-class rooted_grouped_schedule_of : public grouped_schedule_of<Algorithm> {
-  public:
-    constexpr rooted_grouped_schedule_of(int rank, int size, int root, int group) noexcept
-        : grouped_schedule_of<Algorithm>(rank, size, group), root_(root) {}
-    [[nodiscard]] constexpr int root() const noexcept { return root_; }
-    [[nodiscard]] constexpr bool is_root() const noexcept { return this->rank() == root_; }
-    /// The number of the root's group.
-    [[nodiscard]] constexpr int root_group() const noexcept { return root_ / this->group(); }
-
-  private:
-    int root_;
+    setting where_;
 };
 
 }  // namespace allfold

@@ -9,14 +9,14 @@
 #include "allfold/schedule/contract.hpp"
 
 /// @file
-/// The vocabulary of schedules: who sends which blocks to whom in one round, and what becomes of what arrives.
+/// The vocabulary of schedules: who sends which blocks to whom in one round, and how received blocks are combined.
 
 namespace allfold {
 
-/// The partners of a step: nobody, one rank, or several at once (a k-ported step).
+/// The partners of a step: nobody, one rank, or several at once (a k-ported step). Several are numbered in rank order.
 class peers {
   public:
-    enum class kind : std::uint8_t { none, one, everyone, lower, higher, range };
+    enum class kind : std::uint8_t { none, one, everyone, lower, higher, range, strided };
 
     constexpr peers() = default;
     [[nodiscard]] static constexpr peers one(int rank) noexcept { return {kind::one, rank}; }
@@ -25,6 +25,16 @@ class peers {
     [[nodiscard]] static constexpr peers higher() noexcept { return {kind::higher, 0}; }      ///< all ranks above
     /// The ranks first, first + 1, ..., end - 1 but for the rank itself: a group.
     [[nodiscard]] static constexpr peers range(int first, int end) noexcept { return {kind::range, first, end}; }
+    /// The ranks first, first + stride, ..., `count` of them, counted modulo `size`: at most once round the end, and
+    /// without the rank itself.
+    [[nodiscard]] static constexpr peers strided(int first, int count, int stride, int size) noexcept {
+        peers who(kind::strided, first);
+        who.stride_ = stride;
+        who.end_ = std::min(count, (size - first + stride - 1) / stride);  // so many before the end
+        who.wrapped_ = count - who.end_;
+        who.wrapped_first_ = first + who.end_ * stride - size;
+        return who;
+    }
 
     [[nodiscard]] constexpr kind which() const noexcept { return kind_; }
     /// How many partners rank `self` of `size` has.
@@ -36,6 +46,7 @@ class peers {
             case kind::lower: return self;
             case kind::higher: return size - 1 - self;
             case kind::range: return std::max(0, end_ - rank_) - (spans(self) ? 1 : 0);
+            case kind::strided: return wrapped_ + end_;
         }
         return 0;
     }
@@ -45,6 +56,8 @@ class peers {
             case kind::one: return rank_ < self ? 1 : 0;
             case kind::higher: return 0;
             case kind::range: return std::max(0, std::min(self, end_) - rank_);
+            case kind::strided:
+                return steps_below(self, wrapped_first_, wrapped_) + steps_below(self, rank_, end_);
             default: return std::min(self, count(self, size));
         }
     }
@@ -55,6 +68,8 @@ class peers {
             case kind::everyone: return i < self ? i : i + 1;
             case kind::higher: return self + 1 + i;
             case kind::range: return rank_ + i + (spans(self) && rank_ + i >= self ? 1 : 0);
+            case kind::strided:
+                return i < wrapped_ ? wrapped_first_ + i * stride_ : rank_ + (i - wrapped_) * stride_;
             default: return i;
         }
     }
@@ -65,6 +80,8 @@ class peers {
             case kind::everyone: return rank < self ? rank : rank - 1;
             case kind::higher: return rank - self - 1;
             case kind::range: return rank - rank_ - (spans(self) && rank > self ? 1 : 0);
+            case kind::strided:
+                return rank >= rank_ ? wrapped_ + (rank - rank_) / stride_ : (rank - wrapped_first_) / stride_;
             default: return rank;
         }
     }
@@ -76,6 +93,7 @@ class peers {
             case kind::lower: return rank < self;
             case kind::higher: return rank > self;
             case kind::range: return rank != self && spans(rank);
+            case kind::strided: return is_step(rank, wrapped_first_, wrapped_) || is_step(rank, rank_, end_);
         }
         return false;
     }
@@ -84,17 +102,32 @@ class peers {
   private:
     constexpr peers(kind k, int rank, int end = 0) : kind_(k), rank_(rank), end_(end) {}
     [[nodiscard]] constexpr bool spans(int rank) const noexcept { return rank_ <= rank && rank < end_; }
+    /// Of `count` ranks from `first` on, a stride apart: how many are below `rank`, and whether it is one of them.
+    [[nodiscard]] constexpr int steps_below(int rank, int first, int count) const noexcept {
+        return rank <= first ? 0 : std::min(count, (rank - first + stride_ - 1) / stride_);
+    }
+    [[nodiscard]] constexpr bool is_step(int rank, int first, int count) const noexcept {
+        return rank >= first && (rank - first) % stride_ == 0 && (rank - first) / stride_ < count;
+    }
     kind kind_ = kind::none;
-    int rank_ = 0;  ///< of the one, or the first of a range
-    int end_ = 0;   ///< of a range
+    int rank_ = 0;           ///< of the one, or the first of several
+    int end_ = 0;            ///< of a range; of strided ones how many stand before the end of the ranks
+    int stride_ = 1;         ///< of strided ones
+    int wrapped_ = 0;        ///< how many of them stand after the end
+    int wrapped_first_ = 0;  ///< the first of those
 };
 
 /// Where a block's value lies at a rank. `input` is the caller's operand and never written; `result` is what the caller
-/// gets; the scratch slots hold partial folds. A step never writes blocks in the slot from which it sends them: the
+/// gets; the scratch slots hold what is on its way. A step never writes blocks in the slot from which it sends them: the
 /// peer may still be reading. (Alternating between two slots is how an exchange of whole vectors satisfies that.)
+///
+/// Each slot has its own blocks. Input and result have those of the contract, or as many as `blocks()` says where a
+/// schedule cuts by itself. A scratch slot has `scratch_copies` (1, unless the schedule says otherwise) of each: block
+/// b's are scratch_copies·b, scratch_copies·b + 1, ..., so that a partial result can be kept in several pieces.
 enum class slot : std::uint8_t { input, result, scratch_a, scratch_b };
 
-/// What becomes of received blocks. `mine` is this rank's value of the same block, in the step's slot `mine`.
+/// How received blocks are combined with what is here. `mine` is this rank's value of the same block, in the step's
+/// slot `mine`.
 enum class fold : std::uint8_t {
     store,          ///< into ← received
     left,           ///< into ← received ∘ mine
@@ -110,27 +143,39 @@ enum class fold : std::uint8_t {
 /// Which blocks a k-ported step exchanges with each of its peers.
 enum class addressed : std::uint8_t {
     alike,     ///< the same blocks with every peer
-    per_peer,  ///< with peer p the one block p: the block set is not looked at
+    per_peer,  ///< with each peer its own: block p with peer p, or what the schedule's `sent_to(round, peer)` and
+               ///< `received_from(round, peer)` return
 };
 
-/// Work inside a rank before a step sends: `into ← left` (copy), or `into ← left ∘ right`. A copy to send is read by
-/// this step's messages and nothing else: where posting a message copies it anyway, `left` is sent instead.
+/// Work inside a rank before a step sends: `into ← left` (copy), `into ← left ∘ right`, or `into ←` the identity (where
+/// the operator has none, it stays as it is). A copy to send is read by this step's messages and nothing else: where
+/// posting a message copies it anyway, `left` is sent instead.
 struct local_work {
-    enum class kind : std::uint8_t { none, copy, copy_to_send, fold };
+    enum class kind : std::uint8_t { none, copy, copy_to_send, fold, identity };
     kind what = kind::none;
     slot left = slot::input;
     slot right = slot::input;
     slot into = slot::result;
     block_set blocks{};
+    block_set targets{};  ///< a copy may store blocks under other names; empty: under their own
+
+    [[nodiscard]] constexpr int target(int i) const noexcept { return targets.empty() ? blocks[i] : targets[i]; }
 };
 
 /// Work of ranks whose input is part of the result: `blocks` of it are copied there.
 [[nodiscard]] constexpr local_work keep_input(const block_set& blocks) noexcept {
-    return {local_work::kind::copy, slot::input, slot::input, slot::result, blocks};
+    return {.what = local_work::kind::copy, .blocks = blocks};
+}
+/// Work of a rank whose result is a fold of nothing.
+[[nodiscard]] constexpr local_work set_identity(const block_set& blocks) noexcept {
+    return {.what = local_work::kind::identity, .blocks = blocks};
 }
 
 /// One round of one rank. Sending and receiving happen at the same time; a side without peers is left out.
 /// Order within the step: first `local`, then send and receive together, then the fold.
+///
+/// The i-th block that is sent arrives as the i-th that is received. What is stored may get another name thereby, as long
+/// as it has the same length; what is folded may not: the prover knows whose operand, and which block of it, a value is.
 struct step {
     local_work local{};
 
@@ -146,54 +191,49 @@ struct step {
     slot mine = slot::input;   ///< own operand of the fold
     slot into = slot::result;  ///< where the outcome goes
 
-    /// The blocks that go to `peer`, and those that come from it.
-    [[nodiscard]] constexpr block_set sent_to(int peer) const noexcept {
-        return sent == addressed::per_peer ? block_set::one(peer) : send;
-    }
-    [[nodiscard]] constexpr block_set received_from(int peer) const noexcept {
-        return received == addressed::per_peer ? block_set::one(peer) : receive;
-    }
+    /// The messages have a second part, after these blocks: the schedule's `also(round)` is a step that says what it
+    /// consists of, and how it is combined. Its peers and its local work are not looked at.
+    bool has_more = false;
+
     [[nodiscard]] constexpr bool idle() const noexcept {
         return to.which() == peers::kind::none && from.which() == peers::kind::none &&
                local.what == local_work::kind::none;
     }
+    /// Whether what is received waits for the messages of all peers.
+    [[nodiscard]] constexpr bool folds_in_order() const noexcept {
+        return how == fold::in_rank_order || how == fold::peers_in_rank_order;
+    }
 };
 
-/// A schedule: a pure value that can be asked for any round of one rank at any time.
+/// A schedule: a pure value that can be asked for any round of one rank at any time. `schedule_of` is its base.
 ///
-/// 1. `goal` is the collective that it performs, `keeps` the strongest order level that it gives.
+/// 1. `keeps` is the strongest order level that it gives.
 /// 2. `scratch_slots` is how many scratch slots its steps use (0, 1 or 2).
 /// 3. `in_place` says that it stays right when the result lies in the same memory as the input.
-/// 4. `s.blocks()` is how many blocks the data is cut into: 1, or one for each rank, or 0 in a barrier, whose messages
-///    carry nothing.
+/// 4. `s.blocks()` is how many blocks the data is cut into: where the collective cuts for ranks, one for each of them; 0
+///    in a barrier, whose messages carry nothing.
 /// 5. `s.rounds()` is the number of steps, the same for every rank; `s[i]` is step i of this rank.
 ///
 /// At P = 1 there are no rounds: the engine copies input to result itself.
-/// Not required: `static constexpr bool supports(int size)`, for a schedule that does not exist for every P, and
-/// `static constexpr bool grouped`, for one that knows which ranks share memory: see `grouped_schedule`.
+/// Not required: `sent_to(round, peer)` and `received_from(round, peer)`, see `addressed`; `also(round)`, see `step`;
+/// `static constexpr int scratch_copies`, see `slot`; `static constexpr bool equal_blocks`, for one that moves blocks
+/// under names of other blocks and so needs all of them to have one length; `static constexpr bool supports(int size)`,
+/// for one that does not exist for every P; `static constexpr bool grouped`, for one that knows which ranks share memory
+/// (the number of ranks is then a multiple of `where().group`).
 /// What the compiler cannot see, namely that all this is true, is what `analysis/prove.hpp` proves.
 template <class S>
 concept schedule = std::copy_constructible<S> && requires(const S s, int round) {
-    { S::goal } -> std::convertible_to<collective>;
-    { S::keeps } -> std::convertible_to<order>;
-    { S::scratch_slots } -> std::convertible_to<int>;
-    { S::in_place } -> std::convertible_to<bool>;
-    { s.rank() } -> std::same_as<int>;
-    { s.size() } -> std::same_as<int>;
+    { s.keeps } -> std::convertible_to<order>;
+    { s.scratch_slots } -> std::convertible_to<int>;
+    { s.in_place } -> std::convertible_to<bool>;
     { s.blocks() } -> std::same_as<int>;
     { s.rounds() } -> std::same_as<int>;
     { s[round] } -> std::same_as<step>;
 };
 
-/// A schedule of a hierarchy, where each `group` consecutive ranks share memory: it says `static constexpr bool grouped
-/// = true`, and is made of the group too, as the last argument. The number of ranks is a multiple of the group.
+/// A schedule that knows which ranks share memory.
 template <class S>
 concept grouped_schedule = schedule<S> && requires { requires S::grouped; };
-
-/// A schedule of a collective with a root: it is made of rank, size and root, the others of rank and size.
-template <class S>
-concept rooted_schedule = (schedule<S> && !grouped_schedule<S> && std::constructible_from<S, int, int, int>) ||
-                          (grouped_schedule<S> && std::constructible_from<S, int, int, int, int>);
 
 /// Whether `S` exists for this many ranks. Schedules that are not grouped do not look at the group.
 template <schedule S>
@@ -206,23 +246,56 @@ template <schedule S>
         return size > 0;
 }
 
-/// The schedule of one rank. Schedules without a root do not look at it, nor at the group those that are not grouped.
-template <schedule S>
-[[nodiscard]] constexpr S make_schedule(int rank, int size, [[maybe_unused]] int root = 0,
-                                        [[maybe_unused]] int group = 1) noexcept {
-    if constexpr (rooted_schedule<S> && grouped_schedule<S>)
-        return S(rank, size, root, group);
-    else if constexpr (rooted_schedule<S>)
-        return S(rank, size, root);
-    else if constexpr (grouped_schedule<S>)
-        return S(rank, size, group);
+/// The blocks that go to `peer` in a step of `s`, and those that come from it.
+template <class S>
+[[nodiscard]] constexpr block_set sent_to(const S& s, const step& now, int round, int peer) {
+    if (now.sent == addressed::alike) return now.send;
+    if constexpr (requires { s.sent_to(round, peer); })
+        return s.sent_to(round, peer);
     else
-        return S(rank, size);
+        return block_set::one(peer);
+}
+template <class S>
+[[nodiscard]] constexpr block_set received_from(const S& s, const step& now, int round, int peer) {
+    if (now.received == addressed::alike) return now.receive;
+    if constexpr (requires { s.received_from(round, peer); })
+        return s.received_from(round, peer);
+    else
+        return block_set::one(peer);
 }
 
-/// A schedule whose two steps are "everyone folds its own block of all inputs, then publishes it": where ranks share
-/// memory the executor runs both as one pass that reads every input and writes every output once.
+/// The second part of the messages of a step that has one.
 template <class S>
-concept slice_owner_schedule = schedule<S> && requires { requires S::slice_owner; };
+[[nodiscard]] constexpr step also_of(const S& s, int round) {
+    if constexpr (requires { s.also(round); })
+        return s.also(round);
+    else
+        return {};
+}
+
+/// What a schedule says of its blocks, or does not.
+template <class S>
+inline constexpr int scratch_copies_of = [] {
+    if constexpr (requires { S::scratch_copies; })
+        return S::scratch_copies;
+    else
+        return 1;
+}();
+template <class S>
+inline constexpr bool needs_equal_blocks = [] {
+    if constexpr (requires { S::equal_blocks; })
+        return S::equal_blocks;
+    else
+        return false;
+}();
+
+/// The schedule of the algorithm `a` in this setting. One without parameters is made of the setting alone.
+template <schedule S, class Algorithm>
+[[nodiscard]] constexpr S make_schedule(const setting& where, [[maybe_unused]] const Algorithm& a) noexcept {
+    if constexpr (std::constructible_from<S, const setting&, const Algorithm&>)
+        return S(where, a);
+    else
+        return S(where);
+}
 
 }  // namespace allfold

@@ -7,7 +7,7 @@
 #include "allfold/schedule/compose.hpp"
 #include "allfold/schedule/detail/doubling.hpp"
 #include "allfold/schedule/dissemination.hpp"
-#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/schedule_of.hpp"
 #include "allfold/schedule/step.hpp"
@@ -60,13 +60,13 @@ namespace detail {
 
 /// The other ranks of a rank's group: for its leader the members.
 template <class Algorithm>
-[[nodiscard]] constexpr peers others_of_group(const grouped_schedule_of<Algorithm>& self) noexcept {
+[[nodiscard]] constexpr peers others_of_group(const schedule_of<Algorithm>& self) noexcept {
     return peers::range(self.leader(), self.leader() + self.group());
 }
 
 /// The operands of the group are folded at its rank `at`.
 template <class Algorithm>
-[[nodiscard]] constexpr step fold_group(const grouped_schedule_of<Algorithm>& self, int at, const block_set& blocks,
+[[nodiscard]] constexpr step fold_group(const schedule_of<Algorithm>& self, int at, const block_set& blocks,
                                         slot into) noexcept {
     if (self.rank() != at) return {.to = peers::one(at), .send = blocks};
     return {.from = others_of_group(self), .receive = blocks, .how = fold::in_rank_order, .into = into};
@@ -74,7 +74,7 @@ template <class Algorithm>
 
 /// What the leader has is stored as the result of all members.
 template <class Algorithm>
-[[nodiscard]] constexpr step hand_out(const grouped_schedule_of<Algorithm>& self, const block_set& blocks,
+[[nodiscard]] constexpr step hand_out(const schedule_of<Algorithm>& self, const block_set& blocks,
                                       slot source) noexcept {
     if (!self.is_leader()) return {.from = peers::one(self.leader()), .receive = blocks};
     return {.to = others_of_group(self), .send = blocks, .source = source};
@@ -101,14 +101,14 @@ template <schedule Among>
 
 /// An all_reduce whose leaders run the all_reduce `Among`.
 template <class Algorithm, class Among>
-class two_level_all_reduce : public grouped_schedule_of<Algorithm> {
+class two_level_all_reduce : public schedule_of<Algorithm> {
   public:
-    static constexpr collective goal = collective::all_reduce;
+    static constexpr bool grouped = true;
     static constexpr order keeps = std::min<order>(Among::keeps, order::rank);
     static constexpr int scratch_slots = Among::scratch_slots;
     static constexpr bool in_place = Among::in_place;
 
-    using grouped_schedule_of<Algorithm>::grouped_schedule_of;
+    using schedule_of<Algorithm>::schedule_of;
     [[nodiscard]] constexpr int blocks() const noexcept { return leaders().blocks() > 1 ? this->size() : 1; }
     [[nodiscard]] constexpr int rounds() const noexcept { return leaders().rounds() + (this->group() > 1 ? 2 : 0); }
     [[nodiscard]] constexpr step operator[](int round) const noexcept {
@@ -119,7 +119,7 @@ class two_level_all_reduce : public grouped_schedule_of<Algorithm> {
     }
 
   private:
-    [[nodiscard]] constexpr Among leaders() const noexcept { return {this->own_group(), this->groups()}; }
+    [[nodiscard]] constexpr Among leaders() const noexcept { return Among(setting{this->own_group(), this->groups()}); }
 };
 
 /// Windows of groups that end with the own one and double with each round of a scan: 1, 2, 4, ... groups.
@@ -155,14 +155,12 @@ struct doubling_window {
 struct two_level {
     static constexpr const char* name = "two-level";
 
-    class barrier : public grouped_schedule_of<two_level> {
+    class barrier : public schedule_of<two_level> {
       public:
-        static constexpr collective goal = collective::barrier;
+        static constexpr bool grouped = true;
         static constexpr order keeps = order::rank;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
-        using grouped_schedule_of::grouped_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 0; }
         [[nodiscard]] constexpr int rounds() const noexcept { return leaders().rounds() + (group() > 1 ? 2 : 0); }
         [[nodiscard]] constexpr step operator[](int round) const noexcept {
@@ -174,18 +172,18 @@ struct two_level {
         }
 
       private:
-        [[nodiscard]] constexpr dissemination::barrier leaders() const noexcept { return {own_group(), groups()}; }
+        [[nodiscard]] constexpr dissemination::barrier leaders() const noexcept {
+            return dissemination::barrier(setting{own_group(), groups()});
+        }
     };
 
     /// A root that is no leader serves its own group first, and with it the leader.
-    class broadcast : public rooted_grouped_schedule_of<two_level> {
+    class broadcast : public schedule_of<two_level> {
       public:
-        static constexpr collective goal = collective::broadcast;
+        static constexpr bool grouped = true;
         static constexpr order keeps = order::rank;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
-        using rooted_grouped_schedule_of::rooted_grouped_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
         [[nodiscard]] constexpr int rounds() const noexcept {
             return (root_first() ? 1 : 0) + leaders().rounds() + (group() > 1 && groups() > 1 ? 1 : 0);
@@ -204,7 +202,7 @@ struct two_level {
             return group() > 1 && (groups() == 1 || root() % group() != 0);
         }
         [[nodiscard]] constexpr binomial::broadcast leaders() const noexcept {
-            return {own_group(), groups(), root_group()};
+            return binomial::broadcast(setting{own_group(), groups(), root_group()});
         }
         [[nodiscard]] constexpr step serve_group_of_root() const noexcept {
             if (own_group() != root_group()) return {};
@@ -220,14 +218,13 @@ struct two_level {
     };
 
     /// A root that is no leader gets the result from its leader.
-    class reduce : public rooted_grouped_schedule_of<two_level> {
+    class reduce : public schedule_of<two_level> {
       public:
-        static constexpr collective goal = collective::reduce;
+        static constexpr bool grouped = true;
         static constexpr order keeps = order::rank;
         static constexpr int scratch_slots = 1;
-        static constexpr bool in_place = true;
 
-        using rooted_grouped_schedule_of::rooted_grouped_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
         [[nodiscard]] constexpr int rounds() const noexcept {
             return (group() > 1 ? 1 : 0) + leaders().rounds() + (groups() > 1 && root() % group() != 0 ? 1 : 0);
@@ -244,7 +241,7 @@ struct two_level {
 
       private:
         [[nodiscard]] constexpr binomial::reduce leaders() const noexcept {
-            return {own_group(), groups(), root_group()};
+            return binomial::reduce(setting{own_group(), groups(), root_group()});
         }
         [[nodiscard]] constexpr slot partial() const noexcept { return is_root() ? slot::result : slot::scratch_a; }
         [[nodiscard]] constexpr step give_to_root() const noexcept {
@@ -256,14 +253,13 @@ struct two_level {
 
     using all_reduce = detail::two_level_all_reduce<two_level, recursive_doubling::all_reduce>;
 
-    class reduce_scatter : public grouped_schedule_of<two_level> {
+    class reduce_scatter : public schedule_of<two_level> {
       public:
-        static constexpr collective goal = collective::reduce_scatter;
+        static constexpr bool grouped = true;
         static constexpr order keeps = order::rank;
         static constexpr int scratch_slots = 1;
-        static constexpr bool in_place = true;
 
-        using grouped_schedule_of::grouped_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
         [[nodiscard]] constexpr int rounds() const noexcept { return leaders().rounds() + (group() > 1 ? 2 : 0); }
         [[nodiscard]] constexpr step operator[](int round) const noexcept {
@@ -274,7 +270,9 @@ struct two_level {
         }
 
       private:
-        [[nodiscard]] constexpr halving::reduce_scatter leaders() const noexcept { return {own_group(), groups()}; }
+        [[nodiscard]] constexpr recursive_halving::reduce_scatter leaders() const noexcept {
+            return recursive_halving::reduce_scatter(setting{own_group(), groups()});
+        }
         [[nodiscard]] constexpr step hand_out_blocks() const noexcept {
             step s = detail::hand_out(*this, block_set::one(rank()), slot::scratch_a);
             if (!is_leader()) return s;
@@ -285,14 +283,12 @@ struct two_level {
     };
 
     /// Inside a group everyone gets the blocks of everyone; from the leader comes only what other groups have.
-    class all_gather : public grouped_schedule_of<two_level> {
+    class all_gather : public schedule_of<two_level> {
       public:
-        static constexpr collective goal = collective::all_gather;
+        static constexpr bool grouped = true;
         static constexpr order keeps = order::rank;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
-        using grouped_schedule_of::grouped_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
         [[nodiscard]] constexpr int rounds() const noexcept {
             return group() == 1 ? leaders().rounds() : groups() == 1 ? 1 : leaders().rounds() + 2;
@@ -308,7 +304,9 @@ struct two_level {
         }
 
       private:
-        [[nodiscard]] constexpr halving::all_gather leaders() const noexcept { return {own_group(), groups()}; }
+        [[nodiscard]] constexpr recursive_halving::all_gather leaders() const noexcept {
+            return recursive_halving::all_gather(setting{own_group(), groups()});
+        }
         [[nodiscard]] constexpr step share_in_group() const noexcept {
             const peers others = detail::others_of_group(*this);
             return {.local = keep_input(block_set::one(rank())),
@@ -321,14 +319,13 @@ struct two_level {
 
     /// Leaders scan the windows "other groups' ranks, then the leader" and send them with their members' fold appended;
     /// members wait with the fold of the members up to them, and put their leader's result in front of it.
-    class inclusive_scan : public grouped_schedule_of<two_level> {
+    class inclusive_scan : public schedule_of<two_level> {
       public:
-        static constexpr collective goal = collective::inclusive_scan;
+        static constexpr bool grouped = true;
         static constexpr order keeps = order::rank;
         static constexpr int scratch_slots = 2;
-        static constexpr bool in_place = true;
 
-        using grouped_schedule_of::grouped_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
         [[nodiscard]] constexpr int rounds() const noexcept {
             if (group() == 1) return in_groups_of_one().rounds();
@@ -345,7 +342,7 @@ struct two_level {
 
       private:
         [[nodiscard]] constexpr dissemination::inclusive_scan in_groups_of_one() const noexcept {
-            return {rank(), size()};
+            return dissemination::inclusive_scan(setting{rank(), size()});
         }
         /// Nobody waits for the members of the last group.
         [[nodiscard]] constexpr step fold_members() const noexcept {
@@ -378,25 +375,29 @@ struct two_level {
 
     /// Leaders scan the windows of the groups before their own and send them with their group's fold appended; members
     /// wait with their prefix inside the group.
-    class exclusive_scan : public grouped_schedule_of<two_level> {
+    class exclusive_scan : public schedule_of<two_level> {
       public:
-        static constexpr collective goal = collective::exclusive_scan;
+        static constexpr bool grouped = true;
         static constexpr order keeps = order::rank;
         static constexpr int scratch_slots = 2;
-        static constexpr bool in_place = true;
 
-        using grouped_schedule_of::grouped_schedule_of;
+        using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
         [[nodiscard]] constexpr int rounds() const noexcept { return rounds_between(*this) + (group() > 1 ? 2 : 0); }
         [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            step s = without_identity(round);
+            if (rank() == 0 && round + 1 == rounds()) s.local = set_identity(block_set::one(0));
+            return s;
+        }
+
+      private:
+        [[nodiscard]] constexpr step without_identity(int round) const noexcept {
             const int between = group() > 1 ? round - 1 : round;
             if (between < 0) return swap_with_leader();
             if (between == rounds_between(*this)) return is_leader() ? give_prefix() : put_in_front();
             if (is_leader()) return among_leaders(between);
             return between == 0 ? scan_members(*this, fold::peers_in_rank_order, slot::scratch_b) : step{};
         }
-
-      private:
         /// The leader gets the fold of the group, unless it is the last one; members get the leader's operand.
         [[nodiscard]] constexpr step swap_with_leader() const noexcept {
             const bool last = own_group() + 1 == groups();
@@ -420,10 +421,11 @@ struct two_level {
             s.how = round == 0 ? fold::store : fold::left;
             s.mine = slot::result;
             s.source = round > 0 && own_group() > 0 ? slot::scratch_b : slot::scratch_a;
+            if (rank() == 0 && group() == 1) s.source = slot::input;
             if (!window.sends()) return s;
             if (window.has_grown())
                 s.local = {local_work::kind::fold, slot::result, slot::scratch_a, slot::scratch_b, whole};
-            else if (round == 0 && group() == 1)
+            else if (round == 0 && group() == 1 && rank() > 0)
                 s.local = {local_work::kind::copy, slot::input, slot::input, slot::scratch_a, whole};
             return s;
         }
@@ -449,12 +451,12 @@ struct two_level {
 
   private:
     /// Rounds of a scan between the first and the last one: those of the leaders; members need one of them.
-    [[nodiscard]] static constexpr int rounds_between(const grouped_schedule_of<two_level>& self) noexcept {
+    [[nodiscard]] static constexpr int rounds_between(const schedule_of<two_level>& self) noexcept {
         return std::max(detail::ceil_log2(self.groups()), self.group() > 2 ? 1 : 0);
     }
 
     /// Every member gets the operands of the members below it.
-    [[nodiscard]] static constexpr step scan_members(const grouped_schedule_of<two_level>& self, fold how,
+    [[nodiscard]] static constexpr step scan_members(const schedule_of<two_level>& self, fold how,
                                                      slot into) noexcept {
         const int first = self.leader() + 1, end = self.leader() + self.group();
         step s{.how = how, .into = into};
@@ -474,7 +476,7 @@ struct two_level {
 struct two_level_halving {
     static constexpr const char* name = "two-level halving";
 
-    using all_reduce = detail::two_level_all_reduce<two_level_halving, halving::all_reduce>;
+    using all_reduce = detail::two_level_all_reduce<two_level_halving, recursive_halving::all_reduce>;
 };
 
 }  // namespace allfold

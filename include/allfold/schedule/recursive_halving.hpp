@@ -84,15 +84,13 @@ struct halving_of_leaves {
 }  // namespace detail
 
 /// Least volume in a logarithmic number of rounds, in rank order.
-struct halving {
+struct recursive_halving {
     static constexpr const char* name = "recursive halving";
 
-    class reduce_scatter : public schedule_of<halving> {
+    class reduce_scatter : public schedule_of<recursive_halving> {
       public:
-        static constexpr collective goal = collective::reduce_scatter;
         static constexpr order keeps = order::tree;
         static constexpr int scratch_slots = 1;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
@@ -117,12 +115,9 @@ struct halving {
         }
     };
 
-    class all_gather : public schedule_of<halving> {
+    class all_gather : public schedule_of<recursive_halving> {
       public:
-        static constexpr collective goal = collective::all_gather;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
@@ -151,12 +146,9 @@ struct halving {
         }
     };
 
-    class all_reduce : public schedule_of<halving> {
+    class all_reduce : public schedule_of<recursive_halving> {
       public:
-        static constexpr collective goal = collective::all_reduce;
         static constexpr order keeps = order::tree;
-        static constexpr int scratch_slots = 0;
-        static constexpr bool in_place = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }

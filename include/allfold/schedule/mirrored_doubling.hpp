@@ -29,15 +29,13 @@
 namespace allfold {
 
 /// For four devices on a ring.
-struct neighbour_exchange {
+struct mirrored_doubling {
     static constexpr const char* name = "neighbour exchange";
 
-    class all_reduce : public schedule_of<neighbour_exchange> {
+    class all_reduce : public schedule_of<mirrored_doubling> {
       public:
-        static constexpr collective goal = collective::all_reduce;
         static constexpr order keeps = order::tree;
         static constexpr int scratch_slots = 2;
-        static constexpr bool in_place = true;
         [[nodiscard]] static constexpr bool supports(int size) noexcept {
             return size > 0 && std::has_single_bit(static_cast<unsigned>(size));
         }
