@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "test/support/catch.hpp"
 
@@ -158,13 +159,17 @@ TEST_CASE("an arrival can be kept, and says where its message lies") {
 }
 
 TEST_CASE("the hash of a signature depends on all that ranks must agree about, and is never 0") {
-    const allfold::signature base{allfold::collective::all_reduce, allfold::order::rank, 1, 100, 7, 42};
+    const allfold::signature base{"all_reduce", allfold::order::rank, 1, 100, 7, 42};
     const auto differs = [&](auto change) {
         allfold::signature other = base;
         change(other);
         return other.hash() != base.hash();
     };
-    CHECK(differs([](auto& s) { s.what = allfold::collective::reduce; }));
+    CHECK(differs([](auto& s) { s.what = "reduce"; }));
+    CHECK_FALSE(differs([](auto& s) {
+        static const std::string same_name_elsewhere = "all_reduce";
+        s.what = same_name_elsewhere.c_str();
+    }));
     CHECK(differs([](auto& s) { s.level = allfold::order::tree; }));
     CHECK(differs([](auto& s) { s.root = 2; }));
     CHECK(differs([](auto& s) { s.elements = 101; }));

@@ -104,7 +104,7 @@ class toy {
 
     allfold::lane open(const allfold::signature& what, unsigned lanes) {
         const std::lock_guard lock(world_.mutex_);
-        latest_call_ = name_of(what.what);
+        latest_call_ = what.what;
         throw_if_broken();
         world_.of(rank_).opened.add(next_lane_, lanes, what);
         return std::exchange(next_lane_, next_lane_ + lanes);
@@ -204,17 +204,17 @@ class toy {
                              me + " stops: rank " + std::to_string(rank) + " failed: " + why);
     }
     [[noreturn]] void throw_departed(const allfold::waiting& where) const {
-        throw allfold::error(allfold::errc::peer_failed,
-                             std::string(name_of(where.what)) + ": rank " + std::to_string(rank_) + " waits for rank " +
-                                 std::to_string(where.peer) + " of " + std::to_string(size()) +
-                                 ", which has returned without taking part");
+        throw allfold::error(allfold::errc::peer_failed, std::string(where.what) + ": rank " + std::to_string(rank_) +
+                                                             " waits for rank " + std::to_string(where.peer) + " of " +
+                                                             std::to_string(size()) +
+                                                             ", which has returned without taking part");
     }
     [[noreturn]] void time_out(const allfold::waiting& where) {
         const std::string why = "the deadline of rank " + std::to_string(rank_) + " passed; it waits for rank " +
                                 std::to_string(where.peer) + " in round " + std::to_string(where.round + 1) + " of " +
                                 std::to_string(where.rounds);
         fail(allfold::errc::timeout, why);
-        throw allfold::error(allfold::errc::timeout, std::string(name_of(where.what)) + ": " + why);
+        throw allfold::error(allfold::errc::timeout, std::string(where.what) + ": " + why);
     }
 
     toy_world& world_;

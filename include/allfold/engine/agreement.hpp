@@ -54,8 +54,7 @@ void agree(Comm& comm, const signature& what, std::optional<std::chrono::steady_
     // Neighbours that differ find out here what it is; all others are told of them.
     using flag_kernel = kernel<no_fold, std::uint64_t>;
     run_small<dissemination::barrier>(comm, flag_kernel({}, {1}), what, what.hash(), mine, common, until);
-    throw error(errc::mismatch,
-                text({name_of(what.what), ": rank ", comm.rank(), ": ranks do not make the same call"}));
+    throw error(errc::mismatch, text({what.what, ": rank ", comm.rank(), ": ranks do not make the same call"}));
 }
 
 }  // namespace allfold::detail

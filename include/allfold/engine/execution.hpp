@@ -70,7 +70,7 @@ class execution {
         if constexpr (can_fuse)
             if (fused()) return slices_.blocked_on(all_);
         const slot_of_window* const oldest = oldest_window();
-        return oldest ? oldest->walk.blocked_on(all_) : waiting{all_.plan.goal, 0, all_.plan.rounds(), -1};
+        return oldest ? oldest->walk.blocked_on(all_) : waiting{name_of(all_.plan.goal), 0, all_.plan.rounds(), -1};
     }
 
     /// Throws when a rank that this one waits for is in another call: two roots, say, may wait for each other without a

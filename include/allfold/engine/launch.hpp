@@ -138,7 +138,7 @@ template <class Schedule, class Comm, class Kernel>
 template <collective Goal, class Op, class Element, class Options>
 [[nodiscard]] signature make_signature(const Options& options, std::size_t rows) {
     signature s;
-    s.what = Goal;
+    s.what = name_of(Goal);
     s.root = options.root;
     s.elements = rows;
     s.type_id = type_hash<Element> ^ (type_hash<Op> * 31) ^ (type_hash<typename Options::algorithm_type> * 1009);

@@ -18,9 +18,9 @@ namespace allfold::detail {
     const auto say = [&](const char* mine, text_piece a, const char* its, text_piece b, const char* end = "") {
         return text({"rank ", rank, mine, a, end, ", but rank ", peer, its, b});
     };
-    if (here.what != there.what) {
+    if (told_of(here.what) != told_of(there.what)) {
         const auto call = [](const signature& s) {
-            return *s.schedule ? text({name_of(s.what), " (", s.schedule, ")"}) : std::string(name_of(s.what));
+            return *s.schedule ? text({s.what, " (", s.schedule, ")"}) : std::string(s.what);
         };
         return say(" calls ", call(here), " calls ", call(there));
     }
@@ -42,7 +42,7 @@ namespace allfold::detail {
                                                    int rank, int peer, int size) {
     const std::string what = there ? difference_text(here, *there, rank, peer)
                                    : text({"rank ", rank, " and rank ", peer, " do not make the same call"});
-    throw error(errc::mismatch, text({name_of(here.what), " of ", size, " ranks: ", what}));
+    throw error(errc::mismatch, text({here.what, " of ", size, " ranks: ", what}));
 }
 
 }  // namespace allfold::detail

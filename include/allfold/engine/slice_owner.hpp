@@ -47,7 +47,7 @@ class slice_owner {
     }
 
     [[nodiscard]] waiting blocked_on(const context& all) const {
-        waiting where{all.plan.goal, folded_ ? 1 : 0, 2, -1, lane_};
+        waiting where{name_of(all.plan.goal), folded_ ? 1 : 0, 2, -1, lane_};
         if (!folded_) where.peer = all_peers.at(posted_ < all.comm.size() - 1 ? posted_ : received_, all.comm.rank());
         return where;
     }

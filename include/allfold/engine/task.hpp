@@ -85,7 +85,7 @@ class task final : public pending {
         failure_ = std::current_exception();
         if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
             failure_ = std::make_exception_ptr(
-                error(errc::peer_failed, text({name_of(blocked_on().what), ": abandoned with its communicator"})));
+                error(errc::peer_failed, text({blocked_on().what, ": abandoned with its communicator"})));
         done_ = true;
     }
     void leave_behind() noexcept override {
@@ -114,7 +114,7 @@ class task final : public pending {
     /// For who asks `done()` again and again; a wait of the transport's looks at the deadline itself, and tells more.
     void require_time() const {
         if (deadline_ && !waited_for_ && std::chrono::steady_clock::now() >= *deadline_)
-            throw error(errc::timeout, text({name_of(run_.blocked_on().what), ": the deadline of rank ", comm_.rank(),
+            throw error(errc::timeout, text({run_.blocked_on().what, ": the deadline of rank ", comm_.rank(),
                                              " passed before it was done"}));
     }
 

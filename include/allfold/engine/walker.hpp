@@ -64,7 +64,7 @@ class walker {
 
     [[nodiscard]] waiting blocked_on(const context& all) const {
         const int rounds = all.plan.rounds(), self = all.comm.rank();
-        waiting where{all.plan.goal, std::min(round_, rounds - 1), rounds, -1, lane_};
+        waiting where{name_of(all.plan.goal), std::min(round_, rounds - 1), rounds, -1, lane_};
         if (round_ == rounds || on_loan_) return where;
         if (posted_ < to_count_)
             where.peer = now_.to.at(posted_, self);

@@ -30,12 +30,25 @@ struct part {
     std::size_t bytes;
 };
 
+namespace detail {
+inline constexpr std::size_t longest_name = 160;
+
+/// What one rank tells another of a name; the rest is not compared either.
+[[nodiscard]] constexpr std::string_view told_of(std::string_view name) noexcept {
+    return name.substr(0, longest_name);
+}
+/// Of the characters of a name: the same in every process.
+[[nodiscard]] constexpr std::uint64_t hash_of(std::string_view name) noexcept {
+    std::uint64_t h = 0xcbf29ce484222325u;
+    for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    return h;
+}
+}  // namespace detail
+
 /// What the ranks of one collective must agree about. Its hash travels with every message; the figures are looked up
 /// when the hashes differ.
 struct signature {
-    static constexpr std::size_t longest_name = 160;  ///< more of a name is neither told nor compared
-
-    collective what = collective::barrier;
+    const char* what = "collective";  ///< its name, with static storage
     order level = order::any;
     int root = 0;
     std::uint64_t elements = 0;  ///< of the whole operand
@@ -49,18 +62,11 @@ struct signature {
     [[nodiscard]] constexpr std::uint32_t hash() const noexcept {
         std::uint64_t h = type_id ^ (elements * 0x9e3779b97f4a7c15u) ^ (layout * 0xc2b2ae3d27d4eb4fu) ^
                           (static_cast<std::uint64_t>(static_cast<unsigned>(root)) << 16) ^
-                          (static_cast<std::uint64_t>(what) << 8) ^ static_cast<std::uint64_t>(level.level());
+                          (detail::hash_of(detail::told_of(what)) << 8) ^ static_cast<std::uint64_t>(level.level());
         h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9u;
         return static_cast<std::uint32_t>(h >> 32) | 1u;
     }
 };
-
-namespace detail {
-/// What one rank tells another of a name.
-[[nodiscard]] constexpr std::string_view told_of(std::string_view name) noexcept {
-    return name.substr(0, signature::longest_name);
-}
-}  // namespace detail
 
 /// What a rank hands to `try_post`. Parts and the memory that they name stay untouched while `*lent` counts them.
 struct outgoing {
@@ -84,7 +90,7 @@ concept arrival = std::movable<A> && requires(const A a) {
 
 /// For whom a rank is waiting, for error messages.
 struct waiting {
-    collective what = collective::barrier;
+    const char* what = "collective";  ///< its name, with static storage
     int round = 0;
     int rounds = 0;
     int peer = -1;  ///< one of the ranks without which it cannot go on; -1 for nobody in particular

@@ -64,10 +64,12 @@ struct note {
     enum class kind : std::uint32_t { failed, blocked, departed };
     kind what = kind::failed;
     errc code = errc::peer_failed;  ///< of a failure
-    waiting where{};                ///< of a blocked rank
-    std::uint32_t call = 0;         ///< hash of the blocked call
-    std::uint32_t told = 0;         ///< bytes of the introduction behind it
-    std::uint32_t chars = 0;        ///< of the text behind that
+    std::int32_t round = 0;         ///< of a blocked rank, whose collective the text names
+    std::int32_t rounds = 0;
+    lane on = 0;
+    std::uint32_t call = 0;   ///< hash of the blocked call
+    std::uint32_t told = 0;   ///< bytes of the introduction behind it
+    std::uint32_t chars = 0;  ///< of the text behind that
 };
 inline constexpr std::size_t longest_text = 2048;
 inline constexpr std::size_t longest_note = sizeof(note) + allfold::detail::longest_introduction + longest_text;
@@ -149,7 +151,7 @@ class communicator {
     void require_threads_allowed() const { detail::require_funneled(); }
 
     lane open(const signature& what, unsigned lanes) {
-        latest_call_ = name_of(what.what);
+        latest_call_ = what.what;
         if (failure_) throw_failure(latest_call_);
         const lane first = next_lane_;
         next_lane_ += lanes;
@@ -214,7 +216,10 @@ class communicator {
         std::string why;
     };
     struct claim {
-        waiting where;
+        std::string what;
+        int round;
+        int rounds;
+        lane on;
         std::uint32_t call;
     };
     /// Messages of MPI's that have come, and those that must.
@@ -517,7 +522,7 @@ bool communicator::try_receive(int from, lane on, Sink&& sink) {
 inline std::optional<signature> communicator::announced(int peer, lane on) const {
     if (latest_.from == peer && latest_.on == on) return known_.find(latest_.call);
     const auto told = claims_.find(peer);
-    if (told == claims_.end() || told->second.where.on != on) return std::nullopt;
+    if (told == claims_.end() || told->second.on != on) return std::nullopt;
     return known_.find(told->second.call);
 }
 
@@ -565,15 +570,14 @@ inline void communicator::read_note(int from, std::span<const std::byte> raw) {
     detail::note head;
     std::memcpy(&head, raw.data(), sizeof head);
     const std::byte* next = raw.data() + sizeof head;
+    const std::string text(reinterpret_cast<const char*>(next + head.told), head.chars);
     switch (head.what) {
         case detail::note::kind::failed:
-            if (!failure_)
-                failure_.emplace(
-                    failure{from, head.code, {reinterpret_cast<const char*>(next + head.told), head.chars}});
+            if (!failure_) failure_.emplace(failure{from, head.code, text});
             break;
         case detail::note::kind::blocked:
             if (head.told != 0) known_.learn(head.call, next);
-            claims_.insert_or_assign(from, claim{head.where, head.call});
+            claims_.insert_or_assign(from, claim{text, head.round, head.rounds, head.on, head.call});
             if (departing_) send_note(from, {.what = detail::note::kind::departed}, nullptr, "");
             break;
         case detail::note::kind::departed: departed_.emplace(from, clock::now()); break;
@@ -595,28 +599,30 @@ inline void communicator::throw_failure(const char* during) const {
 }
 
 inline void communicator::throw_departed(const waiting& where) const {
-    throw error(errc::peer_failed, text({name_of(where.what), ": rank ", rank_, " waits for rank ", where.peer, " of ",
-                                         size_, ", which has returned without taking part"}));
+    throw error(errc::peer_failed, text({where.what, ": rank ", rank_, " waits for rank ", where.peer, " of ", size_,
+                                         ", which has returned without taking part"}));
 }
 
 inline void communicator::time_out(const waiting& where) {
-    const auto line = [](int rank, int peer, const waiting& w) {
-        return text({"\n  rank ", rank, " waits for rank ", peer, " in ", name_of(w.what), ", round ", w.round + 1,
-                     " of ", w.rounds});
+    const auto line = [](int rank, int peer, const auto& w) {
+        return text(
+            {"\n  rank ", rank, " waits for rank ", peer, " in ", w.what, ", round ", w.round + 1, " of ", w.rounds});
     };
     std::string why = text({"the deadline of rank ", rank_, " passed; who waits for whom:"});
     why +=
         where.peer >= 0 ? line(rank_, where.peer, where) : text({"\n  rank ", rank_, " waits for its messages to go"});
-    for (const auto& [rank, told] : claims_) why += line(rank, rank_, told.where);
+    for (const auto& [rank, told] : claims_) why += line(rank, rank_, told);
     fail(errc::timeout, why);
-    throw error(errc::timeout, text({name_of(where.what), ": ", why}));
+    throw error(errc::timeout, text({where.what, ": ", why}));
 }
 
 /// Tells those for whom this rank waits: a peer, or, while its memory is lent, the borrowers.
 inline void communicator::tell_blocked(const waiting& where) {
     const auto* const opened = opened_.find(where.on);
     const auto tell = [&](int peer) {
-        send_note(peer, {.what = detail::note::kind::blocked, .where = where}, opened ? &opened->what : nullptr, "");
+        send_note(peer,
+                  {.what = detail::note::kind::blocked, .round = where.round, .rounds = where.rounds, .on = where.on},
+                  opened ? &opened->what : nullptr, where.what);
     };
     if (where.peer >= 0) return tell(where.peer);
     for (const int peer : outbox_.borrowers_on(where.on)) tell(peer);
@@ -637,7 +643,7 @@ template <pending_work Work>
 bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     const waiting where = work.blocked_on();
     attend();
-    if (failure_) throw_failure(name_of(where.what));
+    if (failure_) throw_failure(where.what);
     const auto now = clock::now();
     if (where.peer != watch_.where.peer || where.on != watch_.where.on || where.round != watch_.where.round)
         watch_ = {where, now, now + tuning_.notice};

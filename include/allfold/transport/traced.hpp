@@ -109,7 +109,7 @@ class traced {
     [[nodiscard]] int size() const noexcept { return comm_.size(); }
     [[nodiscard]] allfold::background& background() noexcept { return comm_.background(); }
     lane open(const signature& what, unsigned lanes) {
-        latest_ = name_of(what.what);
+        latest_ = what.what;
         opened_ = trace_recorder::clock::now();
         return comm_.open(what, lanes);
     }

@@ -49,28 +49,22 @@ struct payload_range {
     std::uint64_t bytes;
 };
 inline constexpr std::size_t most_ranges = 16;
-/// A signature, told to another process: figures, then three names that end in a null character.
+/// A signature, told to another process: figures, then four names that end in a null character.
 struct introduction {
     std::uint64_t elements, layout, type_id;
     std::int32_t root, level;
-    std::uint32_t what, names;  // bytes of the names
+    std::uint64_t names;  // bytes of the names
 
     /// Writes it and returns how many bytes that took, a multiple of a line.
     static std::size_t write(const signature& s, std::byte* to) noexcept {
         std::size_t at = sizeof(introduction);
-        for (const char* name : {s.schedule, s.element_type, s.operator_type}) {
+        for (const char* name : {s.what, s.schedule, s.element_type, s.operator_type}) {
             const std::string_view text = told_of(name);
             std::memcpy(to + at, text.data(), text.size());
             at += text.size();
             to[at++] = std::byte{0};
         }
-        const introduction figures{s.elements,
-                                   s.layout,
-                                   s.type_id,
-                                   s.root,
-                                   s.level.level(),
-                                   static_cast<std::uint32_t>(s.what),
-                                   static_cast<std::uint32_t>(at - sizeof figures)};
+        const introduction figures{s.elements, s.layout, s.type_id, s.root, s.level.level(), at - sizeof figures};
         std::memcpy(to, &figures, sizeof figures);
         const std::size_t padded = align_up(at, line_of_message);
         std::memset(to + at, 0, padded - at);
@@ -78,7 +72,7 @@ struct introduction {
     }
 };
 inline constexpr std::size_t longest_introduction =
-    align_up(sizeof(introduction) + 3 * (signature::longest_name + 1), line_of_message);
+    align_up(sizeof(introduction) + 4 * (longest_name + 1), line_of_message);
 
 /// What may stand in a message besides the payload.
 inline constexpr std::size_t most_overhead = envelope_offset + envelope_bytes + longest_introduction +
@@ -97,12 +91,12 @@ class known_signatures {
             return kept.c_str();
         };
         signature s;
-        s.what = static_cast<collective>(figures.what);
         s.level = figures.level == 0 ? order(order::any) : figures.level == 1 ? order(order::rank) : order(order::tree);
         s.root = figures.root;
         s.elements = figures.elements;
         s.layout = figures.layout;
         s.type_id = figures.type_id;
+        s.what = name();
         s.schedule = name();
         s.element_type = name();
         s.operator_type = name();
