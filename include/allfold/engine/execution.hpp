@@ -55,7 +55,7 @@ class execution {
     /// Does what can be done without waiting; true when the call is complete.
     bool poll() {
         if (finished_ == windows_) return true;
-        if constexpr (requires { all_.comm.progress(); }) all_.comm.progress();
+        all_.comm.progress();
         if constexpr (can_fuse)
             if (fused()) {
                 if (slices_.advance(all_)) finished_ = 1;

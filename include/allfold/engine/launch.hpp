@@ -60,23 +60,10 @@ enum class reach : std::uint8_t {
     levels     ///< groups share memory, and only the first ones of groups exchange messages
 };
 
-/// A communicator of groups: the ranks below `group()` share memory, and so do each following so many.
 template <class Comm>
-concept hierarchical = requires(const Comm& comm) {
-    { comm.group() } -> std::same_as<int>;
-};
-
-template <class Comm>
-inline constexpr reach reach_of = hierarchical<Comm>    ? reach::levels
+inline constexpr reach reach_of = Comm::has_groups      ? reach::levels
                                   : Comm::shares_memory ? reach::memory
                                                         : reach::messages;
-template <class Comm>
-[[nodiscard]] int group_of(const Comm& comm) noexcept {
-    if constexpr (hierarchical<Comm>)
-        return comm.group();
-    else
-        return 1;
-}
 
 /// Runs `use.operator()<Schedule>(reason)` with the schedule that the options name, or the chosen one.
 template <collective Goal, reach Reach, class Op, class Element, class Options, class Use>
@@ -163,20 +150,11 @@ template <class Kernel>
     return h;
 }
 
-/// How many processors the ranks share, where the transport knows.
-template <class Comm>
-[[nodiscard]] int processors_of(const Comm& comm) noexcept {
-    if constexpr (requires { comm.processors(); })
-        return comm.processors();
-    else
-        return 0;
-}
-
 /// Whether a transport's own collective could do what a call asks for.
 template <class Comm, collective Goal, class Op, class Element, class Options>
 [[nodiscard]] consteval bool can_delegate() {
-    if constexpr (requires { Comm::template has_native<Goal, Op, Element>; })
-        return Comm::template has_native<Goal, Op, Element> &&
+    if constexpr (folds(Goal))
+        return Comm::template native<Op, Element>(name_of(Goal)) != nullptr &&
                std::same_as<typename Options::algorithm_type, automatic> &&
                level_of<Op, Element, typename Options::order_type>() == order::any;
     else
@@ -192,7 +170,7 @@ template <collective Goal, class Comm, class Op, class Element, class Options>
         if (p.size < 2 || p.bytes == 0 || p.bytes / sizeof(Element) > most || options.window_bytes ||
             options.delegation == delegate::never)
             return nullptr;
-        const char* const why = comm.prefers_native(Goal, p.bytes);
+        const char* const why = comm.prefers_native(name_of(Goal), p.bytes);
         if (options.delegation == delegate::always) return "delegated because the caller wants it";
         return why;
     }
@@ -220,7 +198,7 @@ class launcher {
             try {
                 run_to_end(comm_, run, options_.deadline);
             } catch (...) {
-                if (holds_memory(comm_)) arguments.leave_behind();
+                if (comm_.holds_memory()) arguments.leave_behind();
                 throw;
             }
         }
@@ -238,7 +216,7 @@ class launcher {
 
   private:
     [[nodiscard]] problem problem_of(const Arguments& arguments) const {
-        return {comm_.size(), rows_ * arguments.make_kernel().row_bytes(), processors_of(comm_)};
+        return {comm_.size(), rows_ * arguments.make_kernel().row_bytes(), comm_.processors()};
     }
 
     /// The transport's own collective, once all ranks agree.
@@ -255,8 +233,9 @@ class launcher {
                 agree(comm_, agreed, options_.deadline);
             }
             try {
-                comm_.template run_native<Op, element>(
-                    Goal, {memory.input[0], memory.result[0], rows_, options_.root, &cut, memory.in_place});
+                const typename Comm::native_function own = Comm::template native<Op, element>(name_of(Goal));
+                own(comm_,
+                    {name_of(Goal), memory.input[0], memory.result[0], rows_, options_.root, &cut, memory.in_place});
             } catch (...) {
                 give_up(comm_);
                 throw;
@@ -266,7 +245,7 @@ class launcher {
     }
 
     [[nodiscard]] std::optional<plan_type> plan_of(const Arguments& arguments) {
-        const int rank = comm_.rank(), size = comm_.size(), group = group_of(comm_);
+        const int rank = comm_.rank(), size = comm_.size(), group = comm_.group();
         std::optional<plan_type> plan;
         with_schedule<Goal, reach_of<Comm>, Op, element, Options>(
             problem_of(arguments), [&]<class Schedule>(const char*) {
@@ -286,7 +265,7 @@ class launcher {
         arguments.memory(all.kernel, all.memory);
         all.memory.window_rows = rows_of_window(comm_, all.plan, all.kernel, cut, options_.window_bytes);
         all.agreed.layout = layout_hash(all.kernel, blocks_ ? *blocks_ : cut, all.memory.window_rows);
-        if constexpr (hierarchical<Comm>)  // processes may have different numbers of threads, by mistake
+        if constexpr (Comm::has_groups)  // processes may have different numbers of threads, by mistake
             all.agreed.layout ^= static_cast<std::uint64_t>(comm_.size()) << 32;
         all.hash = all.agreed.hash();
         all.stage_input = must_stage(all);

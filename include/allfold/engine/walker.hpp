@@ -325,7 +325,7 @@ class walker {
                 self.absorb(all, peer, pieces(message.packed(), message.parts(), Kernel::alignment));
             }
         }
-        [[nodiscard]] std::byte* place(std::uint32_t signature, std::size_t bytes) const {
+        [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
             return signature == all.hash ? self.place_to_store(all, peer, bytes) : nullptr;
         }
     };
