@@ -9,6 +9,7 @@
 #include <iostream>
 #include <map>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #include "allfold/allfold.hpp"
 #include "allfold/transport/mpi.hpp"
+#include "allfold/transport/traced.hpp"
 #include "test/mpi/support/job.hpp"
 #include "test/mpi/support/outcome.hpp"
 #include "test/support/algebras.hpp"
@@ -289,6 +291,22 @@ TEST_CASE("a plan says what is delegated, and why") {
     if (several) CHECK_THAT(all_reduce.plan(comm, 1000, sum()).why(), Catch::Matchers::ContainsSubstring("MPI"));
 }
 
+TEST_CASE("what is watched is delegated too, and its time line says so") {
+    if (ranks_of_job() == 1) {
+        SUCCEED("one rank delegates nothing");
+        return;
+    }
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    allfold::trace_recorder recorder(comm.size());
+    allfold::traced watched(comm, recorder);
+    int one = 1;
+    allfold::all_reduce(watched, one, sum(), delegate::always);
+    CHECK(one == comm.size());
+    std::ostringstream line;
+    recorder.write_chrome_trace(line);
+    CHECK_THAT(line.str(), Catch::Matchers::ContainsSubstring("MPI_Allreduce"));
+}
+
 TEST_CASE("a mismatch is found before anything is delegated") {
     if (ranks_of_job() == 1) {
         SUCCEED("nobody to differ from");
@@ -317,7 +335,7 @@ struct placing_sink {
     std::span<std::byte> at;
     std::byte*& came_to;
 
-    [[nodiscard]] std::byte* place(std::uint32_t signature, std::size_t bytes) const {
+    [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
         return signature == expected && bytes == at.size() ? at.data() : nullptr;
     }
     void operator()(allfold::mpi::communicator::arrival_type&& message) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "test/support/catch.hpp"
 
@@ -20,7 +21,7 @@ struct smallest_arrival {
 };
 
 /// What the concept asks for, and nothing else.
-struct smallest_communicator {
+struct smallest_communicator : allfold::transport_defaults {
     static constexpr bool shares_memory = false;
     using arrival_type = smallest_arrival;
     int rank() const;
@@ -82,16 +83,17 @@ struct with_background_by_value : smallest_communicator {
 struct with_other_arrivals : smallest_communicator {
     using arrival_type = int;
 };
-/// All but `shares_memory`.
-class silent : smallest_communicator {
-  public:
-    using smallest_communicator::abandon, smallest_communicator::announced, smallest_communicator::arrival_type,
-        smallest_communicator::background, smallest_communicator::lends, smallest_communicator::open,
-        smallest_communicator::rank, smallest_communicator::size, smallest_communicator::try_post,
-        smallest_communicator::try_receive, smallest_communicator::wait;
+struct without_shares_memory : smallest_communicator {
+    struct shares_memory;  // hides the one of the base
 };
-struct outspoken : silent {
-    static constexpr bool shares_memory = false;
+struct without_progress : smallest_communicator {
+    void progress() = delete;
+};
+struct without_native_name : smallest_communicator {
+    static const char* native_name(std::string_view) = delete;
+};
+struct with_native_functions_of_another : smallest_communicator {
+    using native_function = void (*)(with_native_functions_of_another&, const allfold::native_operands&);
 };
 
 struct smallest_work {
@@ -139,8 +141,10 @@ TEST_CASE("the smallest communicator models the concept, and lacks nothing that 
     STATIC_REQUIRE_FALSE(allfold::communicator<without_background>);
     STATIC_REQUIRE_FALSE(allfold::communicator<with_background_by_value>);
     STATIC_REQUIRE_FALSE(allfold::communicator<with_other_arrivals>);
-    STATIC_REQUIRE_FALSE(allfold::communicator<silent>);
-    STATIC_REQUIRE(allfold::communicator<outspoken>);
+    STATIC_REQUIRE_FALSE(allfold::communicator<without_shares_memory>);
+    STATIC_REQUIRE_FALSE(allfold::communicator<without_progress>);
+    STATIC_REQUIRE_FALSE(allfold::communicator<without_native_name>);
+    STATIC_REQUIRE_FALSE(allfold::communicator<with_native_functions_of_another>);
     STATIC_REQUIRE_FALSE(allfold::communicator<int>);
 }
 

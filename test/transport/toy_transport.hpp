@@ -66,7 +66,7 @@ class toy_world {
 };
 
 /// One rank's end of a `toy_world`. Used by one thread at a time.
-class toy {
+class toy : public allfold::transport_defaults {
   public:
     static constexpr bool shares_memory = false;
 

@@ -22,7 +22,7 @@ template <communicator Comm>
 void give_up(Comm& comm) noexcept {
     comm.background().drop();
     comm.abandon();
-    if (holds_memory(comm)) comm.background().leave_behind();
+    if (comm.holds_memory()) comm.background().leave_behind();
 }
 
 /// Runs to the end. Other operations of the communicator are pushed on meanwhile.
@@ -45,7 +45,7 @@ void run_to_end(Comm& comm, Execution& run, std::optional<std::chrono::steady_cl
     } catch (...) {
         run.drop();
         give_up(comm);
-        if (holds_memory(comm)) run.leave_behind();
+        if (comm.holds_memory()) run.leave_behind();
         throw;
     }
 }

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -92,7 +93,7 @@ inline constexpr std::size_t longest_note = sizeof(note) + allfold::detail::long
 ///   inter-communicator, and for a thread level that does not allow the calling thread; `transport` with MPI's own text
 ///   where a call of MPI fails. After a failure the communicator is broken for good: every collective on it throws, on
 ///   every rank.
-class communicator {
+class communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;
 
@@ -175,17 +176,12 @@ class communicator {
     /// After `abandon`: some rank has not reacted, and MPI may still read or write memory of this one.
     [[nodiscard]] bool holds_memory() const noexcept;
 
-    /// Whether MPI itself has this collective for this operator on these elements.
-    template <collective Goal, class Op, class T>
-    static constexpr bool has_native = folds(Goal) && detail::has_native_operator<Op, T>;
-    /// Why MPI's own collective is the better one for an operand of so many bytes; null where it is not.
-    [[nodiscard]] const char* prefers_native(collective what, std::size_t bytes) const noexcept;
-    [[nodiscard]] static const char* native_name(collective what) noexcept { return detail::native_name(what); }
+    using native_function = void (*)(communicator&, const native_operands&);
+    /// MPI's own collective, where it has this one for this operator on these elements.
     template <class Op, class T>
-    void run_native(collective what, const native_operands& with) {
-        if (failure_) throw_failure(name_of(what));
-        detail::run_native<Op, T>(what, with, comm_);
-    }
+    [[nodiscard]] static constexpr native_function native(std::string_view collective) noexcept;
+    [[nodiscard]] const char* prefers_native(std::string_view collective, std::size_t bytes) const noexcept;
+    [[nodiscard]] static constexpr const char* native_name(std::string_view collective) noexcept;
 
   private:
     using clock = std::chrono::steady_clock;
@@ -502,9 +498,9 @@ bool communicator::try_receive(int from, lane on, Sink&& sink) {
                 if (!hear(s)) return false;
                 const envelope& about = s.about;
                 if (about.ranges != 0)
-                    receive_ranges(s, about.on == on
-                                          ? place_for(sink, about.signature, static_cast<std::size_t>(about.bytes))
-                                          : nullptr);
+                    receive_ranges(s, about.on == on ? destination_for(sink, about.signature,
+                                                                       static_cast<std::size_t>(about.bytes))
+                                                     : nullptr);
             }
             if (!is_complete(s)) return false;
             message = deliver(s);
@@ -526,10 +522,26 @@ inline std::optional<signature> communicator::announced(int peer, lane on) const
     return known_.find(told->second.call);
 }
 
-inline const char* communicator::prefers_native(collective what, std::size_t bytes) const noexcept {
-    const std::size_t from = what == collective::all_reduce ? tuning_.native_all_reduce_from : tuning_.native_from;
-    if (bytes < from) return nullptr;
+template <class Op, class T>
+constexpr communicator::native_function communicator::native(std::string_view collective) noexcept {
+    if constexpr (detail::has_native_operator<Op, T>)
+        if (detail::native_collective(collective) != nullptr)
+            return [](communicator& self, const native_operands& with) {
+                if (self.failure_) self.throw_failure(with.what);
+                detail::native_collective(with.what)->run(with, detail::native_fold_of<Op, T>(), self.comm_);
+            };
+    return nullptr;
+}
+
+inline const char* communicator::prefers_native(std::string_view collective, std::size_t bytes) const noexcept {
+    const auto* const own = detail::native_collective(collective);
+    if (own == nullptr || bytes < tuning_.*own->from_bytes) return nullptr;
     return "delegated to MPI's own collective: measured to be faster";
+}
+
+constexpr const char* communicator::native_name(std::string_view collective) noexcept {
+    const auto* const own = detail::native_collective(collective);
+    return own != nullptr ? own->native_name : "";
 }
 
 // Notes

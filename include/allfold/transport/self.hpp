@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -15,7 +16,7 @@
 namespace allfold {
 
 /// A communicator of one rank. Collectives copy their input to their output.
-class self {
+class self : public transport_defaults {
   public:
     static constexpr bool shares_memory = true;
 
@@ -40,6 +41,11 @@ class self {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
         if (!work.poll()) nobody();
+    }
+    template <pending_work Work>
+    bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
+        work.check();
+        return false;
     }
     void abandon() noexcept {}
 

@@ -164,7 +164,7 @@ class thread_world {
 };
 
 /// One rank's end of a `thread_world`. Models `communicator`; used by one thread at a time.
-class thread_communicator {
+class thread_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = true;
     class arrival_type;

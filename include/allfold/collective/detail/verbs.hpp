@@ -112,18 +112,18 @@ class verbs {
         requires(folds(Collective::goal) && !option<Op>)
     [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op&, const Options&... options) const {
         const option_set<Options...> understood(options...);
-        const problem p{comm.size(), bytes, processors_of(comm)};
+        const problem p{comm.size(), bytes, comm.processors()};
         const char* const why = reason_to_delegate<Collective::goal, Comm, Op, Element>(comm, p, understood);
-        const allfold::plan own = make_plan<Element, Op, reach_of<Comm>>(p, understood, group_of(comm));
+        const allfold::plan own = make_plan<Element, Op, reach_of<Comm>>(p, understood, comm.group());
         if constexpr (can_delegate<Comm, Collective::goal, Op, Element, option_set<Options...>>())
-            if (why) return own.delegated_to(comm.native_name(Collective::goal), why);
+            if (why) return own.delegated_to(Comm::native_name(name_of(Collective::goal)), why);
         return own;
     }
     template <communicator Comm, class... Options>
         requires(!folds(Collective::goal))
     [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Options&... options) const {
-        return make_plan<std::byte, no_fold, reach_of<Comm>>({comm.size(), bytes, processors_of(comm)},
-                                                             option_set<Options...>(options...), group_of(comm));
+        return make_plan<std::byte, no_fold, reach_of<Comm>>({comm.size(), bytes, comm.processors()},
+                                                             option_set<Options...>(options...), comm.group());
     }
 
   private:
