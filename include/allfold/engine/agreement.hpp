@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,7 +28,7 @@ struct equal_or_zero {
 /// One collective that carries at most a word, with all that the engine has for one: failures, deadlines, mismatches.
 template <class Comm>
 void run_small(Comm& comm, const any_schedule& schedule, const row_functions& functions, const signature& what,
-               std::uint64_t& mine, std::uint64_t& common, std::optional<deadline> until) {
+               std::uint64_t& mine, std::uint64_t& common, std::optional<std::chrono::steady_clock::time_point> until) {
     static constexpr contract meeting{.name = "agreement"}, folding{.name = "agreement", .folds = true};
     static constexpr equal_or_zero operation{};
     static constexpr std::size_t bytes = sizeof(std::uint64_t);
@@ -48,7 +49,7 @@ void run_small(Comm& comm, const any_schedule& schedule, const row_functions& fu
 /// Returns when all ranks have come to the call `what`; throws on every rank where one makes another call. Everybody
 /// learns whether everybody agrees, so nobody goes on where another one has stopped.
 template <communicator Comm>
-void agree(Comm& comm, const signature& what, std::optional<deadline> until) {
+void agree(Comm& comm, const signature& what, std::optional<std::chrono::steady_clock::time_point> until) {
     signature question;  // calls may differ: that is the question
     question.what = "agreement";
     std::uint64_t mine = what.hash(), common = mine;

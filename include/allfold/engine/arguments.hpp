@@ -178,6 +178,7 @@ template <class Op, class In, class Out>
 class arguments final : public bound_arguments {
   public:
     static constexpr bool in_place = std::same_as<In, absent>;
+    using operation = Op;
     using value = element_of<std::conditional_t<in_place, Out, In>>;
     using result = element_of<Out>;
     using state = typename state_of<Op, value>::type;
@@ -275,8 +276,8 @@ class arguments final : public bound_arguments {
     }
     [[nodiscard]] bool is_same_memory(const operands& m) const noexcept {
         if (!where.contributes || !where.receives) return false;
-        const auto row_zero = [](const auto& columns, std::size_t first) {
-            return reinterpret_cast<std::uintptr_t>(columns.first[0]) - first * columns.bytes[0];
+        const auto row_zero = [](const auto& set, std::size_t first) {
+            return reinterpret_cast<std::uintptr_t>(set.first[0]) - first * set.bytes[0];
         };
         return row_zero(source(), m.input.first_row) == row_zero(output_.where(), m.result.first_row);
     }

@@ -26,7 +26,7 @@ inline constexpr std::size_t default_window_bytes = std::size_t{256} << 10;
 template <communicator Comm>
 class engine {
   public:
-    using native = native_function<Comm>;
+    using native = typename Comm::native_function;
 
     /// Runs a collective and returns when this rank's part in it is complete. `own`: the transport's own collective,
     /// where it has one.
@@ -50,7 +50,6 @@ class engine {
                                                           std::unique_ptr<bound_arguments> arguments) {
         bound_arguments& bound = *arguments;
         const arguments_given call = lay_out(comm, what, bound);
-        bound.begin();
         return std::make_unique<task<Comm>>(
             comm, std::move(arguments), [&] { return make_call(comm, what, call, bound); }, what.options.deadline);
     }
@@ -100,7 +99,7 @@ class engine {
         }
         try {
             const auto at = [&](const operand& o) { return rows.address(o.first, 0); };
-            own(comm, {at(memory.input), at(memory.result), where.rows, what.options.root, &blocks, memory.in_place});
+            own(comm, {what.collective.promise->name, at(memory.input), at(memory.result), where.rows, what.options.root, &blocks, memory.in_place});
         } catch (...) {
             give_up(comm);
             throw;

@@ -32,7 +32,7 @@ class execution {
                        ? 1
                        : (largest + memory.window_rows - 1) / memory.window_rows;
         first_lane_ = all_.comm.open(all_.agreed, static_cast<unsigned>(windows_));
-        all_.hash = all_.comm.background().follow(all_.agreed.hash());
+        all_.hash = all_.comm.background().follow(all_.agreed.hash(), first_lane_);
     }
 
     /// May be called again once done.

@@ -55,7 +55,9 @@ struct call {
             disagree(peer, on);
     }
     [[noreturn, gnu::cold]] void disagree(int peer, lane on) const {
-        throw_mismatch(agreed, comm.announced(peer, on), comm.rank(), peer, comm.size());
+        const auto theirs = comm.announced(peer, on);
+        if (theirs && theirs->hash() == agreed.hash()) throw_earlier_mismatch(comm, agreed, peer);
+        throw_mismatch(agreed, theirs, comm.rank(), peer, comm.size());
     }
     /// Throws unless a message has the length that this rank's blocks have: whatever a hash says, nothing is read beyond
     /// what was sent, nor written beyond what there is.

@@ -12,6 +12,11 @@
 
 namespace allfold::detail {
 
+struct aligned_release {
+    std::size_t alignment = 64;
+    void operator()(std::byte* p) const noexcept { ::operator delete(p, std::align_val_t{alignment}); }
+};
+
 /// Rows of memory of our own, column by column. Objects in it are copies of a sample, since nobody promised that they
 /// can be made from nothing: whoever writes there first has one.
 class scratch {
@@ -30,7 +35,7 @@ class scratch {
         const std::size_t line = rows.functions->alignment > 64 ? rows.functions->alignment : 64;
         std::size_t bytes = 0;
         for (std::size_t c = 0; c < rows.columns(); ++c) bytes += align_up(count * rows.bytes[c], line);
-        memory_ = {static_cast<std::byte*>(::operator new(bytes, std::align_val_t{line})), release{line}};
+        memory_ = {static_cast<std::byte*>(::operator new(bytes, std::align_val_t{line})), aligned_release{line}};
         std::byte* next = memory_.get();
         columns_.resize(rows.columns());
         for (std::size_t c = 0; c < rows.columns(); ++c) {
@@ -40,12 +45,8 @@ class scratch {
     }
 
   private:
-    struct release {
-        std::size_t alignment = 64;
-        void operator()(std::byte* p) const noexcept { ::operator delete(p, std::align_val_t{alignment}); }
-    };
     small_array<std::byte*, 4> columns_;
-    std::unique_ptr<std::byte, release> memory_;
+    std::unique_ptr<std::byte, aligned_release> memory_;
     object_array objects_;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "allfold/engine/arguments.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
@@ -26,11 +27,11 @@ void give_up(Comm& comm) noexcept {
 }
 
 /// Runs to the end. Other operations of the communicator are pushed on meanwhile.
-template <communicator Comm, class Execution>
-void run_to_end(Comm& comm, Execution& run, std::optional<std::chrono::steady_clock::time_point> until) {
+template <communicator Comm>
+void run_to_end(Comm& comm, execution<Comm>& run, std::optional<std::chrono::steady_clock::time_point> until) {
     struct {
         Comm& comm;
-        Execution& run;
+        execution<Comm>& run;
         bool poll() {
             const bool done = run.poll();
             if (!done && !comm.background().empty()) comm.background().progress();
@@ -52,17 +53,18 @@ void run_to_end(Comm& comm, Execution& run, std::optional<std::chrono::steady_cl
 
 /// A call in the background. `Arguments` owns what the call needs besides: `begin()` before each start, `finish()`
 /// after.
-template <communicator Comm, class Execution, class Arguments>
+template <communicator Comm>
 class task final : public pending {
   public:
     template <class Make>
-    task(Comm& comm, std::unique_ptr<Arguments> arguments, Make make, std::optional<time_point> until)
+    task(Comm& comm, std::unique_ptr<bound_arguments> arguments, Make make, std::optional<time_point> until)
         : comm_(comm), arguments_(std::move(arguments)), run_(make) {
         deadline_ = until;
     }
 
     void start() override {
         arguments_->begin();
+        run_.open();
         run_.start();
         done_ = false;
         failure_ = nullptr;
@@ -73,7 +75,7 @@ class task final : public pending {
         if (done_) return;
         try {
             if (!run_.poll()) return require_time();
-            arguments_->finish();
+            arguments_->finish(run_.lowers());
             done_ = true;
             leave();
         } catch (...) {
@@ -119,8 +121,8 @@ class task final : public pending {
     }
 
     Comm& comm_;
-    std::unique_ptr<Arguments> arguments_;
-    Execution run_;
+    std::unique_ptr<bound_arguments> arguments_;
+    execution<Comm> run_;
     bool waited_for_ = false;
 };
 

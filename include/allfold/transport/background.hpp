@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 /// @file
 /// Work that a rank has started and not yet finished: whoever waits on a communicator pushes all of it on.
 
@@ -40,6 +43,23 @@ class background {
     background& operator=(const background&) = delete;
 
     [[nodiscard]] bool empty() const noexcept { return head_.next_ == nullptr; }
+
+    /// Notes the next call of this communicator, and returns what its messages bear: a hash of it and of all calls before
+    /// it, so that a difference between ranks is found with the next message, whichever call that belongs to. Never 0.
+    std::uint32_t follow(std::uint32_t call, std::uint32_t first_lane) noexcept {
+        history_ = (history_ ^ call) * 0x9e3779b1u;
+        history_ ^= history_ >> 15;
+        latest_[calls_++ % latest_.size()] = first_lane;
+        return history_ | 1u;
+    }
+    /// Calls visit(number, first lane) for the latest calls, oldest first, until it returns true.
+    template <class Visit>
+    void for_each_call(Visit visit) const {
+        const std::uint64_t known = calls_ < latest_.size() ? calls_ : latest_.size();
+        for (std::uint64_t number = calls_ - known; number < calls_; ++number)
+            if (visit(number + 1, latest_[number % latest_.size()])) return;
+    }
+
     /// Adds `w` behind all that are there: older operations are pushed on first.
     void add(work& w) noexcept {
         work* last = &head_;
@@ -72,6 +92,9 @@ class background {
         }
     }
     sentinel head_;
+    std::uint32_t history_ = 0;
+    std::uint64_t calls_ = 0;
+    std::array<std::uint32_t, 16> latest_{};  // their first lanes
 };
 
 }  // namespace allfold

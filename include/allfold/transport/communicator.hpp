@@ -45,25 +45,37 @@ inline constexpr std::size_t longest_name = 160;
 }
 }  // namespace detail
 
-/// What the ranks of one collective must agree about. Its hash travels with every message; the figures are looked up
-/// when the hashes differ.
-struct signature {
-    const char* what = "collective";  ///< its name, with static storage
+/// The figures about which the ranks of one collective must agree.
+struct call_figures {
+    std::uint64_t elements = 0;       ///< of the whole operand
+    std::uint64_t row_bytes = 0;      ///< of one element, or of one row of several tensors
+    std::uint64_t window_rows = 0;    ///< of each block in one window
+    std::uint64_t largest_block = 0;  ///< its elements
+    std::uint64_t borders = 0;        ///< hash of the borders of the blocks
+    std::uint64_t type_id = 0;        ///< hash of all names: of the collective, types and algorithm
     order level = order::any;
-    int root = 0;
-    std::uint64_t elements = 0;  ///< of the whole operand
-    std::uint64_t layout = 0;    ///< hash of the partition or row widths, 0 where there is nothing to agree about
-    std::uint64_t type_id = 0;   ///< hash of element and operator type
+    std::int32_t root = 0;
+    std::uint32_t ranks = 0;
+
+    friend constexpr bool operator==(const call_figures&, const call_figures&) = default;
+};
+
+/// What they must agree about. Its hash travels with every message; the figures are looked up when hashes differ.
+struct signature : call_figures {
+    const char* what = "collective";  ///< its name, with static storage
     const char* element_type = "";
     const char* operator_type = "";
     const char* schedule = "";
 
     /// Never 0.
     [[nodiscard]] constexpr std::uint32_t hash() const noexcept {
-        std::uint64_t h = type_id ^ (elements * 0x9e3779b97f4a7c15u) ^ (layout * 0xc2b2ae3d27d4eb4fu) ^
-                          (static_cast<std::uint64_t>(static_cast<unsigned>(root)) << 16) ^
-                          (detail::hash_of(detail::told_of(what)) << 8) ^ static_cast<std::uint64_t>(level.level());
-        h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9u;
+        std::uint64_t h = type_id;
+        const auto mix = [&h](std::uint64_t x) { h = (h ^ x ^ (h >> 29)) * 0x9e3779b97f4a7c15u; };
+        mix(elements);
+        mix(row_bytes ^ (window_rows << 24));
+        mix(largest_block ^ borders);
+        mix(static_cast<std::uint64_t>(static_cast<unsigned>(root)) << 32 ^ ranks << 2 ^
+            static_cast<unsigned>(level.level()));
         return static_cast<std::uint32_t>(h >> 32) | 1u;
     }
 };

@@ -51,8 +51,7 @@ struct payload_range {
 inline constexpr std::size_t most_ranges = 16;
 /// A signature, told to another process: figures, then four names that end in a null character.
 struct introduction {
-    std::uint64_t elements, layout, type_id;
-    std::int32_t root, level;
+    call_figures figures;
     std::uint64_t names;  // bytes of the names
 
     /// Writes it and returns how many bytes that took, a multiple of a line.
@@ -64,8 +63,8 @@ struct introduction {
             at += text.size();
             to[at++] = std::byte{0};
         }
-        const introduction figures{s.elements, s.layout, s.type_id, s.root, s.level.level(), at - sizeof figures};
-        std::memcpy(to, &figures, sizeof figures);
+        const introduction head{s, at - sizeof head};
+        std::memcpy(to, &head, sizeof head);
         const std::size_t padded = align_up(at, line_of_message);
         std::memset(to + at, 0, padded - at);
         return padded;
@@ -82,20 +81,16 @@ inline constexpr std::size_t most_overhead = envelope_offset + envelope_bytes + 
 class known_signatures {
   public:
     void learn(std::uint32_t hash, const std::byte* told) {
-        introduction figures;
-        std::memcpy(&figures, told, sizeof figures);
-        const char* next = reinterpret_cast<const char*>(told) + sizeof figures;
+        introduction head;
+        std::memcpy(&head, told, sizeof head);
+        const char* next = reinterpret_cast<const char*>(told) + sizeof head;
         const auto name = [&] {
             const std::string& kept = *names_.emplace(next).first;
             next += kept.size() + 1;
             return kept.c_str();
         };
         signature s;
-        s.level = figures.level == 0 ? order(order::any) : figures.level == 1 ? order(order::rank) : order(order::tree);
-        s.root = figures.root;
-        s.elements = figures.elements;
-        s.layout = figures.layout;
-        s.type_id = figures.type_id;
+        static_cast<call_figures&>(s) = head.figures;
         s.what = name();
         s.schedule = name();
         s.element_type = name();
