@@ -8,7 +8,7 @@
 #include <string>
 
 #include "allfold/analysis/draw.hpp"
-#include "allfold/schedule/neighbour_exchange.hpp"
+#include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 
 namespace {
@@ -31,6 +31,6 @@ int main(int argc, char** argv) {
     const std::string folder = std::string(argv[1]) + "/";
     const bool written =
         write(folder + "recursive_doubling_6.svg", allfold::draw<allfold::recursive_doubling::all_reduce>(6)) &&
-        write(folder + "four_device_ring.svg", allfold::draw<allfold::neighbour_exchange::all_reduce>(4));
+        write(folder + "four_device_ring.svg", allfold::draw<allfold::mirrored_doubling::all_reduce>(4));
     return written ? 0 : 1;
 }

@@ -14,7 +14,7 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
-#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/transport/self.hpp"
@@ -118,7 +118,7 @@ TEST_CASE("blocking collectives pass by operations in flight") {
                         operation a = allfold::all_reduce.start(comm, early.in, early.out, sum(), allfold::ring());
                         allfold::all_reduce(comm, middle.in, middle.out, sum(), allfold::recursive_doubling());
                         middle.expect_sum(size, 1);
-                        operation b = allfold::all_reduce.start(comm, late.in, late.out, sum(), allfold::halving());
+                        operation b = allfold::all_reduce.start(comm, late.in, late.out, sum(), allfold::recursive_halving());
                         allfold::barrier(comm);
                         if (comm.rank() % 2) std::swap(a, b);
                         a.wait();
@@ -232,7 +232,7 @@ TEST_CASE("a persistent operation starts again and again, with the data of the m
                 job j(comm.rank(), n);
                 std::vector<int> x(n);
                 persistent out_of_place = allfold::all_reduce.prepare(comm, j.in, j.out, sum());
-                persistent in_place = allfold::all_reduce.prepare(comm, x, sum(), allfold::halving());
+                persistent in_place = allfold::all_reduce.prepare(comm, x, sum(), allfold::recursive_halving());
                 for (int turn = 0; turn < 20; ++turn) {
                     std::ranges::fill(j.in, comm.rank() + 1 + turn);
                     std::ranges::fill(x, comm.rank() + 1 - turn);

@@ -111,7 +111,7 @@ TEST_CASE("different elements, operators, roots, collectives and schedules are m
                                      [](auto& comm) {
                                          std::vector<int> x(10);
                                          if (comm.rank() == odd)
-                                             allfold::all_reduce(comm, x, sum(), allfold::halving());
+                                             allfold::all_reduce(comm, x, sum(), allfold::recursive_halving());
                                          else
                                              allfold::all_reduce(comm, x, sum(), allfold::recursive_doubling());
                                      }),

@@ -24,12 +24,11 @@ enum class reach : std::uint8_t {
 
 /// What the choice depends on.
 struct problem {
-    int size = 1;                        ///< ranks
-    std::size_t bytes = 0;               ///< of the whole operand at one rank
-    int processors = 0;                  ///< that the ranks share; 0 when that is not known
-    order level = order::any;            ///< that is asked for
-    bool equal_blocks = true;            ///< all blocks have one length
-    bool known_blocks = true;            ///< every rank knows the lengths of all blocks
+    int size = 1;              ///< ranks
+    std::size_t bytes = 0;     ///< of the whole operand at one rank
+    int processors = 0;        ///< that the ranks share; 0 when that is not known
+    order level = order::any;  ///< that is asked for
+    bool equal_blocks = true;  ///< all blocks have one length, as far as all ranks know
 };
 
 /// The numbers of the chooser, with what was measured for each.
@@ -65,7 +64,7 @@ inline constexpr choose_tuning tuned{};
 [[nodiscard]] constexpr bool always(const problem&) noexcept { return true; }
 
 [[nodiscard]] constexpr bool everyone_folds_all(const problem& p) noexcept {
-    return p.bytes * static_cast<std::size_t>(p.size) <= tuned.all_read_bytes;
+    return p.bytes <= tuned.all_read_bytes / static_cast<std::size_t>(p.size);
 }
 [[nodiscard]] constexpr bool one_folds_for_all(const problem& p) noexcept {
     const auto processors = static_cast<std::size_t>(p.processors);

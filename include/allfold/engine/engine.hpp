@@ -23,6 +23,9 @@ namespace allfold::detail {
 /// How long a message in one window should be, by default: short enough for the memory of the transport and the cache.
 inline constexpr std::size_t default_window_bytes = std::size_t{256} << 10;
 
+/// For the choice of a schedule: what each rank knows of itself only.
+inline constexpr std::size_t unknown_bytes = std::size_t{1} << 62;
+
 template <communicator Comm>
 class engine {
   public:
@@ -132,14 +135,14 @@ class engine {
         const shape& where = arguments.where;
         const row_layout rows = arguments.rows();
         const bool pairs = goal.cut == cut_for::pairs;
-        problem p{comm.size(), where.rows * rows.row_bytes, comm.processors(), what.level, true};
-        if (pairs) p.equal_blocks = where.blocks.is_uniform() && where.blocks == where.result_blocks;
+        problem p{comm.size(), where.rows * rows.row_bytes, comm.processors(), what.level};
+        if (where.own_lengths) p.equal_blocks = false, p.bytes = unknown_bytes;  // all ranks choose alike
         const choice chosen = schedule_for(what, given, p);
-        if (chosen.schedule.equal_blocks() && !p.equal_blocks)
+        if (chosen.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
             given.reject(errc::bad_partition, {chosen.schedule.name(), " needs blocks of one length"});
         if (what.options.check != nullptr) what.options.check(goal, chosen.schedule);
 
-        call<Comm> all{comm, goal, chosen.schedule, rows, {}, sign(comm, what, pairs ? 0 : where.rows, rows)};
+        call<Comm> all{comm, goal, chosen.schedule, rows, {}, sign(comm, what, where.own_lengths ? 0 : where.rows, rows)};
         operands& memory = all.memory;
         memory.pairs = pairs;
         memory.contributions = where.contributions;

@@ -60,6 +60,7 @@ struct shape {
     int contributions = 1;    ///< for how many operands the result stands
     bool contributes = true;  ///< whether this rank's input matters
     bool receives = true;     ///< whether this rank gets a result
+    bool own_lengths = false; ///< each rank has lengths of its own: no other one knows them
     partition blocks = partition::even(0, 1);         ///< where the collective cuts for ranks or pairs: of the input
     partition result_blocks = partition::even(0, 1);  ///< where it cuts for pairs: of the result
 

@@ -128,6 +128,15 @@ concept any_option = option<std::remove_cvref_t<T>>;
 template <class F, class X>
 concept operation_on = binary_operation<std::remove_cvref_t<F>, element_of<X>>;
 
+template <class Collective, class Option>
+void name_algorithm([[maybe_unused]] request& what, [[maybe_unused]] const Option& option) {
+    if constexpr (algorithm<Option>) {
+        what.named = &maker_of<typename Collective::template schedule_in<Option>, Option>;
+        what.algorithm = &option;
+        what.algorithm_hash = hash_of_value(option);
+    }
+}
+
 /// All that a request says of types.
 template <class Collective, reach Reach, class Op, class Element, class... Options>
 [[nodiscard]] request make_request(const Options&... options) {
@@ -136,14 +145,7 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
                  nullptr, nullptr, 0, algorithm_type::name, level_of<Op, Element, order_among<Options...>>(),
                  call_options(options...), type_name<Element>, type_name<Op>,
                  hash_of_types<Collective, Element, Op, algorithm_type>()};
-    const auto name_algorithm = [&what]<class T>([[maybe_unused]] const T& option) {
-        if constexpr (algorithm<T>) {
-            what.named = &maker_of<typename Collective::template schedule_in<T>, T>;
-            what.algorithm = &option;
-            what.algorithm_hash = hash_of_value(option);
-        }
-    };
-    (static_cast<void>(name_algorithm(options)), ...);
+    (name_algorithm<Collective>(what, options), ...);
     return what;
 }
 
