@@ -183,7 +183,7 @@ TEST_CASE("nothing of a failed communicator is left for the next one, to which M
             std::vector<int> x(2000, 1);
             auto unanswered = allfold::all_reduce.start(comm, x, sum());
             if (comm.size() == 1) unanswered.wait();
-            throw boom();  // all at once: who has heard of one does not wait for the other notes
+            throw boom();  // all at once: who has heard of one does not wait for the other control messages
         });
         MPI_Barrier(mine);
         int left = 0;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/transport/detail/envelope.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "test/support/catch.hpp"
 
@@ -47,4 +52,48 @@ TEST_CASE("names that are too long are cut, and the cut ones count as equal") {
     for (const char* name : {told.what, told.element_type, told.operator_type, told.schedule})
         CHECK(name == std::string(detail::longest_name, 'x'));
     CHECK(told.hash() == sent.hash());
+}
+
+namespace {
+
+/// What comes with an envelope: an introduction of `introduced` bytes, the table, and `rest` bytes.
+std::vector<std::byte> head_of(std::uint64_t bytes, std::uint32_t introduced,
+                               std::initializer_list<detail::payload_range> ranges, std::size_t rest) {
+    const detail::envelope about{
+        .introduced = introduced, .bytes = bytes, .ranges = static_cast<std::uint32_t>(ranges.size())};
+    std::vector<std::byte> head(sizeof about + introduced + detail::range_table::padded_bytes(ranges.size()) + rest);
+    std::memcpy(head.data(), &about, sizeof about);
+    std::size_t at = sizeof about + introduced;
+    for (const auto& range : ranges) {
+        std::memcpy(head.data() + at, &range, sizeof range);
+        at += sizeof range;
+    }
+    return head;
+}
+
+}  // namespace
+
+TEST_CASE("an envelope counts only if what comes with it is as long as it says") {
+    using detail::is_message;
+    CHECK(is_message(head_of(0, 0, {}, 0)));
+    CHECK(is_message(head_of(100, 64, {}, 100)));
+    CHECK_FALSE(is_message(head_of(100, 64, {}, 99)));
+    CHECK_FALSE(is_message(head_of(100, 64, {}, 101)));
+    CHECK(is_message(head_of(1000, 64, {{100, 500}, {600, 300}}, 200)));
+    CHECK_FALSE(is_message(std::vector<std::byte>(detail::envelope_bytes - 1)));
+    CHECK_FALSE(is_message(std::vector<std::byte>(detail::envelope_bytes, std::byte{0x11})));
+}
+
+TEST_CASE("ranges that would be written outside of a payload, or over each other, are no message") {
+    using detail::is_message;
+    CHECK_FALSE(is_message(head_of(1000, 0, {{100, 500}}, 400)));  // 500 are missing
+    CHECK_FALSE(is_message(head_of(1000, 0, {{600, 500}}, 500)));
+    CHECK_FALSE(is_message(head_of(1000, 0, {{1001, 0}}, 1000)));
+    CHECK_FALSE(is_message(head_of(1000, 0, {{100, 500}, {500, 300}}, 200)));
+    CHECK_FALSE(is_message(head_of(1000, 0, {{500, 300}, {0, 500}}, 200)));
+    CHECK_FALSE(is_message(head_of(1000, 0, {{100, ~std::uint64_t{0} - 50}}, 500)));
+    auto too_many = head_of(1000, 0, {{0, 1000}}, 10000);
+    const std::uint32_t ranges = detail::most_ranges + 1;
+    std::memcpy(too_many.data() + offsetof(detail::envelope, ranges), &ranges, sizeof ranges);
+    CHECK_FALSE(is_message(too_many));
 }
