@@ -391,7 +391,7 @@ TEST_CASE("a long message goes where the sink wants it, if it is the one that is
 
 namespace {
 
-/// A sink that keeps what it is asked and told about sizes, and has `room` for a message.
+/// A sink that keeps the sizes that it is asked about and gets, and has `room` for a message.
 struct measuring_sink {
     std::span<std::byte> room;
     std::size_t& asked;

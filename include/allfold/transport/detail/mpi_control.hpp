@@ -188,9 +188,9 @@ inline std::optional<control::clock::time_point> control::departure_of(int peer)
 
 inline void control::throw_failure(const char* during) const {
     using allfold::detail::text;
-    const std::string place = text({during, ": rank ", job_.rank(), " of ", job_.size(), " stops: "});
-    if (failure_->code == errc::timeout) throw error(errc::timeout, place + failure_->why);
-    throw error(errc::peer_failed, text({place, "rank ", failure_->rank, " failed: ", failure_->why}));
+    const std::string who = text({during, ": rank ", job_.rank(), " of ", job_.size(), " stops: "});
+    if (failure_->code == errc::timeout) throw error(errc::timeout, who + failure_->why);
+    throw error(errc::peer_failed, text({who, "rank ", failure_->rank, " failed: ", failure_->why}));
 }
 
 inline void control::throw_departed(const waiting& where) const {
