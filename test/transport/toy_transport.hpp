@@ -18,6 +18,7 @@
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
 
@@ -145,7 +146,7 @@ class toy : public allfold::transport_defaults {
     template <allfold::pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         for (;;) {
-            const unsigned seen = news();  // what comes behind the poll that misses it keeps this rank awake
+            const unsigned seen = news();  // what comes after the poll that misses it keeps this rank awake
             if (work.poll()) return;
             const allfold::waiting where = work.blocked_on();
             const bool gone = has_departed(where.peer);
@@ -160,17 +161,7 @@ class toy : public allfold::transport_defaults {
         }
     }
     void abandon() noexcept {
-        std::string why = "an exception";
-        allfold::errc code = allfold::errc::peer_failed;
-        try {
-            if (std::current_exception()) throw;
-        } catch (const allfold::error& e) {
-            why = e.what();
-            code = e.code();
-        } catch (const std::exception& e) {
-            why = e.what();
-        } catch (...) {
-        }
+        const auto [code, why] = allfold::detail::current_cause();
         fail(code, why);
     }
 
