@@ -29,7 +29,7 @@ struct equal_or_zero {
 /// One collective that carries at most a word, with all that the engine has for one: failures, deadlines, mismatches.
 template <schedule Schedule, class Comm, class Kernel>
 void run_small(Comm& comm, Kernel kernel, const signature& what, std::uint32_t hash, std::uint64_t& mine,
-               std::uint64_t& common, std::optional<std::chrono::steady_clock::time_point> until) {
+               std::uint64_t& common, const std::optional<deadline>& limit) {
     execution<Comm, Schedule, Kernel> run([&] {
         call<Comm, Schedule, Kernel> all{comm, Schedule(comm.rank(), comm.size()), kernel, {}, what};
         all.hash = hash;
@@ -39,21 +39,21 @@ void run_small(Comm& comm, Kernel kernel, const signature& what, std::uint32_t h
         all.memory.result = {reinterpret_cast<std::byte*>(&common)};
         return all;
     });
-    run_to_end(comm, run, until);
+    run_to_end(comm, run, limit);
 }
 
 /// Returns when all ranks have come to the call `what`; throws on every rank where one makes another call. Everybody
 /// learns whether everybody agrees, so nobody goes on where another one has stopped.
 template <communicator Comm>
-void agree(Comm& comm, const signature& what, std::optional<std::chrono::steady_clock::time_point> until) {
+void agree(Comm& comm, const signature& what, const std::optional<deadline>& limit) {
     constexpr std::uint32_t agreement = 0x61677265;  // what these messages bear: calls may differ, that is the question
     using word_kernel = kernel<equal_or_zero, std::uint64_t>;
     std::uint64_t mine = what.hash(), common = mine;
-    run_small<recursive_doubling::all_reduce>(comm, word_kernel({}, {1}), what, agreement, mine, common, until);
+    run_small<recursive_doubling::all_reduce>(comm, word_kernel({}, {1}), what, agreement, mine, common, limit);
     if (common != 0) return;
     // Neighbours that differ find out here what it is; all others are told of them.
     using flag_kernel = kernel<no_fold, std::uint64_t>;
-    run_small<dissemination::barrier>(comm, flag_kernel({}, {1}), what, what.hash(), mine, common, until);
+    run_small<dissemination::barrier>(comm, flag_kernel({}, {1}), what, what.hash(), mine, common, limit);
     throw error(errc::mismatch,
                 text({name_of(what.what), ": rank ", comm.rank(), ": ranks do not make the same call"}));
 }

@@ -29,13 +29,18 @@ class execution {
     template <class Make>
     explicit execution(Make make) : all_(make()) {}
 
-    /// Numbers its lanes: the order of the starts is the same on all ranks. May be called again once done.
-    void start() {
+    /// Numbers its lanes, before each start: the order of these calls is the same on all ranks.
+    void open() {
         const auto& memory = all_.memory;
         const std::size_t largest = memory.blocks.largest();
         windows_ =
             fused() || largest <= memory.window_rows ? 1 : (largest + memory.window_rows - 1) / memory.window_rows;
         first_lane_ = all_.comm.open(all_.agreed, static_cast<unsigned>(windows_));
+        finished_ = windows_;
+    }
+
+    /// May be called again once done.
+    void start() {
         next_ = finished_ = 0;
         if (all_.plan.rounds() == 0) {
             copy_input();

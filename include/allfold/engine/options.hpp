@@ -38,6 +38,7 @@ struct deadline {
         : at(std::chrono::steady_clock::now() +
              std::chrono::duration_cast<std::chrono::steady_clock::duration>(from_now)) {}
     constexpr explicit deadline(std::chrono::steady_clock::time_point when) : at(when) {}
+    [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> from_now() const { return at; }
 };
 
 /// Whether a transport's own collective may run instead of a schedule of allfold's, where it has one for the operator
@@ -145,7 +146,7 @@ struct option_set {
 
     int root = 0;
     std::optional<std::size_t> window_bytes;
-    std::optional<std::chrono::steady_clock::time_point> deadline;
+    std::optional<allfold::deadline> deadline;
     std::optional<partition> blocks;
     allfold::delegate delegation = delegate::automatic;
 
@@ -156,7 +157,7 @@ struct option_set {
     void take(const allfold::window& w) {
         if (w.bytes != 0) window_bytes = w.bytes;
     }
-    void take(const allfold::deadline& d) { deadline = d.at; }
+    void take(const allfold::deadline& d) { deadline = d; }
     void take(const partition& p) { blocks = p; }
     void take(allfold::delegate d) { delegation = d; }
     template <class T>

@@ -138,6 +138,15 @@ template <class Comm>
         return false;
 }
 
+/// Whether `wait` may sleep until its own transport wakes it.
+template <class Comm>
+inline constexpr bool sleeps_in_wait = [] {
+    if constexpr (requires { Comm::sleeps; })
+        return Comm::sleeps;
+    else
+        return true;
+}();
+
 namespace detail {
 struct any_sink {
     template <class A>
@@ -177,7 +186,8 @@ struct native_operands {
 /// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
 ///
 /// It may have `progress()`, which the engine calls before it looks for messages: for transports whose posts do not end
-/// by themselves. It may have `processors()`: how many processors the ranks share, the same on every rank, for the
+/// by themselves. It may say `sleeps = false`: its `wait` only polls and yields.
+/// It may have `processors()`: how many processors the ranks share, the same on every rank, for the
 /// choice of schedules. It may have collectives of its own: `has_native<Goal, Op, T>` says for which operators and
 /// elements, `prefers_native(goal, bytes)` returns a reason to take it, or null, the same on every rank,
 /// and `run_native<Op, T>(goal, operands)` runs it. Not required: a barrier, a copy, any collective.

@@ -93,6 +93,7 @@ inline constexpr std::size_t longest_note = sizeof(note) + allfold::detail::long
 class communicator {
   public:
     static constexpr bool shares_memory = false;
+    static constexpr bool sleeps = false;
 
     /// A message as its receiver holds it.
     class arrival_type {

@@ -101,6 +101,7 @@ template <communicator Comm>
 class traced {
   public:
     static constexpr bool shares_memory = Comm::shares_memory;
+    static constexpr bool sleeps = sleeps_in_wait<Comm>;
     using arrival_type = typename Comm::arrival_type;
 
     traced(Comm& comm, trace_recorder& recorder) : comm_(comm), recorder_(recorder) {}
@@ -145,7 +146,15 @@ class traced {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         comm_.wait(work, deadline);
+        if constexpr (requires { work.is_done(); })
+            if (!work.is_done()) return;  // it only looks at something else
         recorder_.span(rank(), latest_, opened_, trace_recorder::clock::now());
+    }
+    template <pending_work Work>
+    bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline)
+        requires requires(Comm& comm) { comm.look_around(work, deadline); }
+    {
+        return comm_.look_around(work, deadline);
     }
     void abandon() noexcept { comm_.abandon(); }
     [[nodiscard]] bool holds_memory() const noexcept { return allfold::holds_memory(comm_); }
