@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 
@@ -76,6 +77,9 @@ struct handles;
 /// written (nor, where it is the result, read) until it is done. Any call that waits, on whatever communicator, pushes
 /// on all operations of its thread. Destroying an operation waits for it, unless an exception does: then every other
 /// rank throws.
+///
+/// One that is in flight when its communicator ends is abandoned: every other rank throws, and so do `done` and `wait`,
+/// `bad_argument`.
 class operation {
   public:
     operation() = default;
@@ -147,8 +151,10 @@ class persistent : private operation {
     using operation::done;
     using operation::operation;
     using operation::wait;
-    /// Starts it; every rank must. The previous start must be done.
+    /// Starts it; every rank must. Throws `bad_argument`, and sends nothing, if it is empty, if its communicator has
+    /// ended, or if nobody has waited for the previous start or found it done.
     void start() {
+        if (!work_) throw error(errc::bad_argument, "start: the prepared operation is empty");
         work_->start_prepared();
     }
     /// Starts it and waits for it.

@@ -21,12 +21,22 @@ namespace allfold::detail {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-/// In a handler: nobody may touch this rank's memory any more, and every other rank throws.
+/// In a handler: nobody may touch this rank's memory any more, and every other rank throws. Inside an operator it does
+/// nothing: the collective that folds gives up, if the exception comes as far.
 template <communicator Comm>
 void give_up(Comm& comm) noexcept {
+    if (comm.background().is_running()) return;
     comm.background().drop();
     comm.abandon();
     if (holds_memory(comm)) comm.background().leave_behind();
+}
+
+/// Ranks call operators at different times and in different numbers: what one starts there has no partner.
+template <communicator Comm, class Execution>
+void require_outside_operator(Comm& comm, const Execution& run) {
+    if (comm.background().is_running())
+        throw error(errc::bad_argument, text({name_of(run.blocked_on().what), ": rank ", comm.rank(),
+                                              " calls it inside the operator of a collective on this communicator"}));
 }
 
 /// How long a rank sleeps at one communicator while it has operations in flight on others, whose messages need not wake
@@ -108,6 +118,7 @@ void run_to_end(Comm& comm, Execution& run, const std::optional<deadline>& limit
         [[nodiscard]] waiting blocked_on() const { return run.blocked_on(); }
         void check() const { run.check(); }
     } work{comm, run};
+    require_outside_operator(comm, run);
     try {
         run.open();
         run.start();
@@ -127,7 +138,10 @@ class task final : public pending {
   public:
     template <class Make>
     task(Comm& comm, std::unique_ptr<Arguments> arguments, Make make, const std::optional<deadline>& limit)
-        : comm_(&comm), arguments_(std::move(arguments)), run_(make), limit_(limit), what_(run_.blocked_on().what) {}
+        : comm_(&comm), arguments_(std::move(arguments)), run_(make), limit_(limit), what_(run_.blocked_on().what) {
+        require_outside_operator(comm, run_);
+        comm.background().attach(*this, &comm);
+    }
     ~task() override { leave(); }
 
     void start() override {
@@ -146,6 +160,7 @@ class task final : public pending {
         progress();
     }
     void start_prepared() override {
+        require_startable();
         start();
     }
     void progress() noexcept override {
@@ -168,6 +183,11 @@ class task final : public pending {
     void leave_behind() noexcept override {
         run_.leave_behind();
         arguments_->leave_behind();
+    }
+    void orphan() noexcept override {
+        const bool was_in_flight = !done();
+        if (was_in_flight) fail_with(errc::bad_argument, ": its communicator ended before it was done");
+        comm_ = nullptr;
     }
     void look_around() noexcept override {
         constexpr bool can_look = requires(Comm& comm, guarded& run) { comm.look_around(run, std::nullopt); };
@@ -196,6 +216,7 @@ class task final : public pending {
             [[nodiscard]] waiting blocked_on() const { return what.blocked_on(); }
             void check() const { what.check(); }
         } asked{what};
+        require_outside_operator(*comm_, run_);
         try {
             wait_pushing_on(*comm_, asked, std::nullopt);
         } catch (...) {
@@ -210,6 +231,18 @@ class task final : public pending {
     void check() const override { run_.check(); }
 
   private:
+    void require_startable() const {
+        const auto refuse = [this](const char* why) {
+            throw error(errc::bad_argument, text({name_of(what_), ": ", why}));
+        };
+        if (comm_ == nullptr) refuse("a prepared operation is started whose communicator ended");
+        if (active_)
+            throw error(errc::bad_argument,
+                        text({name_of(what_), ": rank ", comm_->rank(),
+                              " starts a prepared operation that is in flight: wait for it first"}));
+        require_outside_operator(*comm_, run_);
+        if (failure_) std::rethrow_exception(failure_);  // the communicator is broken for good
+    }
     bool poll() {
         const background::running inside(comm_->background());
         return run_.poll();
@@ -267,7 +300,7 @@ class task final : public pending {
         }
     }
 
-    Comm* comm_;
+    Comm* comm_;  // null once it has ended
     std::unique_ptr<Arguments> arguments_;
     Execution run_;
     std::optional<deadline> limit_;

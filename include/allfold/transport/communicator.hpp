@@ -182,7 +182,8 @@ struct native_operands {
 /// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
 ///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns
 ///    when none of them touches this rank's memory any more, or, where it cannot wait for that, `holds_memory()`.
-/// 7. `background()`: the operations in flight, which every wait of the engine pushes on.
+/// 7. `background()`: the operations in flight, which every wait of the engine pushes on. The destructor begins with
+///    its `end()`, which may call `abandon()`.
 /// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
 ///
 /// It may have `progress()`, which the engine calls before it looks for messages: for transports whose posts do not end

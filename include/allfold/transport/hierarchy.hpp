@@ -48,6 +48,7 @@ class hierarchical_communicator {
           size_(across.size() * inside.size()) {}
     hierarchical_communicator(const hierarchical_communicator&) = delete;
     hierarchical_communicator& operator=(const hierarchical_communicator&) = delete;
+    ~hierarchical_communicator() { background_.end(); }
 
     [[nodiscard]] int rank() const noexcept { return first_ + inside_.rank(); }
     [[nodiscard]] int size() const noexcept { return size_; }

@@ -138,7 +138,10 @@ class communicator {
         : communicator(checked{}, detail::handle_of(base), how, numbers) {}
     communicator(const communicator&) = delete;
     communicator& operator=(const communicator&) = delete;
-    ~communicator() { depart(); }
+    ~communicator() {
+        background_.end();
+        depart();
+    }
 
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return size_; }

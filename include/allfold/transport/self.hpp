@@ -26,6 +26,9 @@ class self {
         [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
     };
 
+    self() = default;
+    ~self() { background_.end(); }
+
     [[nodiscard]] int rank() const noexcept { return 0; }
     [[nodiscard]] int size() const noexcept { return 1; }
     [[nodiscard]] allfold::background& background() noexcept { return background_; }

@@ -377,7 +377,10 @@ struct thread_communicator::link {
 inline thread_communicator::thread_communicator(thread_world& world, int rank)
     : world_(&world), rank_(rank), size_(world.size()), exceptions_(std::uncaught_exceptions()) {}
 
-inline thread_communicator::~thread_communicator() { depart(); }
+inline thread_communicator::~thread_communicator() {
+    background_.end();
+    depart();
+}
 
 inline thread_communicator::link& thread_communicator::link_to(int peer) {
     if (!table_.empty())

@@ -105,6 +105,9 @@ class traced {
     using arrival_type = typename Comm::arrival_type;
 
     traced(Comm& comm, trace_recorder& recorder) : comm_(comm), recorder_(recorder) {}
+    traced(const traced&) = delete;
+    traced& operator=(const traced&) = delete;
+    ~traced() { background().end(this); }
 
     [[nodiscard]] int rank() const noexcept { return comm_.rank(); }
     [[nodiscard]] int size() const noexcept { return comm_.size(); }
