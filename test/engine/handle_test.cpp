@@ -221,3 +221,31 @@ TEST_CASE("a collective inside an operator works on another communicator") {
     });
     SUCCEED();
 }
+
+TEST_CASE("an operation that is destroyed by an exception tells its peers which one it was") {
+    for (const std::size_t n : {std::size_t{1}, std::size_t{50000}}) {
+        std::string text;
+        std::atomic<bool> gone = false;
+        const auto body = [&](auto& comm) {
+            std::vector<int> x(n, 1);
+            try {
+                if (comm.rank() == 1) {
+                    const struct at_the_end {
+                        std::atomic<bool>& flag;
+                        ~at_the_end() { flag = true; }
+                    } tell{gone};
+                    const operation lost = allfold::all_reduce.start(comm, x, sum(), allfold::ring());
+                    throw std::range_error("the user's own");
+                }
+                while (!gone) std::this_thread::yield();
+                allfold::all_reduce(comm, x, sum(), allfold::ring());
+            } catch (const allfold::error& e) {
+                text = e.what();
+                throw;
+            }
+        };
+        CHECK_THROWS_AS(on_ranks(2, body), std::range_error);
+        INFO(text);
+        CHECK(text.find("all_reduce: its rank was left by an exception") != std::string::npos);
+    }
+}

@@ -223,10 +223,7 @@ class task final : public pending {
             fail(std::current_exception());
         }
     }
-    void abandon_unwinding() noexcept override {
-        fail(std::make_exception_ptr(
-            error(errc::peer_failed, text({name_of(what_), ": abandoned with its communicator"}))));
-    }
+    void abandon_unwinding() noexcept override { fail_with(errc::peer_failed, ": its rank was left by an exception"); }
     [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
     void check() const override { run_.check(); }
 
