@@ -249,3 +249,70 @@ TEST_CASE("an operation that is destroyed by an exception tells its peers which 
         CHECK(text.find("all_reduce: its rank was left by an exception") != std::string::npos);
     }
 }
+
+TEST_CASE("prepared operations may be started in another order on every rank") {
+    for (const int size : {2, 3, 5})
+        for (const auto& tuning : {allfold::thread_tuning(), impatient})
+            for (const std::size_t n : {std::size_t{3}, std::size_t{12000}})
+                on_ranks(
+                    size,
+                    [&](auto& comm) {
+                        constexpr std::size_t count = 4;
+                        std::vector<std::vector<int>> x(count, std::vector<int>(n));
+                        std::vector<persistent> prepared;
+                        for (auto& each : x)
+                            prepared.push_back(allfold::all_reduce.prepare(comm, each, sum(), allfold::ring()));
+                        for (std::size_t turn = 0; turn < 12; ++turn) {
+                            for (std::size_t i = 0; i < count; ++i)
+                                std::ranges::fill(x[i], static_cast<int>(i + turn) + comm.rank());
+                            const auto shift = static_cast<std::size_t>(comm.rank()) + turn;
+                            for (std::size_t i = 0; i < count; ++i) prepared[(i + shift) % count].start();
+                            if (turn % 3 == 0) allfold::barrier(comm);
+                            for (std::size_t i = 0; i < count; ++i) {
+                                const std::size_t each = (i * 3 + shift) % count;
+                                prepared[each].wait();
+                                const int total = size * static_cast<int>(each + turn) + size * (size - 1) / 2;
+                                for (const int got : x[each]) expect(got == total, "wrong sum");
+                            }
+                        }
+                    },
+                    tuning);
+    SUCCEED();
+}
+
+TEST_CASE("ranks that start what they have prepared differently are told, however long ago that was") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        std::vector<int> x(50000);
+        persistent op = allfold::broadcast.prepare(comm, x, allfold::root{comm.rank()});
+        for (int i = 0; i < 100; ++i) allfold::barrier(comm);
+        op();
+    });
+    bool told = false;
+    for (const auto& each : outcomes) {
+        INFO(each.text);
+        CHECK(each.says("root"));
+        told = told || each.code == errc::mismatch;
+    }
+    CHECK(told);
+}
+
+TEST_CASE("a prepared operation may be started anew while a slow rank is still in the start before") {
+    for (const int size : {2, 4})
+        for (const std::size_t n : {std::size_t{10}, std::size_t{2000}, std::size_t{100000}})
+            on_ranks(size, [&](auto& comm) {
+                std::vector<int> in(n), out(n), got(1);
+                persistent scan = allfold::inclusive_scan.prepare(comm, in, out, sum());
+                persistent from_last = allfold::broadcast.prepare(comm, got, allfold::root{size - 1});
+                for (int turn = 0; turn < 30; ++turn) {
+                    std::ranges::fill(in, turn);
+                    if ((comm.rank() + turn) % 5 == 0) std::this_thread::yield();
+                    if (comm.rank() == size - 1) got[0] = turn;
+                    from_last.start();
+                    scan();
+                    from_last.wait();
+                    for (const int each : out) expect(each == turn * (comm.rank() + 1), "wrong scan");
+                    expect(got[0] == turn, "wrong broadcast");
+                }
+            });
+    SUCCEED();
+}

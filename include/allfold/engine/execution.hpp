@@ -29,7 +29,7 @@ class execution {
     template <class Make>
     explicit execution(Make make) : all_(make()) {}
 
-    /// Numbers its lanes, before each start: the order of these calls is the same on all ranks.
+    /// Numbers its lanes, once and before the first start: the order of these calls is the same on all ranks.
     void open() {
         const auto& memory = all_.memory;
         const std::size_t largest = memory.blocks.largest();
@@ -37,6 +37,12 @@ class execution {
             fused() || largest <= memory.window_rows ? 1 : (largest + memory.window_rows - 1) / memory.window_rows;
         first_lane_ = all_.comm.open(all_.agreed, static_cast<unsigned>(windows_));
         finished_ = windows_;
+    }
+
+    /// Tells peers again, who remember the latest lanes only, what runs here. Before a start that was not just opened.
+    void announce() {
+        if constexpr (requires { all_.comm.announce(first_lane_, 1u, all_.agreed); })
+            all_.comm.announce(first_lane_, static_cast<unsigned>(windows_), all_.agreed);
     }
 
     /// May be called again once done.

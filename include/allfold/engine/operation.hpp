@@ -145,7 +145,8 @@ class operation {
 };
 
 /// A collective that is prepared once and started again and again, as `prepare` returns it: arguments are checked, the
-/// schedule is chosen and memory is found only once.
+/// schedule is chosen and memory is found only once. Ranks prepare in the same order; they may start what they have
+/// prepared in different orders.
 class persistent : private operation {
   public:
     using operation::done;

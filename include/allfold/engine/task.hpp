@@ -132,7 +132,8 @@ void run_to_end(Comm& comm, Execution& run, const std::optional<deadline>& limit
 }
 
 /// A call in the background. `Arguments` owns what the call needs besides: `begin()` before each start, `finish()`
-/// after.
+/// after. Its lanes are its own, from here to its end: so it may be started in another order on every rank. Messages of
+/// a later start come behind those of an earlier one on the same lane, and each start reads as many as it needs.
 template <communicator Comm, class Execution, class Arguments>
 class task final : public pending {
   public:
@@ -140,6 +141,7 @@ class task final : public pending {
     task(Comm& comm, std::unique_ptr<Arguments> arguments, Make make, const std::optional<deadline>& limit)
         : comm_(&comm), arguments_(std::move(arguments)), run_(make), limit_(limit), what_(run_.blocked_on().what) {
         require_outside_operator(comm, run_);
+        run_.open();
         comm.background().attach(*this, &comm);
     }
     ~task() override { leave(); }
@@ -147,7 +149,6 @@ class task final : public pending {
     void start() override {
         try {
             arguments_->begin();
-            run_.open();
             run_.start();
         } catch (...) {
             give_up_run();
@@ -161,6 +162,7 @@ class task final : public pending {
     }
     void start_prepared() override {
         require_startable();
+        run_.announce();
         start();
     }
     void progress() noexcept override {

@@ -187,7 +187,8 @@ struct native_operands {
 /// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
 ///
 /// It may have `progress()`, which the engine calls before it looks for messages: for transports whose posts do not end
-/// by themselves. It may say `sleeps = false`: its `wait` only polls and yields.
+/// by themselves. It may have `announce(lane, n, signature)`, which does for lanes opened before what `open` does for
+/// peers that ask `announced`: for prepared collectives. It may say `sleeps = false`: its `wait` only polls and yields.
 /// It may have `processors()`: how many processors the ranks share, the same on every rank, for the
 /// choice of schedules. It may have collectives of its own: `has_native<Goal, Op, T>` says for which operators and
 /// elements, `prefers_native(goal, bytes)` returns a reason to take it, or null, the same on every rank,

@@ -62,6 +62,11 @@ class hierarchical_communicator {
         if (across_) between_ = across_->open(what, lanes) - first;
         return first;
     }
+    void announce(lane first, unsigned lanes, const signature& what) {
+        inside_.announce(first, lanes, what);
+        if constexpr (requires { across_->announce(first, lanes, what); })
+            if (across_) across_->announce(first + between_, lanes, what);
+    }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         if (is_inside(peer)) return inside_.announced(peer - first_, on);
         return across_ ? across_->announced(process_of(peer), on + between_) : std::nullopt;

@@ -160,6 +160,10 @@ class communicator {
         opened_.add(first, lanes, what);
         return first;
     }
+    void announce(lane first, unsigned lanes, const signature& what) noexcept {
+        latest_call_ = name_of(what.what);
+        opened_.add(first, lanes, what);
+    }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const;
     [[nodiscard]] bool lends(std::size_t bytes, bool) const noexcept { return bytes > tuning_.eager_bytes; }
 
@@ -364,7 +368,7 @@ inline bool communicator::try_post(int to, lane on, const outgoing& message) {
     std::size_t at = envelope_offset + envelope_bytes;
     if (const auto* const opened = opened_.find(on)) {
         about.call = opened->hash;
-        if (told_.must_tell(to, opened->hash, opened->first)) {
+        if (told_.must_tell(to, opened->hash, opened->call)) {
             about.introduced = static_cast<std::uint32_t>(introduction::write(opened->what, head.data() + at));
             at += about.introduced;
         }

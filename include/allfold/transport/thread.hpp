@@ -184,6 +184,9 @@ class thread_communicator {
         world_->announced(rank_).write(first, lanes, what);
         return first;
     }
+    void announce(lane first, unsigned lanes, const signature& what) noexcept {
+        world_->announced(rank_).write(first, lanes, what);
+    }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const noexcept {
         return world_->announced(peer).find(on);
     }

@@ -117,6 +117,11 @@ class traced {
         opened_ = trace_recorder::clock::now();
         return comm_.open(what, lanes);
     }
+    void announce(lane first, unsigned lanes, const signature& what) {
+        latest_ = name_of(what.what);
+        opened_ = trace_recorder::clock::now();
+        if constexpr (requires { comm_.announce(first, lanes, what); }) comm_.announce(first, lanes, what);
+    }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const { return comm_.announced(peer, on); }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return comm_.lends(bytes, copyable); }
     [[nodiscard]] int processors() const

@@ -121,12 +121,12 @@ class known_signatures {
 /// Which signatures this rank has told to whom.
 class told_signatures {
   public:
-    /// Whether a message to `peer` has to tell `hash`: with all messages of the first call that has this signature (its
-    /// lanes begin with `first`), since they may be read in another order than they were sent in.
-    [[nodiscard]] bool must_tell(int peer, std::uint32_t hash, lane first) {
+    /// Whether a message to `peer` has to tell `hash`: with all messages of the first call that has this signature,
+    /// since they may be read in another order than they were sent in.
+    [[nodiscard]] bool must_tell(int peer, std::uint32_t hash, std::uint32_t call) {
         if (peer == known_peer_ && hash == known_hash_) return false;
         const auto key = static_cast<std::uint64_t>(peer) << 32 | hash;
-        const bool in_first_call = told_.try_emplace(key, first).first->second == first;
+        const bool in_first_call = told_.try_emplace(key, call).first->second == call;
         if (!in_first_call) {
             known_peer_ = peer;
             known_hash_ = hash;
@@ -137,7 +137,7 @@ class told_signatures {
   private:
     int known_peer_ = -1;  // the last one that was found to know, and what
     std::uint32_t known_hash_ = 0;
-    std::unordered_map<std::uint64_t, lane> told_;
+    std::unordered_map<std::uint64_t, std::uint32_t> told_;
 };
 
 /// The signatures that this rank opened last, by their lanes.
@@ -145,11 +145,12 @@ class opened_lanes {
   public:
     void add(lane first, unsigned lanes, const signature& what) noexcept {
         newest_ = (newest_ + 1) % entries_.size();
-        entries_[newest_] = {first, lanes, what.hash(), what};
+        entries_[newest_] = {first, lanes, ++calls_, what.hash(), what};
     }
     struct entry {
         lane first = 0;
         unsigned lanes = 0;
+        std::uint32_t call = 0;  // another one for each start of a prepared collective
         std::uint32_t hash = 0;
         signature what;
     };
@@ -165,6 +166,7 @@ class opened_lanes {
   private:
     std::array<entry, 32> entries_;
     std::size_t newest_ = 0;
+    std::uint32_t calls_ = 0;
 };
 
 /// How a payload is sent: what is long goes by itself, from where it lies.
