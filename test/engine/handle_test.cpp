@@ -250,6 +250,96 @@ TEST_CASE("an operation that is destroyed by an exception tells its peers which 
     }
 }
 
+TEST_CASE("wait_any returns each operation once, then the number of operations") {
+    on_ranks(2, [](auto& comm) {
+        constexpr std::size_t count = 5;
+        std::vector<int> x(count, 1);
+        std::vector<operation> operations;
+        for (int& each : x) operations.push_back(allfold::all_reduce.start(comm, each, sum()));
+        std::vector<bool> seen(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t which = wait_any(operations);
+            expect(which < count && !seen[which], "not one that was not seen");
+            seen[which] = true;
+            expect(x[which] == 2, "not done");
+        }
+        expect(wait_any(operations) == count, "not none");
+        expect(wait_some(operations).empty(), "not none of some");
+        wait_all(operations);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("wait_some returns each operation once") {
+    on_ranks(2, [](auto& comm) {
+        std::vector<int> x(7, 1);
+        std::vector<operation> operations;
+        for (int& each : x) operations.push_back(allfold::all_reduce.start(comm, each, sum()));
+        operations[3].wait();  // has been told already
+        std::vector<int> seen(x.size());
+        for (std::vector<std::size_t> some; !(some = wait_some(operations)).empty();)
+            for (const std::size_t which : some) ++seen[which];
+        expect(seen == std::vector{1, 1, 1, 0, 1, 1, 1}, "not each once");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("wait_any passes over operations that are empty or have been waited for") {
+    on_ranks(2, [](auto& comm) {
+        int x = 1, y = 1;
+        std::vector<operation> operations(3);
+        expect(wait_any(operations) == 3, "empty ones");
+        operations[0] = allfold::all_reduce.start(comm, x, sum());
+        operations[2] = allfold::all_reduce.start(comm, y, sum());
+        operations[0].wait();
+        expect(wait_any(operations) == 2, "not the one that is left");
+        expect(y == 2 && wait_any(operations) == 3, "more than there were");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("wait_any throws the failure of an operation once") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        const auto fails = allfold::associative([](int, int) -> int { throw std::runtime_error("boom"); });
+        int x = 1;
+        std::vector<operation> operations;
+        operations.push_back(allfold::all_reduce.start(comm, x, fails));
+        expect(!outcome_of([&] { static_cast<void>(wait_any(operations)); }).succeeded(), "not thrown");
+        expect(wait_any(operations) == 1, "again");
+        operations[0].wait();
+    });
+    for (const auto& each : outcomes) CHECK((each.text == "boom" || each.code == errc::peer_failed));
+}
+
+TEST_CASE("prepared operations join wait_all, wait_any and wait_some") {
+    on_ranks(2, [](auto& comm) {
+        std::vector<int> x(3, 1);
+        std::vector<persistent> prepared;
+        for (int& each : x) prepared.push_back(allfold::all_reduce.prepare(comm, each, sum()));
+        expect(wait_any(prepared) == 3, "never started");
+        for (int turn = 1; turn < 4; ++turn) {
+            std::ranges::fill(x, turn);
+            for (persistent& each : prepared) each.start();
+            const std::size_t first = wait_any(prepared);
+            expect(first < 3 && x[first] == 2 * turn, "not one that is done");
+            std::size_t more = 0;
+            for (std::vector<std::size_t> some; !(some = wait_some(prepared)).empty();) more += some.size();
+            expect(more == 2 && wait_any(prepared) == 3, "not each once");
+            std::ranges::fill(x, turn);
+            for (persistent& each : prepared) each.start();
+            wait_all(prepared);
+            expect(x == std::vector(3, 2 * turn), "wrong sum");
+        }
+        int y = 1;
+        operation op = allfold::all_reduce.start(comm, y, sum());
+        prepared[0].start();
+        prepared[1].start();
+        wait_all(prepared[0], op, prepared[1]);
+        expect(y == 2 && x == std::vector{12, 12, 6}, "not waited for");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("prepared operations may be started in another order on every rank") {
     for (const int size : {2, 3, 5})
         for (const auto& tuning : {allfold::thread_tuning(), impatient})

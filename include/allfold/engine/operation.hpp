@@ -171,17 +171,17 @@ class persistent : private operation {
 namespace detail {
 
 template <class T>
-concept handle = std::same_as<T, operation>;
+concept handle = std::same_as<T, operation> || std::same_as<T, persistent>;
 template <class R>
 concept range_of_handles =
     std::ranges::forward_range<R> && handle<std::remove_cvref_t<std::ranges::range_reference_t<R>>>;
 
 /// What waiting for several operations needs to know of each.
 struct handles {
-    /// Null where the handle is empty.
+    /// Null where there is nothing to wait for: the handle is empty, or was never started, or its end has been told.
     template <handle Handle>
     [[nodiscard]] static pending* active(Handle& h) noexcept {
-        return h.work_.get();
+        return h.work_ && h.work_->is_active() ? h.work_.get() : nullptr;
     }
     template <range_of_handles Range>
     [[nodiscard]] static pending* first_active(Range& all) noexcept {
@@ -226,14 +226,16 @@ template <detail::range_of_handles Operations>
 void wait_all(Operations&& operations) {
     for (auto& each : operations) each.wait();
 }
+/// Waits for all these operations, prepared or not.
 template <detail::handle First, detail::handle... More>
 void wait_all(First& first, More&... more) {
     first.wait();
     (more.wait(), ...);
 }
 
-/// Waits until one operation of a range is done and returns its index, the lowest if there are several; the number of
-/// operations if the range is empty.
+/// Waits until one operation of a range is done and returns its index, the lowest if there are several. Each one is
+/// returned once for each start: those that have been waited for or found done before, or were never started, are
+/// passed over. The number of operations if there is none to wait for. Throws what went wrong in the one that is done.
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::size_t wait_any(Operations&& operations) {
     using namespace detail;
@@ -254,7 +256,9 @@ template <detail::range_of_handles Operations>
     return index;
 }
 
-/// Waits until at least one operation is done and returns the indices of all that are.
+/// Waits until at least one operation is done and returns the indices of all that are, as `wait_any` understands it;
+/// nothing if there is none to wait for. Throws what went wrong in one of them, and returns the others at the next
+/// call.
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::vector<std::size_t> wait_some(Operations&& operations) {
     using namespace detail;
