@@ -173,13 +173,11 @@ TEST_CASE("wait_any and wait_some return when one of several operations is done"
         if (comm.rank() == 0) {
             expect(wait_any(operations) == 1, "wait_any: not the operation that is done");
             expect(soon == 1, "not broadcast");
-            expect(wait_some(operations) == std::vector<std::size_t>{1}, "wait_some: not the operation that is done");
             go = true;
+            expect(wait_some(operations) == std::vector<std::size_t>{0}, "wait_some: not the one that is left");
         }
         wait_all(operations);
         expect(late == 2 && soon == 1, "not broadcast");
-        expect(wait_any(operations) == 0, "wait_any: not the lowest");
-        expect(wait_some(operations) == std::vector<std::size_t>{0, 1}, "wait_some: not all that are done");
     });
     SUCCEED();
 }
@@ -274,7 +272,9 @@ TEST_CASE("every collective can be prepared") {
 TEST_CASE("a prepared operation that is never started is destroyed without a wait") {
     on_ranks(2, [](auto& comm) {
         std::vector<int> x(10);
-        if (comm.rank() == 0) const persistent unused = allfold::all_reduce.prepare(comm, x, sum());
+        {
+            const persistent unused = allfold::all_reduce.prepare(comm, x, sum());
+        }
         allfold::barrier(comm);
     });
     SUCCEED();

@@ -260,7 +260,7 @@ TEST_CASE("memory that MPI still has is not freed when somebody does not react t
         const auto mine = outcome_of([&] {
             communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.patience = 50ms});
             std::vector<std::string> words(200, std::string(1000, 'x'));  // they are lent as bytes of the engine's
-            const allfold::deadline limit{20ms};
+            const allfold::deadline limit{std::chrono::steady_clock::now() + 20ms};
             const allfold::window whole{std::size_t{1} << 30};
             if (comm.rank() == odd) std::this_thread::sleep_for(late);
             auto lent = allfold::broadcast.start(comm, operand, whole, limit);

@@ -92,6 +92,7 @@ class toy : public allfold::transport_defaults {
     toy(const toy&) = delete;
     toy& operator=(const toy&) = delete;
     ~toy() {
+        background_.end();
         if (std::uncaught_exceptions() > exceptions_) fail(allfold::errc::peer_failed, "it was left by an exception");
         const std::lock_guard lock(world_.mutex_);
         world_.of(rank_).departed = true;

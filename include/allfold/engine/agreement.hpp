@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
+#include "allfold/engine/deadline.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/row_table.hpp"
 #include "allfold/engine/task.hpp"
@@ -28,7 +28,7 @@ struct equal_or_zero {
 /// One collective that carries at most a word, with all that the engine has for one: failures, deadlines, mismatches.
 template <class Comm>
 void run_small(Comm& comm, const any_schedule& schedule, const row_functions& functions, const signature& what,
-               std::uint64_t& mine, std::uint64_t& common, std::optional<std::chrono::steady_clock::time_point> until) {
+               std::uint64_t& mine, std::uint64_t& common, const std::optional<deadline>& limit) {
     static constexpr contract meeting{.name = "agreement"}, folding{.name = "agreement", .folds = true};
     static constexpr equal_or_zero operation{};
     static constexpr std::size_t bytes = sizeof(std::uint64_t);
@@ -42,24 +42,23 @@ void run_small(Comm& comm, const any_schedule& schedule, const row_functions& fu
         all.memory.result = {{&columns[1], 0}, 0};
         return all;
     });
-    running.open();
-    run_to_end(comm, running, until);
+    run_to_end(comm, running, limit);
 }
 
 /// Returns when all ranks have come to the call `what`; throws on every rank where one makes another call. Everybody
 /// learns whether everybody agrees, so nobody goes on where another one has stopped.
 template <communicator Comm>
-void agree(Comm& comm, const signature& what, std::optional<std::chrono::steady_clock::time_point> until) {
+void agree(Comm& comm, const signature& what, const std::optional<deadline>& limit) {
     signature question;  // calls may differ: that is the question
     question.what = "agreement";
     std::uint64_t mine = what.hash(), common = mine;
     const setting where{comm.rank(), comm.size()};
     const any_schedule ask(recursive_doubling::all_reduce(where), "recursive doubling");
-    run_small(comm, ask, functions_of_rows<equal_or_zero, std::uint64_t>, question, mine, common, until);
+    run_small(comm, ask, functions_of_rows<equal_or_zero, std::uint64_t>, question, mine, common, limit);
     if (common != 0) return;
     // Neighbours that differ find out here what it is; all others are told of them.
     const any_schedule meet(dissemination::barrier(where), "dissemination");
-    run_small(comm, meet, functions_of_rows<no_fold, std::uint64_t>, what, mine, common, until);
+    run_small(comm, meet, functions_of_rows<no_fold, std::uint64_t>, what, mine, common, limit);
     throw error(errc::mismatch, text({what.what, ": rank ", comm.rank(), ": ranks do not make the same call"}));
 }
 

@@ -39,7 +39,6 @@ class engine {
         if (own != nullptr && delegates(comm, what, arguments)) return run_native(comm, what, arguments, own);
         execution<Comm> running([&] { return make_call(comm, what, call, arguments); });
         try {
-            running.open();
             run_to_end(comm, running, what.options.deadline);
         } catch (...) {
             if (comm.holds_memory()) arguments.leave_behind();

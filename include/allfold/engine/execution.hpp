@@ -33,7 +33,12 @@ class execution {
                        : (largest + memory.window_rows - 1) / memory.window_rows;
         first_lane_ = all_.comm.open(all_.agreed, static_cast<unsigned>(windows_));
         all_.hash = all_.comm.background().follow(all_.agreed.hash(), first_lane_);
+        finished_ = windows_;
     }
+
+    /// Announces again, to peers who remember the latest lanes only, what runs here. Before a start that was not just
+    /// opened.
+    void announce() { all_.comm.announce(first_lane_, static_cast<unsigned>(windows_), all_.agreed); }
 
     /// May be called again once done.
     void start() {

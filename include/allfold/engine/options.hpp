@@ -115,7 +115,7 @@ inline constexpr bool all_different = [] {
 struct call_options {
     int root = 0;
     std::optional<std::size_t> window_bytes;
-    std::optional<std::chrono::steady_clock::time_point> deadline;
+    std::optional<allfold::deadline> deadline;
     const partition* blocks = nullptr;
     const partition* input_blocks = nullptr;
     const partition* output_blocks = nullptr;
@@ -132,7 +132,7 @@ struct call_options {
     void take(const allfold::window& w) {
         if (w.bytes != 0) window_bytes = w.bytes;
     }
-    void take(const allfold::deadline& d) { deadline = d.at; }
+    void take(const allfold::deadline& d) { deadline = d; }
     void take(const partition& p) { blocks = &p; }
     void take(const allfold::input_blocks& b) { input_blocks = &b.blocks; }
     void take(const allfold::output_blocks& b) { output_blocks = &b.blocks; }

@@ -178,6 +178,11 @@ struct transport_defaults {
     /// Groups of consecutive ranks share memory, `group()` each, and only the first ones of groups exchange messages.
     static constexpr bool has_groups = false;
     [[nodiscard]] int group() const noexcept { return 1; }
+    /// Whether `wait` may sleep until its own transport wakes it; otherwise it only polls and yields.
+    static constexpr bool sleeps = true;
+    /// Does for lanes that were opened before what `open` does for peers that ask `announced`: for each start of a
+    /// prepared collective. Without it mismatches of those are explained less well.
+    void announce(lane, unsigned, const signature&) noexcept {}
     /// Called before the engine looks for messages: for posts that do not end by themselves, and to throw after a
     /// failure, since who asks `done()` again and again never waits.
     void progress() {}
@@ -216,7 +221,8 @@ struct transport_defaults {
 /// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
 ///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns
 ///    when none of them touches this rank's memory any more, or, where it cannot wait for that, `holds_memory()`.
-/// 7. `background()`: the operations in flight, which every wait of the engine pushes on.
+/// 7. `background()`: the operations in flight, which every wait of the engine pushes on. The destructor begins with
+///    its `end()`, which may call `abandon()`.
 /// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
 ///
 /// 9. The members of `transport_defaults`, which it gets by deriving from it.
@@ -239,6 +245,8 @@ concept communicator =
         { comm.background() } -> std::same_as<background&>;
         requires arrival<typename C::arrival_type>;
         { C::has_groups } -> std::convertible_to<bool>;
+        { C::sleeps } -> std::convertible_to<bool>;
+        comm.announce(on, 1u, what);
         { view.group() } -> std::same_as<int>;
         comm.progress();
         { view.processors() } -> std::same_as<int>;

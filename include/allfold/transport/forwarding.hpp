@@ -22,6 +22,7 @@ class forwarding {
   public:
     static constexpr bool shares_memory = Comm::shares_memory;
     static constexpr bool has_groups = Comm::has_groups;
+    static constexpr bool sleeps = Comm::sleeps;
     using arrival_type = typename Comm::arrival_type;
     using native_function = void (*)(forwarding&, const native_operands&);
 
@@ -31,6 +32,7 @@ class forwarding {
     [[nodiscard]] int size() const noexcept { return base_.size(); }
     [[nodiscard]] allfold::background& background() noexcept { return base_.background(); }
     lane open(const signature& what, unsigned lanes) { return base_.open(what, lanes); }
+    void announce(lane first, unsigned lanes, const signature& what) { base_.announce(first, lanes, what); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const { return base_.announced(peer, on); }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return base_.lends(bytes, copyable); }
     bool try_post(int to, lane on, const outgoing& message) { return base_.try_post(to, on, message); }

@@ -48,6 +48,7 @@ class hierarchical_communicator : public transport_defaults {
           size_(across.size() * inside.size()) {}
     hierarchical_communicator(const hierarchical_communicator&) = delete;
     hierarchical_communicator& operator=(const hierarchical_communicator&) = delete;
+    ~hierarchical_communicator() { background_.end(); }
 
     [[nodiscard]] int rank() const noexcept { return first_ + inside_.rank(); }
     [[nodiscard]] int size() const noexcept { return size_; }
@@ -60,6 +61,11 @@ class hierarchical_communicator : public transport_defaults {
         const lane first = inside_.open(what, lanes);
         if (across_) between_ = across_->open(what, lanes) - first;
         return first;
+    }
+    void announce(lane first, unsigned lanes, const signature& what) {
+        inside_.announce(first, lanes, what);
+        if constexpr (requires { across_->announce(first, lanes, what); })
+            if (across_) across_->announce(first + between_, lanes, what);
     }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         if (is_inside(peer)) return inside_.announced(peer - first_, on);

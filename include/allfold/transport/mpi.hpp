@@ -63,6 +63,7 @@ namespace allfold::mpi {
 class communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;
+    static constexpr bool sleeps = false;
     using arrival_type = detail::arrival;
     using native_function = void (*)(communicator&, const native_operands&);
 
@@ -71,7 +72,10 @@ class communicator : public transport_defaults {
         : communicator(checked{}, detail::handle_of(base), how, numbers) {}
     communicator(const communicator&) = delete;
     communicator& operator=(const communicator&) = delete;
-    ~communicator() { depart(); }
+    ~communicator() {
+        background_.end();
+        depart();
+    }
 
     [[nodiscard]] int rank() const noexcept { return job_.rank(); }
     [[nodiscard]] int size() const noexcept { return job_.size(); }
@@ -90,8 +94,16 @@ class communicator : public transport_defaults {
         opened_.add(first, lanes, what);
         return first;
     }
+    void announce(lane first, unsigned lanes, const signature& what) {
+        latest_call_ = what.what;
+        opened_.add(first, lanes, what);
+    }
     /// What the last message, or a control message, made known of the call that `peer` makes on this lane.
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
+        if (peer == rank()) {
+            const auto* const opened = opened_.find(on);
+            return opened != nullptr ? std::optional(opened->what) : std::nullopt;
+        }
         auto call = inbox_.latest_call(peer, on);
         if (!call) call = control_.blocked_call(peer, on);
         return call ? known_.find(*call) : std::nullopt;

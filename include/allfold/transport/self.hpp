@@ -27,6 +27,9 @@ class self : public transport_defaults {
         [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
     };
 
+    self() = default;
+    ~self() { background_.end(); }
+
     [[nodiscard]] int rank() const noexcept { return 0; }
     [[nodiscard]] int size() const noexcept { return 1; }
     [[nodiscard]] allfold::background& background() noexcept { return background_; }

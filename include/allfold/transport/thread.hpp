@@ -184,6 +184,9 @@ class thread_communicator : public transport_defaults {
         world_->announced(rank_).write(first, lanes, what);
         return first;
     }
+    void announce(lane first, unsigned lanes, const signature& what) noexcept {
+        world_->announced(rank_).write(first, lanes, what);
+    }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const noexcept {
         return world_->announced(peer).find(on);
     }
@@ -377,7 +380,10 @@ struct thread_communicator::link {
 inline thread_communicator::thread_communicator(thread_world& world, int rank)
     : world_(&world), rank_(rank), size_(world.size()), exceptions_(std::uncaught_exceptions()) {}
 
-inline thread_communicator::~thread_communicator() { depart(); }
+inline thread_communicator::~thread_communicator() {
+    background_.end();
+    depart();
+}
 
 inline thread_communicator::link& thread_communicator::link_to(int peer) {
     if (!table_.empty())

@@ -107,11 +107,19 @@ class traced : public forwarding<Comm> {
     using native_function = void (*)(traced&, const native_operands&);
 
     traced(Comm& comm, trace_recorder& recorder) : forwarded(comm), recorder_(recorder) {}
+    traced(const traced&) = delete;
+    traced& operator=(const traced&) = delete;
+    ~traced() { this->background().end(this); }
 
     lane open(const signature& what, unsigned lanes) {
         latest_ = what.what;
         opened_ = trace_recorder::clock::now();
         return forwarded::open(what, lanes);
+    }
+    void announce(lane first, unsigned lanes, const signature& what) {
+        latest_ = what.what;
+        opened_ = trace_recorder::clock::now();
+        forwarded::announce(first, lanes, what);
     }
     bool try_post(int to, lane on, const outgoing& message) {
         const bool posted = forwarded::try_post(to, on, message);
@@ -128,6 +136,8 @@ class traced : public forwarding<Comm> {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         forwarded::wait(work, deadline);
+        if constexpr (requires { work.is_done(); })
+            if (!work.is_done()) return;  // it only looks at something else
         recorder_.span(this->rank(), latest_, opened_, trace_recorder::clock::now());
     }
     /// The transport's own collective: a span, and no messages, which nobody sees.

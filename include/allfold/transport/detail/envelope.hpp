@@ -153,11 +153,11 @@ class known_signatures {
 class introductions {
   public:
     /// Whether a message to `peer` has to introduce `hash`: all messages of the first call that has this signature do
-    /// (its lanes begin with `first`), since they may be read in another order than they were sent in.
-    [[nodiscard]] bool is_due(int peer, std::uint32_t hash, lane first) {
+    /// since they may be read in another order than they were sent in.
+    [[nodiscard]] bool is_due(int peer, std::uint32_t hash, std::uint32_t call) {
         if (peer == known_peer_ && hash == known_hash_) return false;
         const auto key = static_cast<std::uint64_t>(peer) << 32 | hash;
-        const bool in_first_call = first_calls_.try_emplace(key, first).first->second == first;
+        const bool in_first_call = first_calls_.try_emplace(key, call).first->second == call;
         if (!in_first_call) {
             known_peer_ = peer;
             known_hash_ = hash;
@@ -168,7 +168,7 @@ class introductions {
   private:
     int known_peer_ = -1;  // the last one that was found to know, and what
     std::uint32_t known_hash_ = 0;
-    std::unordered_map<std::uint64_t, lane> first_calls_;
+    std::unordered_map<std::uint64_t, std::uint32_t> first_calls_;
 };
 
 /// The signatures that this rank opened last, by their lanes.
@@ -176,11 +176,12 @@ class opened_lanes {
   public:
     void add(lane first, unsigned lanes, const signature& what) noexcept {
         newest_ = (newest_ + 1) % entries_.size();
-        entries_[newest_] = {first, lanes, what.hash(), what};
+        entries_[newest_] = {first, lanes, ++calls_, what.hash(), what};
     }
     struct entry {
         lane first = 0;
         unsigned lanes = 0;
+        std::uint32_t call = 0;  // another one for each start of a prepared collective
         std::uint32_t hash = 0;
         signature what;
     };
@@ -196,6 +197,7 @@ class opened_lanes {
   private:
     std::array<entry, 32> entries_;
     std::size_t newest_ = 0;
+    std::uint32_t calls_ = 0;
 };
 
 /// How a payload is sent: what is long goes by itself, from where it lies.

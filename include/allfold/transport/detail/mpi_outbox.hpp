@@ -147,7 +147,7 @@ inline void outbox::send_message(int to, lane on, const outgoing& message,
     std::size_t at = envelope_offset + envelope_bytes;
     if (call != nullptr) {
         about.call = call->hash;
-        if (introduced_.is_due(to, call->hash, call->first))
+        if (introduced_.is_due(to, call->hash, call->call))
             about.introduced = static_cast<std::uint32_t>(introduction::write(call->what, head.data() + at));
         at += about.introduced;
     }
