@@ -99,18 +99,14 @@ struct state_of<Op, T> {
 };
 template <class Op, class... Ts>
 struct state_of<Op, row<Ts...>> {
-    using type = row<typename state_of<Op, Ts>::type...>;
-};
-template <class Op, class... Ts>
-    requires folds_rows<Op, row<Ts...>>
-struct state_of<Op, row<Ts...>> {
-    using type = row<Ts...>;
+    using type = std::conditional_t<folds_rows<Op, row<Ts...>>, row<Ts...>, row<typename state_of<Op, Ts>::type...>>;
 };
 
 /// Whether an operator lifts values of type T.
 template <class Op, class T>
 inline constexpr bool lifts = lifting_operator<Op, T>;
 template <class Op, class... Ts>
+    requires(!folds_rows<Op, row<Ts...>>)
 inline constexpr bool lifts<Op, row<Ts...>> = (lifting_operator<Op, Ts> || ...);
 template <class Op, class... Ts>
     requires folds_rows<Op, row<Ts...>>
@@ -138,6 +134,7 @@ inline constexpr bool lowerable<Op, row<States...>, row<Ts...>> = (lowerable<Op,
 template <class Op, class State>
 inline constexpr bool lowers = lowering_operator<Op, State>;
 template <class Op, class... States>
+    requires(!folds_rows<Op, row<States...>>)
 inline constexpr bool lowers<Op, row<States...>> = (lowering_operator<Op, States> || ...);
 template <class Op, class... States>
     requires folds_rows<Op, row<States...>>

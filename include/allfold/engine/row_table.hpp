@@ -129,6 +129,7 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
 template <class Op, class Element>
 inline constexpr bool has_identity = operator_with_identity<Op, Element>;
 template <class Op, class... Ts>
+    requires(!folds_rows<Op, row<Ts...>>)
 inline constexpr bool has_identity<Op, row<Ts...>> = (operator_with_identity<Op, Ts> && ...);
 template <class Op, class... Ts>
     requires folds_rows<Op, row<Ts...>>
@@ -153,6 +154,7 @@ inline constexpr bool lowers_in_place = requires(const Op& op, const Element& st
     { op.lower(state, contributions) } -> std::same_as<Element>;
 };
 template <class Op, class... Ts>
+    requires(!folds_rows<Op, row<Ts...>>)
 inline constexpr bool lowers_in_place<Op, row<Ts...>> = (lowers_in_place<Op, Ts> && ...);
 template <class Op, class... Ts>
     requires folds_rows<Op, row<Ts...>>

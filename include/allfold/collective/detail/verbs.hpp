@@ -126,7 +126,7 @@ concept any_option = option<std::remove_cvref_t<T>>;
 
 /// Whether F looks like an operator on what X holds, so that it cannot be meant as data.
 template <class F, class X>
-concept operation_on = binary_operation<std::remove_cvref_t<F>, element_of<X>>;
+concept operation_on = !tensor_view<F> && !element_range<F> && binary_operation<std::remove_cvref_t<F>, element_of<X>>;
 
 template <class Collective, class Option>
 void name_algorithm([[maybe_unused]] request& what, [[maybe_unused]] const Option& option) {
