@@ -157,8 +157,8 @@ class task final : public pending {
         due_ = limit_ ? limit_->from_now().value_or(time_point::max()) : time_point::max();
         active_ = true;
         done_ = false;
-        comm_->background().add(*this);
         progress();
+        if (!done()) comm_->background().add(*this);
     }
     void start_prepared() override {
         require_startable();
