@@ -116,7 +116,7 @@ struct pair {
 
 constexpr std::size_t slot_bytes = thread_tuning().slot_bytes;
 
-/// How a message of so many bytes travels: in the cell, in a slot, or not at all: it is read where it lies.
+/// How a message of so many bytes travels: in the cell, in a buffer, or not at all: it is read where it lies.
 constexpr std::size_t sizes[] = {0,          1,
                                  2,          15,
                                  16,         47,
@@ -212,19 +212,53 @@ TEST_CASE("messages on a lane arrive in the order of their posts, lanes do not m
     }
 }
 
-TEST_CASE("messages that come before anybody asks for their lane are kept, without keeping the sender") {
-    pair p;
+TEST_CASE("messages that come before anybody asks for their lane are kept, so that an older one can pass them") {
     for (const std::size_t size : {10U, 100U, 2000U, 50000U}) {
+        pair p;
         constexpr lane count = 40;
-        std::vector<std::unique_ptr<letter>> sent;
-        for (lane on = 0; on < count; ++on) {
-            sent.push_back(std::make_unique<letter>(pattern(size, on)));
-            REQUIRE(sent.back()->post(p.a, 1, on));
-            CHECK_FALSE(next(p.b, 0, count));  // looks at all that has come
+        std::vector<std::unique_ptr<letter>> sent(count);
+        for (lane on = count; on-- > 0;) {
+            INFO(size << " bytes on lane " << on);
+            sent[on] = std::make_unique<letter>(pattern(size, on));
+            if (!sent[on]->post(p.a, 1, on)) {
+                p.b.progress();  // the one before was older still than what lies in the cells
+                REQUIRE(sent[on]->post(p.a, 1, on));
+            }
         }
-        for (lane on = count; on-- > 0;) CHECK(receives(p.b, 0, on, *sent[on]));
+        for (lane on = 0; on < count; ++on) CHECK(receives(p.b, 0, on, *sent[on]));
         for (const auto& each : sent) CHECK(each->lent() == 0);
     }
+}
+
+TEST_CASE("who sends on ever later lanes, which nobody asks for, is held back, and an older message still passes") {
+    for (const std::size_t size : {10U, 100U, 2000U}) {
+        INFO(size << " bytes");
+        pair p;
+        std::deque<letter> sent;
+        lane on = 1;
+        for (; sent.emplace_back(pattern(size, on)).post(p.a, 1, on); ++on) {
+            REQUIRE(on < 100);
+            CHECK_FALSE(next(p.b, 0, 1000));  // looks at what has come
+            p.b.progress();
+        }
+        letter old(pattern(size, 99));
+        if (!old.post(p.a, 1, 0)) {
+            CHECK_FALSE(next(p.b, 0, 1000));
+            p.b.progress();
+            REQUIRE(old.post(p.a, 1, 0));
+        }
+        CHECK(receives(p.b, 0, 0, old));
+        for (lane l = 1; l < on; ++l) CHECK(receives(p.b, 0, l, sent[l - 1]));
+    }
+}
+
+TEST_CASE("a message in memory of its own that nobody receives is freed with its world") {
+    pair p;
+    std::deque<letter> sent;
+    while (sent.emplace_back(pattern(1000, 1)).post(p.a, 1, 5)) REQUIRE(sent.size() < 10);
+    CHECK(letter(pattern(1000, 2)).post(p.a, 1, 4));
+    CHECK(letter(pattern(1000, 3)).post(p.a, 1, 3));
+    CHECK(receives(p.b, 0, 4, letter(pattern(1000, 2))));
 }
 
 TEST_CASE("a post is refused when the channel is full, and accepted when there is room again") {
@@ -240,7 +274,7 @@ TEST_CASE("a post is refused when the channel is full, and accepted when there i
         return room;
     };
     CHECK(room_for(1) == allfold::detail::cells_of_a_channel);
-    CHECK(room_for(1000) == allfold::detail::slots_of_a_channel);
+    CHECK(room_for(1000) == allfold::detail::buffers_of_a_channel);
     CHECK(room_for(100000) == allfold::detail::cells_of_a_channel);
 }
 
@@ -248,7 +282,7 @@ TEST_CASE("a post is refused when the channel is full, and accepted when there i
 TEST_CASE("a message from the past does not make room that is not there") {
     pair p;
     for (const std::size_t size : {1U, 1000U}) {
-        const auto room = size == 1 ? allfold::detail::cells_of_a_channel : allfold::detail::slots_of_a_channel;
+        const auto room = size == 1 ? allfold::detail::cells_of_a_channel : allfold::detail::buffers_of_a_channel;
         letter old(pattern(1, 77));
         REQUIRE(old.post(p.b, 0, 0));
         unsigned posted = 0, taken = 0;

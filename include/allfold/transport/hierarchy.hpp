@@ -84,6 +84,7 @@ class hierarchical_communicator {
                                         }));
     }
     void progress() {
+        inside_.progress();
         if constexpr (requires { across_->progress(); })
             if (across_) across_->progress();
     }

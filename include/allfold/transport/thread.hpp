@@ -25,6 +25,7 @@
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/doorbell.hpp"
+#include "allfold/transport/detail/flow_control.hpp"
 #include "allfold/transport/detail/processors.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
 
@@ -70,7 +71,7 @@ class thread_world {
         if (size < 1)
             throw error(errc::bad_argument, detail::text({"thread_world: ", size, " ranks, at least 1 is needed"}));
         if (size > processors_) tuning_.spins = 0;
-        tuning_.slot_bytes = detail::align_up(tuning_.slot_bytes, detail::slot_alignment);
+        tuning_.slot_bytes = detail::align_up(tuning_.slot_bytes, detail::buffer_alignment);
         boards_ = std::make_unique<detail::rank_board[]>(static_cast<std::size_t>(size));
         announced_ = std::make_unique<detail::announcements[]>(static_cast<std::size_t>(size));
     }
@@ -192,10 +193,11 @@ class thread_communicator {
         return !copyable || bytes > world_->tuning_.slot_bytes;
     }
 
-    /// So that who asks `done()` again and again, and never waits, hears of a failure.
-    void progress() const {
+    /// So that who asks `done()` again and again, and never waits, hears of a failure, and keeps nobody from going on.
+    void progress() {
         if (world_->failed_.load(std::memory_order_relaxed)) [[unlikely]]
             world_->throw_failure(rank_, "collective");
+        answer_calls();
     }
     bool try_post(int to, lane on, const outgoing& message);
     template <class Sink>
@@ -207,7 +209,6 @@ class thread_communicator {
     /// vain, and returns true when the work turns out to be done.
     template <pending_work Work>
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
-        drain();
         return check(work, deadline);
     }
 
@@ -223,15 +224,26 @@ class thread_communicator {
     void ring(int peer) noexcept { world_->board(peer).bell.ring(); }
 
     static void post_in_cell(detail::cell& c, const outgoing& message) noexcept;
-    bool post_in_slot(link& l, detail::cell& c, const outgoing& message);
+    [[nodiscard]] bool post_in_buffer(link& l, lane on, detail::cell& c, const outgoing& message);
+    static void post_packed(detail::cell& c, detail::carriage how, const outgoing& message,
+                            detail::packed_message where) noexcept;
     static void post_loan(detail::cell& c, const outgoing& message) noexcept;
     [[nodiscard]] bool has_cell(link& l) noexcept;
+    [[gnu::cold]] void call_for_a_cell(link& l) noexcept;
     bool next_arrival(int from, lane on, arrival_type& message);
     [[gnu::cold]] bool take_early(link& l, lane on, arrival_type& message);
     [[gnu::cold]] void keep_for_later(link& l, detail::cell& c);
     void take(arrival_type& a, link& l, detail::cell& c) noexcept;
-    void free_slot(link& l, std::uint32_t slot_number) noexcept;
+    void free_buffer(link& l, std::uint32_t buffer) noexcept;
+    void answer_calls() {
+        if (world_->board(rank_).is_called.load(std::memory_order_relaxed)) [[unlikely]]
+            take_in_what_is_urgent();
+    }
+    [[gnu::cold]] void take_in_what_is_urgent();
     [[gnu::cold]] void drain();
+    void add_links_to_talkers() {
+        for (const int peer : world_->peers_that_talk_to(rank_)) static_cast<void>(link_to(peer));
+    }
 
     /// Before and after using lent memory: whoever gives up waits for all who are between the two.
     void touch() {
@@ -305,7 +317,7 @@ class thread_communicator::arrival_type {
         signature_ = other.signature_;
         bytes_ = other.bytes_;
         touched_ = std::exchange(other.touched_, false);
-        slot_ = other.slot_;
+        buffer_ = other.buffer_;
         link_ = other.link_;
         peer_ = other.peer_;
         home_ = other.home_;
@@ -322,8 +334,8 @@ class thread_communicator::arrival_type {
     }
     void release() noexcept {
         switch (std::exchange(how_, detail::carriage::nothing)) {
-            case detail::carriage::in_slot: home_->free_slot(*link_, slot_); break;
-            case detail::carriage::owned: ::operator delete(packed_, std::align_val_t{detail::slot_alignment}); break;
+            case detail::carriage::in_buffer: home_->free_buffer(*link_, buffer_); break;
+            case detail::carriage::owned: detail::free_message(packed_); break;
             case detail::carriage::lent:
                 if (!touched_) break;  // never delivered: its world is broken, and its sender may be gone
                 loan_.lent->fetch_sub(1, std::memory_order_release);
@@ -333,20 +345,10 @@ class thread_communicator::arrival_type {
             default: break;
         }
     }
-    /// Gives the slot back and keeps a copy: for a message that has come too early.
-    void own() {
-        if (how_ != detail::carriage::in_slot) return;
-        auto* const copy = static_cast<std::byte*>(::operator new(bytes_, std::align_val_t{detail::slot_alignment}));
-        std::memcpy(copy, packed_, bytes_);
-        home_->free_slot(*link_, slot_);
-        packed_ = copy;
-        how_ = detail::carriage::owned;
-    }
-
     detail::carriage how_ = detail::carriage::nothing;
     bool touched_ = false;
     std::uint32_t signature_ = 0;
-    std::uint32_t slot_ = 0;
+    std::uint32_t buffer_ = 0;
     std::size_t bytes_ = 0;
     int peer_ = -1;
     link* link_ = nullptr;
@@ -366,12 +368,27 @@ struct thread_communicator::link {
     int peer = -1;
     detail::channel* out = nullptr;
     detail::channel* in = nullptr;
-    std::uint32_t sent = 0, sent_taken = 0;        // messages of ours, and how many the peer has taken
-    std::uint32_t slots_sent = 0, slots_free = 0;  // slots that we filled, and how many the peer has freed
+    detail::posted_messages<detail::cells_of_a_channel, detail::buffers_of_a_channel> posted;
     std::uint32_t received = 0;
-    std::uint32_t outdated = 0;                // cells to come that may tell less than the counters told us
-    std::uint32_t freed = 0, freed_ahead = 0;  // slots given back in order, and a mask of those behind a gap
-    std::vector<early_arrival> early;          // arrived before their lane asked for them
+    std::uint32_t outdated = 0;  // cells to come that may tell less than the channel told us
+    std::uint32_t called = 0;    // the message for which this rank has called for a cell last
+    std::uint8_t freed = 0;
+    std::vector<early_arrival> early;  // arrived before their lane asked for them
+
+    [[nodiscard]] detail::cell& next_cell() const noexcept { return in->cells[received % detail::cells_of_a_channel]; }
+    [[nodiscard]] bool next_is_in() const noexcept {
+        return next_cell().sequence.load(std::memory_order_acquire) == received + 1;
+    }
+    [[nodiscard]] bool takes_early(std::size_t most_kept = detail::most_kept_early) const noexcept {
+        return detail::takes_early<detail::cells_of_a_channel>(early.size(), most_kept, received + 1,
+                                                               in->urgent.load(std::memory_order_acquire));
+    }
+    [[nodiscard]] bool is_urgent() const noexcept { return takes_early(0); }
+    /// What has become of the messages sent, at the price of a line that the peer writes.
+    void ask_channel() noexcept {
+        posted.hear(out->taken.load(std::memory_order_acquire), out->freed.load(std::memory_order_acquire));
+        outdated = detail::cells_of_a_channel;
+    }
 };
 
 inline thread_communicator::thread_communicator(thread_world& world, int rank)
@@ -405,34 +422,48 @@ inline thread_communicator::link& thread_communicator::add_link(int peer) {
 }
 
 inline bool thread_communicator::has_cell(link& l) noexcept {
-    if (l.sent - l.sent_taken < detail::cells_of_a_channel) return true;
-    l.sent_taken = l.out->taken.load(std::memory_order_acquire);
-    l.outdated = detail::cells_of_a_channel;
-    return l.sent - l.sent_taken < detail::cells_of_a_channel;
+    if (l.posted.has_cell()) return true;
+    l.ask_channel();
+    return l.posted.has_cell();
+}
+
+/// Once for each message: all that lies in the cells now is taken out then, so there will be room.
+inline void thread_communicator::call_for_a_cell(link& l) noexcept {
+    if (l.called == l.posted.sent() + 1) return;
+    l.called = l.posted.sent() + 1;
+    l.out->urgent.store(l.called, std::memory_order_release);
+    world_->board(l.peer).is_called.store(true, std::memory_order_release);
+    ring(l.peer);
 }
 
 inline bool thread_communicator::try_post(int to, lane on, const outgoing& message) {
     link& l = link_to(to);
-    if (!has_cell(l)) return false;
-    detail::cell& c = l.out->cells[l.sent % detail::cells_of_a_channel];
-    const bool in_cell =
-        message.copyable && message.bytes <= detail::inline_bytes && message.alignment <= detail::inline_alignment;
-    const bool in_slot = !in_cell && !lends(message.bytes, message.copyable);
-    if (in_cell)
+    const bool is_urgent = l.posted.overtakes(on);
+    if (!has_cell(l)) {
+        if (is_urgent) call_for_a_cell(l);
+        return false;
+    }
+    detail::cell& c = l.out->cells[l.posted.sent() % detail::cells_of_a_channel];
+    const bool is_lent = lends(message.bytes, message.copyable);
+    if (message.copyable && message.bytes <= detail::inline_bytes && message.alignment <= detail::inline_alignment)
         post_in_cell(c, message);
-    else if (!in_slot)
+    else if (is_lent)
         post_loan(c, message);
-    else if (!post_in_slot(l, c, message))
+    else if (!post_in_buffer(l, on, c, message))
         return false;
     c.on = on;
     c.signature = message.signature;
     c.taken = static_cast<std::uint8_t>(l.received);
-    c.freed = static_cast<std::uint8_t>(l.freed);
-    c.sequence.store(++l.sent, std::memory_order_release);
+    c.freed = l.freed;
+    const std::uint32_t number = l.posted.post(on);
+    if (is_urgent) [[unlikely]]
+        l.out->urgent.store(number, std::memory_order_relaxed);
+    c.sequence.store(number, std::memory_order_release);
     ring(to);
-    if (!in_cell && !in_slot) {  // a rank that leaves looks for loans after saying so; one of the two sees the other
+    if (c.how ==
+        detail::carriage::lent) {  // a rank that leaves looks for loans after saying so; one of the two sees the other
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        const bool left_there = has_departed(to) && l.out->taken.load(std::memory_order_acquire) != l.sent;
+        const bool left_there = has_departed(to) && l.out->taken.load(std::memory_order_acquire) != number;
         if (left_there) throw_departed(to, "collective");
     }
     return true;
@@ -444,28 +475,33 @@ inline void thread_communicator::post_in_cell(detail::cell& c, const outgoing& m
     detail::pack(message.parts, message.alignment, c.payload);
 }
 
-inline bool thread_communicator::post_in_slot(link& l, detail::cell& c, const outgoing& message) {
-    if (l.slots_sent - l.slots_free == detail::slots_of_a_channel) {
-        l.slots_free = l.out->freed.load(std::memory_order_acquire);
-        l.outdated = detail::cells_of_a_channel;
-        if (l.slots_sent - l.slots_free == detail::slots_of_a_channel) return false;
+inline bool thread_communicator::post_in_buffer(link& l, lane on, detail::cell& c, const outgoing& message) {
+    using detail::carriage;
+    if (!l.posted.has_buffer()) l.ask_channel();
+    if (!l.posted.has_buffer()) {
+        if (!l.posted.overtakes(on)) return false;
+        post_packed(c, carriage::owned, message, {detail::allocate_message(message.bytes), message.bytes, 0});
+        return true;
     }
-    const std::size_t slot_bytes = world_->tuning_.slot_bytes;
-    if (l.out->slots == nullptr) {
-        l.out->memory = std::make_unique<std::byte[]>(slot_bytes * detail::slots_of_a_channel + 4096);
+    const std::size_t each = world_->tuning_.slot_bytes;
+    if (l.out->buffers == nullptr) {
+        const std::size_t all = each * detail::buffers_of_a_channel;
+        std::size_t room = all + 4096;
+        l.out->memory = std::make_unique<std::byte[]>(room);
         void* first = l.out->memory.get();
-        std::size_t room = slot_bytes * detail::slots_of_a_channel + 4096;
-        l.out->slots = static_cast<std::byte*>(std::align(4096, slot_bytes * detail::slots_of_a_channel, first, room));
+        l.out->buffers = static_cast<std::byte*>(std::align(4096, all, first, room));
     }
-    std::byte* const slot = l.out->slots + l.slots_sent % detail::slots_of_a_channel * slot_bytes;
-    detail::pack(message.parts, message.alignment, slot);
-    const std::size_t bytes = message.bytes;
-    c.how = detail::carriage::in_slot;
-    std::memcpy(c.payload, &slot, sizeof slot);
-    std::memcpy(c.payload + sizeof slot, &bytes, sizeof bytes);
-    std::memcpy(c.payload + sizeof slot + sizeof bytes, &l.slots_sent, sizeof l.slots_sent);
-    ++l.slots_sent;
+    const std::uint32_t buffer = l.posted.free_buffer();
+    l.posted.fill_buffer(buffer, on);
+    post_packed(c, carriage::in_buffer, message, {l.out->buffers + buffer * each, message.bytes, buffer});
     return true;
+}
+
+inline void thread_communicator::post_packed(detail::cell& c, detail::carriage how, const outgoing& message,
+                                             detail::packed_message where) noexcept {
+    detail::pack(message.parts, message.alignment, where.data);
+    c.how = how;
+    std::memcpy(c.payload, &where, sizeof where);
 }
 
 inline void thread_communicator::post_loan(detail::cell& c, const outgoing& message) noexcept {
@@ -483,22 +519,22 @@ inline void thread_communicator::take(arrival_type& a, link& l, detail::cell& c)
     a.link_ = &l;
     a.peer_ = l.peer;
     a.home_ = this;
-    if (l.outdated > 0) {
+    if (l.outdated > 0)
         --l.outdated;
-    } else {  // in order, so never behind what we know, and never ahead by more than what is in flight
-        l.sent_taken += static_cast<std::uint8_t>(c.taken - static_cast<std::uint8_t>(l.sent_taken));
-        l.slots_free += static_cast<std::uint8_t>(c.freed - static_cast<std::uint8_t>(l.slots_free));
-    }
+    else
+        l.posted.hear_last_byte(c.taken, c.freed);
     if (c.how == detail::carriage::in_cell) {
         a.bytes_ = c.length;
         arrival_type::copy_cell(a.here_, c.payload, c.length);
-    } else if (c.how == detail::carriage::in_slot) {
-        std::memcpy(&a.packed_, c.payload, sizeof a.packed_);
-        std::memcpy(&a.bytes_, c.payload + sizeof a.packed_, sizeof a.bytes_);
-        std::memcpy(&a.slot_, c.payload + sizeof a.packed_ + sizeof a.bytes_, sizeof a.slot_);
-    } else {
+    } else if (c.how == detail::carriage::lent) {
         std::memcpy(&a.loan_, c.payload, sizeof a.loan_);
         std::memcpy(&a.bytes_, c.payload + sizeof a.loan_, sizeof a.bytes_);
+    } else {
+        detail::packed_message where;
+        std::memcpy(&where, c.payload, sizeof where);
+        a.packed_ = where.data;
+        a.bytes_ = where.bytes;
+        a.buffer_ = where.buffer;
     }
     l.in->taken.store(++l.received, std::memory_order_release);
     ring(l.peer);  // it may be waiting for a cell
@@ -510,9 +546,10 @@ inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& m
     if (!l.early.empty()) [[unlikely]]
         if (take_early(l, on, message)) return true;
     for (;;) {
-        detail::cell& c = l.in->cells[l.received % detail::cells_of_a_channel];
-        if (c.sequence.load(std::memory_order_acquire) != l.received + 1) return false;
+        if (!l.next_is_in()) return false;
+        detail::cell& c = l.next_cell();
         if (c.on != on) [[unlikely]] {
+            if (!l.takes_early()) return false;
             keep_for_later(l, c);
             continue;
         }
@@ -539,7 +576,6 @@ inline void thread_communicator::keep_for_later(link& l, detail::cell& c) {
     const lane on = c.on;
     l.early.emplace_back().on = on;
     take(l.early.back().message, l, c);
-    l.early.back().message.own();
 }
 
 template <class Sink>
@@ -550,26 +586,24 @@ bool thread_communicator::try_receive(int from, lane on, Sink&& sink) {
     return true;
 }
 
-/// Slots come back in any order; the sender is told of them in the order in which it filled them.
-inline void thread_communicator::free_slot(link& l, std::uint32_t slot_number) noexcept {
-    l.freed_ahead |= 1u << (slot_number - l.freed);
-    while (l.freed_ahead & 1u) {
-        l.freed_ahead >>= 1;
-        ++l.freed;
-    }
+inline void thread_communicator::free_buffer(link& l, std::uint32_t buffer) noexcept {
+    l.freed = static_cast<std::uint8_t>(l.freed ^ 1u << buffer);
     l.in->freed.store(l.freed, std::memory_order_release);
     ring(l.peer);
 }
 
-/// Takes whatever has arrived, so that no peer is stuck for want of a cell. Only worth the time when nothing else
-/// moves.
+/// A peer has called: what it has to post is older than what its cells hold.
+inline void thread_communicator::take_in_what_is_urgent() {
+    world_->board(rank_).is_called.exchange(false, std::memory_order_acq_rel);
+    if (links_.size() + 1 < static_cast<std::size_t>(size_)) add_links_to_talkers();
+    for (auto& l : links_)
+        while (l->is_urgent() && l->next_is_in()) keep_for_later(*l, l->next_cell());
+}
+
+/// Takes in whatever has arrived.
 inline void thread_communicator::drain() {
     for (auto& l : links_)
-        for (;;) {
-            detail::cell& c = l->in->cells[l->received % detail::cells_of_a_channel];
-            if (c.sequence.load(std::memory_order_acquire) != l->received + 1) break;
-            keep_for_later(*l, c);
-        }
+        while (l->next_is_in()) keep_for_later(*l, l->next_cell());
 }
 
 /// Spins for a moment, or until the next message of `peer` is in: cheaper than asking the whole operation each time.
@@ -580,11 +614,7 @@ inline int thread_communicator::look_out_for(int peer) {
         return 1;
     }
     link& l = link_to(peer);
-    const auto& sequence = l.in->cells[l.received % detail::cells_of_a_channel].sequence;
-    for (int i = 0; i < turns; ++i) {
-        if (sequence.load(std::memory_order_acquire) == l.received + 1) break;
-        detail::relax();
-    }
+    for (int i = 0; i < turns && !l.next_is_in(); ++i) detail::relax();
     return turns;
 }
 
@@ -609,13 +639,12 @@ template <pending_work Work>
             std::this_thread::yield();
             done = work.poll();
             if (!done && turn % 16 == 0) {
-                drain();
                 done = check(work, deadline) || work.poll();
             }
             continue;
         }
         const auto news = [&] {
-            drain();
+            answer_calls();
             done = work.poll();
             if (!done) {
                 publish(work.blocked_on());
@@ -634,6 +663,7 @@ template <pending_work Work>
 /// Throws when waiting is in vain; true when the work turned out to be done.
 template <pending_work Work>
 bool thread_communicator::check(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+    answer_calls();
     const waiting where = work.blocked_on();
     if (world_->failed_.load(std::memory_order_acquire)) world_->throw_failure(rank_, name_of(where.what));
     if (where.peer >= 0 && has_departed(where.peer)) {
@@ -691,7 +721,7 @@ inline void thread_communicator::depart() noexcept {
     if (std::uncaught_exceptions() > exceptions_) world_->fail(rank_, errc::peer_failed, "it was left by an exception");
     world_->board(rank_).departed.store(true, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    for (const int peer : world_->peers_that_talk_to(rank_)) static_cast<void>(link_to(peer));
+    add_links_to_talkers();
     drain();
     for (auto& l : links_)
         for (auto& e : l->early)

@@ -21,6 +21,7 @@ namespace allfold::detail {
 struct rank_board {
     alignas(line_bytes) doorbell bell;
     std::atomic<bool> departed{false};
+    std::atomic<bool> is_called{false};                // a peer has something urgent for it, and no cell
     alignas(line_bytes) std::atomic<int> touching{0};  // uses memory that a peer has lent to it
     std::atomic<int> waits_for{-1};
     std::atomic<int> round{0};
