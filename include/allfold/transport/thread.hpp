@@ -28,6 +28,7 @@
 #include "allfold/transport/detail/flow_control.hpp"
 #include "allfold/transport/detail/processors.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
+#include "allfold/transport/detail/thread_bell.hpp"
 
 /// @file
 /// Ranks are threads of one process.
@@ -180,6 +181,7 @@ class thread_communicator {
 
     lane open(const signature& what, unsigned lanes) {
         if (world_->failed_.load(std::memory_order_relaxed)) world_->throw_failure(rank_, name_of(what.what));
+        world_->board(rank_).bell.lead_to_this_thread();
         const lane first = next_lane_;
         next_lane_ += lanes;
         world_->announced(rank_).write(first, lanes, what);
@@ -444,8 +446,10 @@ inline bool thread_communicator::try_post(int to, lane on, const outgoing& messa
         return false;
     }
     detail::cell& c = l.out->cells[l.posted.sent() % detail::cells_of_a_channel];
-    const bool is_lent = lends(message.bytes, message.copyable);
-    if (message.copyable && message.bytes <= detail::inline_bytes && message.alignment <= detail::inline_alignment)
+    const bool in_cell =
+        message.copyable && message.bytes <= detail::inline_bytes && message.alignment <= detail::inline_alignment;
+    const bool is_lent = !in_cell && lends(message.bytes, message.copyable);
+    if (in_cell)
         post_in_cell(c, message);
     else if (is_lent)
         post_loan(c, message);
@@ -460,8 +464,7 @@ inline bool thread_communicator::try_post(int to, lane on, const outgoing& messa
         l.out->urgent.store(number, std::memory_order_relaxed);
     c.sequence.store(number, std::memory_order_release);
     ring(to);
-    if (c.how ==
-        detail::carriage::lent) {  // a rank that leaves looks for loans after saying so; one of the two sees the other
+    if (is_lent) {  // a rank that leaves looks for loans after saying so; one of the two sees the other
         std::atomic_thread_fence(std::memory_order_seq_cst);
         const bool left_there = has_departed(to) && l.out->taken.load(std::memory_order_acquire) != number;
         if (left_there) throw_departed(to, "collective");
@@ -633,6 +636,7 @@ template <pending_work Work>
 [[gnu::noinline]] void thread_communicator::wait_long(Work& work,
                                                       std::optional<std::chrono::steady_clock::time_point> deadline) {
     using namespace std::chrono;
+    world_->board(rank_).bell.lead_to_this_thread();
     bool done = false;
     for (int turn = 0; !done; ++turn) {
         if (turn < world_->tuning_.yields) {
@@ -654,7 +658,7 @@ template <pending_work Work>
         };
         auto until = steady_clock::now() + seconds(1);
         if (deadline) until = std::min(until, *deadline);
-        world_->board(rank_).bell.sleep(news, until);
+        detail::bell_of_this_thread->sleep(news, until);
         if (!done) done = work.poll() || check(work, deadline);
     }
     publish({});
