@@ -25,6 +25,7 @@
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
@@ -713,21 +714,11 @@ inline bool communicator::holds_memory() const noexcept {
 
 /// Called from a handler, while the exception that is the cause can be looked at.
 inline void communicator::abandon() noexcept {
-    std::string why = "an exception";
-    errc code = errc::peer_failed;
-    try {
-        if (std::current_exception()) throw;
-    } catch (const error& e) {
-        why = e.what();
-        code = e.code();
-    } catch (const std::exception& e) {
-        why = e.what();
-    } catch (...) {
-    }
+    const allfold::detail::cause cause = allfold::detail::cause_at_hand();
     const bool is_first = !gave_up_;
     gave_up_ = true;
     try {
-        fail(code, why);
+        fail(cause.code, cause.why);
         cancel_receives();
         for (const auto until = clock::now() + tuning_.patience; is_first; std::this_thread::yield()) {
             drain();

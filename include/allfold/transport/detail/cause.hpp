@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "allfold/error.hpp"
+
+/// @file
+/// Why a rank gives up.
+
+namespace allfold::detail {
+
+struct cause {
+    errc code = errc::peer_failed;
+    std::string why = "it was left by an exception";
+    bool is_known = true;            // false while the exception is still on its way: nobody can look at it yet
+    std::exception_ptr thrown = {};  // null where there is none, or where it is not known
+};
+
+/// In a handler, the exception that is handled. Otherwise it is being called by a destructor while an exception unwinds
+/// the stack: that can be asked what it is only once it is caught.
+[[nodiscard]] inline cause cause_at_hand() noexcept {
+    cause found;
+    found.thrown = std::current_exception();
+    found.is_known = found.thrown != nullptr;
+    if (!found.is_known) return found;
+    try {
+        throw;
+    } catch (const error& e) {
+        found.why = e.what();
+        found.code = e.code();
+    } catch (const std::exception& e) {
+        found.why = e.what();
+    } catch (...) {
+    }
+    return found;
+}
+
+/// Whether an exception is one of ours.
+[[nodiscard]] inline bool is_error(const std::exception_ptr& thrown) noexcept {
+    try {
+        if (thrown) std::rethrow_exception(thrown);
+    } catch (const error&) {
+        return true;
+    } catch (...) {
+    }
+    return false;
+}
+
+}  // namespace allfold::detail
