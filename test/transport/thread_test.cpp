@@ -585,3 +585,25 @@ TEST_CASE("many ranks meet pair by pair") {
     });
     SUCCEED();
 }
+
+TEST_CASE("a second communicator of the same rank is refused, also after the first one has gone") {
+    thread_world world(2);
+    const auto is_refused = [&](int rank) {
+        try {
+            static_cast<void>(world.communicator(rank));
+        } catch (const allfold::error& e) {
+            INFO(e.what());
+            CHECK_THAT(e.what(), Catch::Matchers::ContainsSubstring("rank " + std::to_string(rank) + " has"));
+            return e.code() == errc::bad_argument;
+        }
+        return false;
+    };
+    {
+        const thread_communicator first = world.communicator(1);
+        CHECK(is_refused(1));
+    }
+    CHECK(is_refused(1));
+    CHECK(world.broken_by() == -1);
+    const thread_communicator other = world.communicator(0);
+    CHECK(is_refused(0));
+}

@@ -163,6 +163,10 @@ class thread_communicator {
 inline thread_communicator thread_world::communicator(int rank) {
     if (rank < 0 || rank >= size_)
         throw error(errc::bad_rank, detail::text({"thread_world: rank ", rank, " is not in [0, ", size_, ")"}));
+    if (board(rank).is_given.exchange(true))
+        throw error(errc::bad_argument, detail::text({"thread_world: rank ", rank,
+                                                      " has, or has had, its communicator: it counts the "
+                                                      "messages from the first one on. Make another world"}));
     return {*this, rank};
 }
 

@@ -67,7 +67,7 @@ class thread_world {
 
     [[nodiscard]] int size() const noexcept { return size_; }
     [[nodiscard]] const thread_tuning& tuning() const noexcept { return tuning_; }
-    /// The end of rank `rank`; ask for it once, in the thread that will use it.
+    /// The end of rank `rank`. There is one, once: asking again throws `errc::bad_argument`.
     [[nodiscard]] thread_communicator communicator(int rank);
 
     /// Breaks the world: every rank that waits, or will wait, throws. The first cause is kept.

@@ -20,6 +20,7 @@ namespace allfold::detail {
 /// What the other ranks may look up of one rank.
 struct rank_board {
     alignas(line_bytes) bell_pull bell;
+    std::atomic<bool> is_given{false};  // its communicator has been made
     std::atomic<bool> departed{false};
     std::atomic<bool> is_called{false};                // a peer has something urgent for it, and no cell
     alignas(line_bytes) std::atomic<int> touching{0};  // uses memory that a peer has lent to it
