@@ -11,7 +11,7 @@
 
 namespace test {
 
-/// Ranks that do not share memory, or behave like it: all messages are copied. Its group needs `roomy` slots.
+/// Ranks that do not share memory, or behave like it: all messages are copied. Its group needs `roomy` buffers.
 class remote {
   public:
     static constexpr bool shares_memory = false;
@@ -46,6 +46,6 @@ class remote {
 
 static_assert(allfold::communicator<remote>);
 
-inline constexpr allfold::thread_tuning roomy{.slot_bytes = std::size_t{1} << 20};
+inline constexpr allfold::thread_tuning roomy{.eager_bytes = std::size_t{1} << 20};
 
 }  // namespace test

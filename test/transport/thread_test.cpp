@@ -114,21 +114,21 @@ struct pair {
     thread_communicator a = world.communicator(0), b = world.communicator(1);
 };
 
-constexpr std::size_t slot_bytes = thread_tuning().slot_bytes;
+constexpr std::size_t eager_bytes = thread_tuning().eager_bytes;
 
 /// How a message of so many bytes travels: in the cell, in a buffer, or not at all: it is read where it lies.
-constexpr std::size_t sizes[] = {0,          1,
-                                 2,          15,
-                                 16,         47,
-                                 48,         49,
-                                 63,         64,
-                                 65,         111,
-                                 112,        113,
-                                 127,        128,
-                                 1000,       4095,
-                                 4096,       4097,
-                                 9000,       slot_bytes - 1,
-                                 slot_bytes, slot_bytes + 1,
+constexpr std::size_t sizes[] = {0,           1,
+                                 2,           15,
+                                 16,          47,
+                                 48,          49,
+                                 63,          64,
+                                 65,          111,
+                                 112,         113,
+                                 127,         128,
+                                 1000,        4095,
+                                 4096,        4097,
+                                 9000,        eager_bytes - 1,
+                                 eager_bytes, eager_bytes + 1,
                                  300000};
 
 }  // namespace
@@ -175,10 +175,10 @@ TEST_CASE("a lent message is read in the sender's memory, and given back with th
         }
         CHECK(sent.lent() == 0);
     };
-    check_lent(slot_bytes + 1, true);
+    check_lent(eager_bytes + 1, true);
     check_lent(8, false);
     check_lent(0, false);
-    CHECK_FALSE(p.a.lends(slot_bytes, true));
+    CHECK_FALSE(p.a.lends(eager_bytes, true));
 }
 
 TEST_CASE("a copied message may be overwritten as soon as it is posted") {
@@ -311,7 +311,7 @@ TEST_CASE("any sequence of posts and receives delivers every message once, in or
     std::mt19937 random(seed);
     const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
 
-    for (const auto& tuning : {thread_tuning(), thread_tuning{.slot_bytes = 200}, thread_tuning{.slot_bytes = 0}}) {
+    for (const auto& tuning : {thread_tuning(), thread_tuning{.eager_bytes = 200}, thread_tuning{.eager_bytes = 0}}) {
         std::map<std::pair<bool, lane>, std::deque<std::unique_ptr<letter>>> in_flight;
         std::list<std::pair<std::unique_ptr<letter>, thread_communicator::arrival_type>> held;  // given back in turn
         pair p(tuning);

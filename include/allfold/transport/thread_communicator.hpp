@@ -34,7 +34,7 @@
 ///
 /// Between two ranks that talk lies one channel in each direction: a ring of cells, each two cache lines with a
 /// sequence number in front. Small messages ride in the cell itself, behind the number for which the receiver waits:
-/// one transfer of a line. Medium ones are copied into a slot of the channel, so that the line of a user's buffer never
+/// one transfer of a line. Medium ones are copied into a buffer of the channel, so that the line of a user's buffer never
 /// moves to another core. Large ones, and objects, are lent: the cell holds the addresses of the sender's parts, and
 /// the receiver works on them in place. Each message also carries what its sender has consumed of the opposite channel,
 /// so that an exchange needs no acknowledgement of its own.
@@ -68,7 +68,7 @@ class thread_communicator {
     }
     [[nodiscard]] int processors() const noexcept { return world_->processors_; }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const noexcept {
-        return !copyable || bytes > world_->tuning_.slot_bytes;
+        return !copyable || bytes > world_->tuning_.eager_bytes;
     }
 
     /// So that who asks `done()` again and again, and never waits, hears of a failure, and keeps nobody from going on.
@@ -366,7 +366,7 @@ inline bool thread_communicator::post_in_buffer(link& l, lane on, detail::cell& 
         post_packed(c, carriage::owned, message, {detail::allocate_message(message.bytes), message.bytes, 0});
         return true;
     }
-    const std::size_t each = world_->tuning_.slot_bytes;
+    const std::size_t each = world_->tuning_.eager_bytes;
     if (l.out->buffers == nullptr) {
         const std::size_t all = each * detail::buffers_of_a_channel;
         std::size_t room = all + 4096;

@@ -30,8 +30,8 @@ namespace allfold {
 
 /// The numbers of the thread transport, with what was measured for each (two cores of one socket).
 struct thread_tuning {
-    /// Copying through a slot beats lending up to here: the sender's lines stay in its own cache.
-    std::size_t slot_bytes = 32 * 1024;
+    /// Copying through a buffer beats lending up to here: the sender's lines stay in its own cache.
+    std::size_t eager_bytes = 32 * 1024;
     /// Polls, a `pause` each, before a waiting rank goes to sleep: 20 to 50 us, above the 10 to 20 us of a wake.
     int spins = 2000;
     /// Turns given away before it sleeps, which costs 0.2 to 0.4 us each; with more ranks than processors there is no
@@ -58,7 +58,7 @@ class thread_world {
         if (size < 1)
             throw error(errc::bad_argument, detail::text({"thread_world: ", size, " ranks, at least 1 is needed"}));
         if (size > processors_) tuning_.spins = 0;
-        tuning_.slot_bytes = detail::align_up(tuning_.slot_bytes, detail::buffer_alignment);
+        tuning_.eager_bytes = detail::align_up(tuning_.eager_bytes, detail::buffer_alignment);
         boards_ = std::make_unique<detail::rank_board[]>(static_cast<std::size_t>(size));
         announced_ = std::make_unique<detail::announcements[]>(static_cast<std::size_t>(size));
     }
