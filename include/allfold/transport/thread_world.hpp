@@ -2,26 +2,21 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "allfold/error.hpp"
-#include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/processors.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
+#include "allfold/transport/detail/thread_failure.hpp"
 
 /// @file
 /// What the ranks of a group of threads share.
@@ -61,6 +56,7 @@ class thread_world {
         tuning_.eager_bytes = detail::align_up(tuning_.eager_bytes, detail::buffer_alignment);
         boards_ = std::make_unique<detail::rank_board[]>(static_cast<std::size_t>(size));
         announced_ = std::make_unique<detail::announcements[]>(static_cast<std::size_t>(size));
+        channels_.resize(static_cast<std::size_t>(size));
     }
     thread_world(const thread_world&) = delete;
     thread_world& operator=(const thread_world&) = delete;
@@ -73,36 +69,16 @@ class thread_world {
     /// Breaks the world: every rank that waits, or will wait, throws. The first cause is kept.
     void fail(int rank, errc code, const std::string& why) { fail(rank, detail::cause{.code = code, .why = why}); }
     [[gnu::cold]] void fail(int rank, detail::cause&& why) {
-        {
-            const std::lock_guard lock(mutex_);
-            if (!failure_)
-                failure_.emplace(failure{rank, std::move(why)});
-            else if (failure_->rank == rank && !failure_->why.is_known)
-                failure_->why = std::move(why);
-        }
-        known_.notify_all();
-        failed_.store(true, std::memory_order_seq_cst);
+        failure_.report(rank, std::move(why));
         for (int r = 0; r < size_; ++r) board(r).bell.ring();
     }
-
     /// The rank that was the first cause; -1 as long as nothing is broken.
-    [[nodiscard]] int broken_by() {
-        const std::lock_guard lock(mutex_);
-        return failure_ ? failure_->rank : -1;
-    }
+    [[nodiscard]] int broken_by() { return failure_.culprit(); }
     /// What was thrown there first; null where nobody knows.
-    [[nodiscard]] std::exception_ptr cause() {
-        const std::lock_guard lock(mutex_);
-        return failure_ ? failure_->why.thrown : nullptr;
-    }
+    [[nodiscard]] std::exception_ptr cause() { return failure_.thrown(); }
 
   private:
     friend class thread_communicator;
-
-    struct failure {
-        int rank;
-        detail::cause why;
-    };
 
     [[nodiscard]] detail::rank_board& board(int rank) noexcept { return boards_[static_cast<std::size_t>(rank)]; }
     [[nodiscard]] detail::announcements& announced(int rank) noexcept {
@@ -111,60 +87,26 @@ class thread_world {
 
     /// The channel between two ranks, made when one of them first asks: memory grows with the pairs that talk.
     [[nodiscard]] detail::channel& channel_between(int from, int to) {
-        const auto key = static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint64_t>(static_cast<unsigned>(to));
         const std::lock_guard lock(mutex_);
-        auto& found = channels_[key];
+        auto& incoming = channels_[static_cast<std::size_t>(to)];
+        if (incoming.empty()) incoming.resize(static_cast<std::size_t>(size_));
+        auto& found = incoming[static_cast<std::size_t>(from)];
         if (!found) found = std::make_unique<detail::channel>();
         return *found;
     }
-
     /// The ranks with a channel to `rank`, whether it has talked to them or not.
     [[nodiscard]] std::vector<int> peers_that_talk_to(int rank) {
         const std::lock_guard lock(mutex_);
+        const auto& incoming = channels_[static_cast<std::size_t>(rank)];
         std::vector<int> peers;
-        for (const auto& [key, unused] : channels_)
-            if (static_cast<int>(key & 0xffffffffu) == rank) peers.push_back(static_cast<int>(key >> 32));
+        for (std::size_t r = 0; r < incoming.size(); ++r)
+            if (incoming[r]) peers.push_back(static_cast<int>(r));
         return peers;
     }
-
     [[noreturn, gnu::cold]] void throw_failure(int rank, const char* during) {
-        std::unique_lock lock(mutex_);
-        await_reason(rank, lock);
-        const detail::cause& why = failure_->why;
-        const std::string place = detail::text({during, ": rank ", rank, " of ", size_, " stops: "});
-        if (why.code == errc::timeout) throw error(errc::timeout, place + why.why);
-        throw error(errc::peer_failed, detail::text({place, "rank ", failure_->rank, " failed: ", why.why}));
-    }
-    /// A rank that an exception unwinds can tell which one only when it is caught. That is soon; but it waits for those
-    /// who use memory of its own.
-    void await_reason(int rank, std::unique_lock<std::mutex>& lock) {
-        const int culprit = failure_->rank;
-        if (rank == culprit || board(rank).touching.load(std::memory_order_relaxed) != 0) return;
-        const auto is_settled = [&] { return failure_->why.is_known || board(culprit).departed.load(); };
-        known_.wait_for(lock, std::chrono::milliseconds(200), is_settled);
-    }
-
-    void notify_who_awaits_reason() noexcept {
-        if (!failed_.load()) return;
-        {
-            const std::lock_guard lock(mutex_);
-        }  // nobody is between asking and waiting
-        known_.notify_all();
-    }
-
-    /// Who waits for whom, a line for each rank.
-    [[nodiscard, gnu::cold]] std::string waiting_table() {
-        std::string table;
-        for (int r = 0; r < size_; ++r) {
-            auto& b = board(r);
-            table += detail::text({"\n  rank ", r});
-            if (const int peer = b.waits_for.load(); peer >= 0)
-                table += detail::text({" waits for rank ", peer, " in ", name_of(b.what.load()), ", round ",
-                                       b.round.load() + 1, " of ", b.rounds.load()});
-            else
-                table += b.departed.load() ? " has returned" : " is not waiting in a collective";
-        }
-        return table;
+        const bool uses_memory_of_others = board(rank).touching.load(std::memory_order_relaxed) != 0;
+        failure_.throw_on(rank, size_, during, !uses_memory_of_others,
+                          [this](int culprit) { return board(culprit).departed.load(); });
     }
 
     int size_;
@@ -172,11 +114,9 @@ class thread_world {
     thread_tuning tuning_;
     std::unique_ptr<detail::rank_board[]> boards_;
     std::unique_ptr<detail::announcements[]> announced_;
-    std::atomic<bool> failed_{false};
+    detail::thread_failure failure_;
     std::mutex mutex_;
-    std::condition_variable known_;  // the cause of a failure
-    std::optional<failure> failure_;
-    std::unordered_map<std::uint64_t, std::unique_ptr<detail::channel>> channels_;
+    std::vector<std::vector<std::unique_ptr<detail::channel>>> channels_;  // by receiver and sender
 };
 
 }  // namespace allfold
