@@ -30,7 +30,7 @@ using allfold::sum;
 
 namespace {
 
-/// Short ones ride in a cell, those of 1000 ints in a slot, the longest are lent.
+/// Short ones ride in a cell, those of 1000 ints in a buffer, the longest are lent.
 constexpr std::size_t lengths[] = {0, 1, 1000, 50000};
 
 int total_of(int ranks) { return ranks * (ranks + 1) / 2; }

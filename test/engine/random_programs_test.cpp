@@ -36,7 +36,7 @@ namespace {
 
 /// Messages of 113 bytes to 32 KiB that are kept for later operations may still use up a channel's slots, with three
 /// ranks or more. False: programs for so many ranks have none.
-constexpr bool medium_messages_may_queue = false;
+constexpr bool medium_messages_may_queue = true;
 
 enum class kind : std::uint8_t { all_reduce, ring, scan, reduce_scatter, all_gather, broadcast, barrier };
 constexpr int kinds = 7;

@@ -213,9 +213,9 @@ inline void communicator::notify_blocked(const waiting& where) {
 
 /// Called from a handler, while the exception that is the cause can be looked at.
 inline void communicator::abandon() noexcept {
-    const auto [code, why] = allfold::detail::current_cause();
+    const allfold::detail::cause cause = allfold::detail::cause_at_hand();
     try {
-        control_.fail(code, why);
+        control_.fail(cause.code, cause.why);
         shutdown_.let_go();
     } catch (const std::exception&) {  // MPI itself fails: there is nothing left to try
     }
