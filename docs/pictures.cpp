@@ -8,7 +8,8 @@
 #include <string>
 
 #include "allfold/analysis/draw.hpp"
-#include "allfold/schedule/neighbour_exchange.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 
 namespace {
@@ -30,7 +31,7 @@ int main(int argc, char** argv) {
     }
     const std::string folder = std::string(argv[1]) + "/";
     const bool written =
-        write(folder + "recursive_doubling_6.svg", allfold::draw<allfold::recursive_doubling::all_reduce>(6)) &&
-        write(folder + "four_device_ring.svg", allfold::draw<allfold::neighbour_exchange::all_reduce>(4));
+        write(folder + "recursive_doubling_6.svg", allfold::draw(allfold::all_reduce, allfold::recursive_doubling{}, 6)) &&
+        write(folder + "four_device_ring.svg", allfold::draw(allfold::all_reduce, allfold::mirrored_doubling{}, 4));
     return written ? 0 : 1;
 }
