@@ -31,7 +31,8 @@ int main(int argc, char** argv) {
     }
     const std::string folder = std::string(argv[1]) + "/";
     const bool written =
-        write(folder + "recursive_doubling_6.svg", allfold::draw(allfold::all_reduce, allfold::recursive_doubling{}, 6)) &&
+        write(folder + "recursive_doubling_6.svg",
+              allfold::draw(allfold::all_reduce, allfold::recursive_doubling{}, 6)) &&
         write(folder + "four_device_ring.svg", allfold::draw(allfold::all_reduce, allfold::mirrored_doubling{}, 4));
     return written ? 0 : 1;
 }

@@ -9,8 +9,8 @@
 #include "allfold/schedule/compose.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/dissemination.hpp"
-#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/schedule/schedule_of.hpp"
 #include "test/support/catch.hpp"
@@ -64,8 +64,7 @@ bool well_formed(const std::string& picture) {
 
 struct mixed {
     static constexpr const char* name = "halving, then ring";
-    using all_reduce =
-        allfold::composed<allfold::recursive_halving::reduce_scatter, allfold::ring::all_gather>;
+    using all_reduce = allfold::composed<allfold::recursive_halving::reduce_scatter, allfold::ring::all_gather>;
 };
 
 struct one_sided : allfold::recursive_doubling::all_reduce {

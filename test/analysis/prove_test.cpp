@@ -7,9 +7,9 @@
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/dissemination.hpp"
-#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/contract_stubs.hpp"
@@ -66,8 +66,7 @@ template <class Collective, class Algorithm, class Edit>
 constexpr proof prove_edited(const Collective&, const Algorithm& algorithm, int size, Edit edit, claim claimed) {
     using S = allfold::schedule_in<Collective, Algorithm>;
     return prove(
-        size,
-        [=](int r) { return edited<S, Edit>(allfold::make_schedule<S>(claimed.at(r, size), algorithm), edit); },
+        size, [=](int r) { return edited<S, Edit>(allfold::make_schedule<S>(claimed.at(r, size), algorithm), edit); },
         claimed);
 }
 template <class Collective, class Algorithm, class Edit>
@@ -191,7 +190,8 @@ TEST_CASE("an operand that is left out leaves a wrong result") {
     const auto store_instead = [](int r, int round, step& s) {
         if (r == 1 && round == 0) s.how = fold::store;
     };
-    const proof p = prove_edited(allfold::reduce, binomial{}, 2, store_instead, claim_of(allfold::reduce, binomial{}, 1));
+    const proof p =
+        prove_edited(allfold::reduce, binomial{}, 2, store_instead, claim_of(allfold::reduce, binomial{}, 1));
     CHECK(p.what == fault::wrong_result);
     CHECK(explain(p) == "P = 2, rank 1: ends with rank 0 in block 0, should have ranks 0..1");
 }
@@ -297,11 +297,9 @@ TEST_CASE("in rank order too all ranks bracket alike") {
             if (round == 0 || !again) return round == 0 ? all : step{};
             if (r == 2) return round == 1 ? sends(1) : step{};
             if (r == 1)
-                return round == 1 ? step{.from = peers::one(2),
-                                         .receive = whole,
-                                         .how = fold::right,
-                                         .into = slot::scratch_a}
-                                  : sends(0, slot::scratch_a);
+                return round == 1
+                           ? step{.from = peers::one(2), .receive = whole, .how = fold::right, .into = slot::scratch_a}
+                           : sends(0, slot::scratch_a);
             return round == 2 ? step{.from = peers::one(1), .receive = whole, .how = fold::right} : step{};
         };
     };
@@ -313,9 +311,14 @@ TEST_CASE("in rank order too all ranks bracket alike") {
 
 TEST_CASE("an identity is written when the messages of its step have been taken, and folds as nothing") {
     const auto steps = [](int r, int round) -> step {
-        const step erase{.local = {.what = allfold::local_work::kind::identity, .into = slot::scratch_a, .blocks = whole},
-                         .to = peers::one(1 - r), .send = whole, .from = peers::one(1 - r), .receive = whole,
-                         .how = allfold::side_of(1 - r, r), .into = slot::scratch_b};
+        const step erase{
+            .local = {.what = allfold::local_work::kind::identity, .into = slot::scratch_a, .blocks = whole},
+            .to = peers::one(1 - r),
+            .send = whole,
+            .from = peers::one(1 - r),
+            .receive = whole,
+            .how = allfold::side_of(1 - r, r),
+            .into = slot::scratch_b};
         if (round == 0) return erase;
         return {.local = {allfold::local_work::kind::fold, slot::scratch_a, slot::scratch_b, slot::result, whole, {}}};
     };
@@ -476,7 +479,9 @@ TEST_CASE("a scan keeps order::tree only if each prefix is a canonical tree") {
     CHECK(prove(allfold::inclusive_scan, all_read{}, 7).ok());
     claim claimed = claim_of(allfold::inclusive_scan, dissemination{});
     claimed.keeps = order::tree;
-    CHECK(prove_edited(allfold::inclusive_scan, dissemination{}, 7, [](int, int, step&) {}, claimed).what == fault::bracketing);
+    CHECK(prove_edited(
+              allfold::inclusive_scan, dissemination{}, 7, [](int, int, step&) {}, claimed)
+              .what == fault::bracketing);
 }
 
 TEST_CASE("blocks are written only where they belong") {
@@ -540,7 +545,8 @@ TEST_CASE("ranks that disagree about rounds or blocks are found") {
 }
 
 TEST_CASE("several peers' blocks need an ordered fold of one and the same block") {
-    const proof stored = prove_edited(allfold::all_reduce, all_read{}, 3, [](int, int, step& s) { s.how = fold::left; });
+    const proof stored =
+        prove_edited(allfold::all_reduce, all_read{}, 3, [](int, int, step& s) { s.how = fold::left; });
     CHECK(stored.what == fault::fold_unclear);
     CHECK_THAT(explain(stored), Catch::Matchers::ContainsSubstring("receives from 2 peers the same block 0"));
     const proof apart = prove_edited(allfold::all_reduce, direct{}, 3, [](int, int round, step& s) {

@@ -16,19 +16,20 @@ static_assert(allfold::proved_up_to<allfold::exclusive_scan, all_read{}, 32>);
 
 TEST_CASE("the steps of all-read at P = 3 are these") {
     CHECK(test::steps_of(allfold::barrier, all_read{}, 3) == test::table(3, {"->all <-all"}));
-    CHECK(test::steps_of(allfold::all_reduce, all_read{}, 3) == test::table(3, {"input->all result=ordered([all],input)"}));
+    CHECK(test::steps_of(allfold::all_reduce, all_read{}, 3) ==
+          test::table(3, {"input->all result=ordered([all],input)"}));
     CHECK(test::steps_of(allfold::reduce, all_read{}, 3, 1) ==
           test::table{{"input->1"}, {"result=ordered([all],input)"}, {"input->1"}});
     CHECK(test::steps_of(allfold::inclusive_scan, all_read{}, 3) == test::table{
-                                                             {"result=input input->higher"},
-                                                             {"input->higher result=ordered([lower],input)"},
-                                                             {"input->higher result=ordered([lower],input)"},
-                                                         });
+                                                                        {"result=input input->higher"},
+                                                                        {"input->higher result=ordered([lower],input)"},
+                                                                        {"input->higher result=ordered([lower],input)"},
+                                                                    });
     CHECK(test::steps_of(allfold::exclusive_scan, all_read{}, 3) == test::table{
-                                                             {"result=identity input->higher"},
-                                                             {"input->higher result=ordered([lower])"},
-                                                             {"input->higher result=ordered([lower])"},
-                                                         });
+                                                                        {"result=identity input->higher"},
+                                                                        {"input->higher result=ordered([lower])"},
+                                                                        {"input->higher result=ordered([lower])"},
+                                                                    });
 }
 
 TEST_CASE("all-read is proved for many ranks and costs what it says") {

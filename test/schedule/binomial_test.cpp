@@ -12,25 +12,26 @@ static_assert(allfold::proved_up_to<allfold::reduce, binomial{}, 32>);
 static_assert(allfold::proved_up_to<allfold::broadcast, binomial{}, 32>);
 
 TEST_CASE("the steps of a binomial reduce to rank 2 of 6 are these") {
-    CHECK(test::steps_of(allfold::reduce, binomial{}, 6, 2) == test::table{
-                                                        {"input->1", "-", "-"},
-                                                        {"a=[0]+input", "a->2", "-"},
-                                                        {"result=input+[3]", "result=[1]+result", "result=result+[5]"},
-                                                        {"input->2", "-", "-"},
-                                                        {"-", "input->5", "-"},
-                                                        {"-", "a=[4]+input", "a->2"},
-                                                    });
+    CHECK(test::steps_of(allfold::reduce, binomial{}, 6, 2) ==
+          test::table{
+              {"input->1", "-", "-"},
+              {"a=[0]+input", "a->2", "-"},
+              {"result=input+[3]", "result=[1]+result", "result=result+[5]"},
+              {"input->2", "-", "-"},
+              {"-", "input->5", "-"},
+              {"-", "a=[4]+input", "a->2"},
+          });
 }
 
 TEST_CASE("the steps of a binomial broadcast from rank 2 of 6 are these") {
     CHECK(test::steps_of(allfold::broadcast, binomial{}, 6, 2) == test::table{
-                                                           {"-", "-", "result<-1"},
-                                                           {"-", "result<-2", "result->0"},
-                                                           {"result=input input->5", "input->1", "input->3"},
-                                                           {"-", "-", "result<-2"},
-                                                           {"-", "result<-5", "-"},
-                                                           {"result<-2", "result->4", "-"},
-                                                       });
+                                                                      {"-", "-", "result<-1"},
+                                                                      {"-", "result<-2", "result->0"},
+                                                                      {"result=input input->5", "input->1", "input->3"},
+                                                                      {"-", "-", "result<-2"},
+                                                                      {"-", "result<-5", "-"},
+                                                                      {"result<-2", "result->4", "-"},
+                                                                  });
 }
 
 TEST_CASE("binomial trees are proved for every root") {

@@ -2,8 +2,8 @@
 #include "allfold/schedule/compose.hpp"
 
 #include "allfold/schedule/direct.hpp"
-#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/mirrored_doubling.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "test/schedule/steps.hpp"
 
@@ -25,9 +25,9 @@ class two_slots : public allfold::recursive_halving::reduce_scatter {
     static constexpr int scratch_slots = 2;
     using allfold::recursive_halving::reduce_scatter::reduce_scatter;
     [[nodiscard]] constexpr allfold::step operator[](int round) const noexcept {
-        return allfold::detail::with_slots(allfold::recursive_halving::reduce_scatter::operator[](round), [](allfold::slot s) {
-            return s == allfold::slot::scratch_a ? allfold::slot::scratch_b : s;
-        });
+        return allfold::detail::with_slots(
+            allfold::recursive_halving::reduce_scatter::operator[](round),
+            [](allfold::slot s) { return s == allfold::slot::scratch_a ? allfold::slot::scratch_b : s; });
     }
 };
 
@@ -48,15 +48,17 @@ static_assert(allfold::proved_up_to<allfold::all_reduce, made_of<halving_then_ri
 static_assert(allfold::proved_up_to<allfold::all_reduce, made_of<ring_then_direct>{}, 12>);
 
 TEST_CASE("a composed all_reduce takes the rounds and the volume of both parts") {
-    test::prove_for(allfold::all_reduce, made_of<halving_then_ring>{}, test::sizes_up_to(300), [](const allfold::proof& p, const auto& ranks) {
-        CHECK(p.rounds == ranks.levels + (ranks.extra ? 2 : 0) + p.size - 1);
-        CHECK(p.busiest_blocks_sent == (ranks.extra ? 2 * p.size - 1 : 2 * (p.size - 1)));
-        CHECK(p.scratch_slots == 0);
-    });
-    test::prove_for(allfold::all_reduce, made_of<ring_then_direct>{}, test::sizes_up_to(300), [](const allfold::proof& p, const auto&) {
-        CHECK(p.rounds == (p.size > 1 ? p.size : 0));
-        CHECK(p.busiest_blocks_sent == 2 * (p.size - 1));
-    });
+    test::prove_for(allfold::all_reduce, made_of<halving_then_ring>{}, test::sizes_up_to(300),
+                    [](const allfold::proof& p, const auto& ranks) {
+                        CHECK(p.rounds == ranks.levels + (ranks.extra ? 2 : 0) + p.size - 1);
+                        CHECK(p.busiest_blocks_sent == (ranks.extra ? 2 * p.size - 1 : 2 * (p.size - 1)));
+                        CHECK(p.scratch_slots == 0);
+                    });
+    test::prove_for(allfold::all_reduce, made_of<ring_then_direct>{}, test::sizes_up_to(300),
+                    [](const allfold::proof& p, const auto&) {
+                        CHECK(p.rounds == (p.size > 1 ? p.size : 0));
+                        CHECK(p.busiest_blocks_sent == 2 * (p.size - 1));
+                    });
 }
 
 TEST_CASE("the second slot of a composed reduce_scatter becomes the first, for partial folds lie in the result") {

@@ -20,9 +20,10 @@ TEST_CASE("the steps of a direct reduce to rank 1 of 3 are these") {
 }
 
 TEST_CASE("a direct reduce is proved for many ranks and costs what it says") {
-    test::prove_for(allfold::reduce, direct{}, test::sizes_up_to(test::many / 4), [](const allfold::proof& p, const auto&) {
-        CHECK(p.rounds == 2 * std::min(p.size - 1, 1));
-        CHECK(p.busiest_blocks_sent == (p.size > 1 ? p.size : 0));
-        CHECK(p.busiest_folds == p.size - 1);
-    });
+    test::prove_for(allfold::reduce, direct{}, test::sizes_up_to(test::many / 4),
+                    [](const allfold::proof& p, const auto&) {
+                        CHECK(p.rounds == 2 * std::min(p.size - 1, 1));
+                        CHECK(p.busiest_blocks_sent == (p.size > 1 ? p.size : 0));
+                        CHECK(p.busiest_folds == p.size - 1);
+                    });
 }

@@ -22,12 +22,13 @@ int hops_on_ring(int a, int b, int size) { return std::min(std::abs(a - b), size
 }  // namespace
 
 TEST_CASE("the steps of mirrored doubling at P = 4 are these") {
-    CHECK(test::steps_of(allfold::all_reduce, mirrored_doubling{}, 4) == test::table{
-                                               {"input->1 a=input+[1]", "a->3 result=a+[3]"},
-                                               {"input->0 a=[0]+input", "a->2 result=a+[2]"},
-                                               {"input->3 a=input+[3]", "a->1 result=[1]+a"},
-                                               {"input->2 a=[2]+input", "a->0 result=[0]+a"},
-                                           });
+    CHECK(test::steps_of(allfold::all_reduce, mirrored_doubling{}, 4) ==
+          test::table{
+              {"input->1 a=input+[1]", "a->3 result=a+[3]"},
+              {"input->0 a=[0]+input", "a->2 result=a+[2]"},
+              {"input->3 a=input+[3]", "a->1 result=[1]+a"},
+              {"input->2 a=[2]+input", "a->0 result=[0]+a"},
+          });
 }
 
 TEST_CASE("every message of four devices on a ring goes to a neighbour") {
@@ -50,10 +51,11 @@ TEST_CASE("in the last of many ranks' rounds a message goes P/4 hops on average 
 }
 
 TEST_CASE("mirrored doubling is proved up to P = 4096 and costs what it says") {
-    test::prove_for(allfold::all_reduce, mirrored_doubling{}, test::sizes_up_to(4096), [](const allfold::proof& p, const auto& ranks) {
-        CHECK(p.rounds == ranks.levels);
-        CHECK(p.busiest_blocks_sent == ranks.levels);
-        CHECK(p.busiest_folds == ranks.levels);
-    });
+    test::prove_for(allfold::all_reduce, mirrored_doubling{}, test::sizes_up_to(4096),
+                    [](const allfold::proof& p, const auto& ranks) {
+                        CHECK(p.rounds == ranks.levels);
+                        CHECK(p.busiest_blocks_sent == ranks.levels);
+                        CHECK(p.busiest_folds == ranks.levels);
+                    });
     CHECK(allfold::prove(allfold::all_reduce, mirrored_doubling{}, 6).what == allfold::fault::unsupported);
 }

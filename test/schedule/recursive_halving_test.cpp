@@ -6,7 +6,8 @@
 using allfold::recursive_halving;
 
 static_assert(recursive_halving::reduce_scatter::keeps == allfold::order::tree);
-static_assert(recursive_halving::all_reduce::keeps == allfold::order::tree && recursive_halving::all_reduce::scratch_slots == 0);
+static_assert(recursive_halving::all_reduce::keeps == allfold::order::tree &&
+              recursive_halving::all_reduce::scratch_slots == 0);
 static_assert(allfold::proved_up_to<allfold::reduce_scatter, recursive_halving{}, 32>);
 static_assert(allfold::proved_up_to<allfold::all_gather, recursive_halving{}, 32>);
 static_assert(allfold::proved_up_to<allfold::all_reduce, recursive_halving{}, 32>);
@@ -61,13 +62,14 @@ TEST_CASE("the blocks of leaves that end in the same bits are those of their ran
 
 TEST_CASE("recursive halving is proved up to P = 4096 and costs what it says") {
     const std::vector<int> sizes = test::sizes_up_to(test::many);
-    test::prove_for(allfold::reduce_scatter, recursive_halving{}, sizes, [](const allfold::proof& p, const auto& ranks) {
-        CHECK(p.rounds == ranks.levels + (ranks.extra ? 2 : 0));
-        CHECK(p.busiest_blocks_sent == (ranks.extra ? p.size : p.size - 1));
-        if (ranks.extra == 0) CHECK(p.busiest_folds == p.size - 1);
-        if (ranks.extra == 1) CHECK(p.busiest_folds == 2 * p.size + ranks.levels - 2);
-        if (ranks.extra > 1) CHECK(p.busiest_folds <= 2 * p.size + ranks.levels - 2);
-    });
+    test::prove_for(allfold::reduce_scatter, recursive_halving{}, sizes,
+                    [](const allfold::proof& p, const auto& ranks) {
+                        CHECK(p.rounds == ranks.levels + (ranks.extra ? 2 : 0));
+                        CHECK(p.busiest_blocks_sent == (ranks.extra ? p.size : p.size - 1));
+                        if (ranks.extra == 0) CHECK(p.busiest_folds == p.size - 1);
+                        if (ranks.extra == 1) CHECK(p.busiest_folds == 2 * p.size + ranks.levels - 2);
+                        if (ranks.extra > 1) CHECK(p.busiest_folds <= 2 * p.size + ranks.levels - 2);
+                    });
     test::prove_for(allfold::all_gather, recursive_halving{}, sizes, [](const allfold::proof& p, const auto& ranks) {
         CHECK(p.rounds == ranks.levels + (ranks.extra ? 2 : 0));
         if (ranks.extra == 0) CHECK(p.busiest_blocks_sent == p.size - 1);

@@ -10,11 +10,12 @@ static_assert(allfold::proved_up_to<allfold::reduce_scatter, ring{}, 32>);
 static_assert(allfold::proved_up_to<allfold::all_gather, ring{}, 32>);
 
 TEST_CASE("the steps of a ring at P = 3 are these") {
-    CHECK(test::steps_of(allfold::reduce_scatter, ring{}, 3) == test::table{
-                                                         {"input{2}->1 a{1}=[2]+input", "a{1}->1 result{0}=[2]+input"},
-                                                         {"input{0}->2 a{2}=[0]+input", "a{2}->2 result{1}=[0]+input"},
-                                                         {"input{1}->0 a{0}=[1]+input", "a{0}->0 result{2}=[1]+input"},
-                                                     });
+    CHECK(test::steps_of(allfold::reduce_scatter, ring{}, 3) ==
+          test::table{
+              {"input{2}->1 a{1}=[2]+input", "a{1}->1 result{0}=[2]+input"},
+              {"input{0}->2 a{2}=[0]+input", "a{2}->2 result{1}=[0]+input"},
+              {"input{1}->0 a{0}=[1]+input", "a{0}->0 result{2}=[1]+input"},
+          });
     CHECK(test::steps_of(allfold::all_gather, ring{}, 3) ==
           test::table{
               {"result{0}=input result{0}->1 result{2}<-2", "result{2}->1 result{1}<-2"},

@@ -38,7 +38,8 @@ struct without_order : smallest {
 struct without_rounds : smallest {
     [[nodiscard]] std::string rounds() const { return "0"; }
 };
-static_assert(!allfold::schedule<without_steps> && !allfold::schedule<without_order> && !allfold::schedule<without_rounds>);
+static_assert(!allfold::schedule<without_steps> && !allfold::schedule<without_order> &&
+              !allfold::schedule<without_rounds>);
 
 struct not_grouped : smallest {
     static constexpr bool grouped = false;

@@ -34,7 +34,8 @@ static_assert(allfold::proved_up_to<allfold::inclusive_scan, two_level{}, 32, 4>
 static_assert(allfold::proved_up_to<allfold::exclusive_scan, two_level{}, 32, 4>);
 static_assert(allfold::proved_up_to<allfold::all_reduce, two_level{}, 33, 3>);
 static_assert(allfold::proved_up_to<allfold::exclusive_scan, two_level{}, 32, 1>);
-static_assert(allfold::proved(allfold::exclusive_scan, two_level{}, 48, 8) && allfold::proved(allfold::inclusive_scan, two_level{}, 48, 16));
+static_assert(allfold::proved(allfold::exclusive_scan, two_level{}, 48, 8) &&
+              allfold::proved(allfold::inclusive_scan, two_level{}, 48, 16));
 
 namespace {
 
@@ -102,7 +103,8 @@ void prove_hierarchies(const Collective& what, const Algorithm& algorithm, int m
             const hierarchy h{group, groups};
             const int last = Collective::promise.rooted ? h.size() - 1 : 0;
             for (int root = 0; root <= last; ++root)
-                if (all_roots || root == 0 || root == last / 2 || root == last) prove_hierarchy(what, algorithm, h, root, check);
+                if (all_roots || root == 0 || root == last / 2 || root == last)
+                    prove_hierarchy(what, algorithm, h, root, check);
         }
 }
 
@@ -133,40 +135,42 @@ proof prove_edited(const Collective& what, int size, int group, Edit edit) {
 
 TEST_CASE("the steps of a two-level barrier, broadcast and reduce of three groups of two are these") {
     CHECK(test::steps_of(allfold::barrier, two_level{}, 6, 0, 2) == test::table{
-                                                             {"<-1", "->2 <-4", "->4 <-2", "->1"},
-                                                             {"->0", "-", "-", "<-0"},
-                                                             {"<-3", "->4 <-0", "->0 <-4", "->3"},
-                                                             {"->2", "-", "-", "<-2"},
-                                                             {"<-5", "->0 <-2", "->2 <-0", "->5"},
-                                                             {"->4", "-", "-", "<-4"},
-                                                         });
+                                                                        {"<-1", "->2 <-4", "->4 <-2", "->1"},
+                                                                        {"->0", "-", "-", "<-0"},
+                                                                        {"<-3", "->4 <-0", "->0 <-4", "->3"},
+                                                                        {"->2", "-", "-", "<-2"},
+                                                                        {"<-5", "->0 <-2", "->2 <-0", "->5"},
+                                                                        {"->4", "-", "-", "<-4"},
+                                                                    });
     CHECK(test::steps_of(allfold::broadcast, two_level{}, 6, 3, 2) == test::table{
-                                                               {"-", "-", "result<-2", "result->1"},
-                                                               {"-", "-", "-", "result<-0"},
-                                                               {"result<-3", "result->4", "result->0", "-"},
-                                                               {"result=input input->2", "-", "-", "-"},
-                                                               {"-", "result<-2", "-", "result->5"},
-                                                               {"-", "-", "-", "result<-4"},
-                                                           });
-    CHECK(test::steps_of(allfold::reduce, two_level{}, 6, 3, 2) == test::table{
-                                                            {"a=ordered([1],input)", "a->2", "-", "-"},
-                                                            {"input->0", "-", "-", "-"},
-                                                            {"a=ordered([3],input)", "a=[0]+a", "a=a+[4]", "a->3"},
-                                                            {"input->2", "-", "-", "result<-2"},
-                                                            {"a=ordered([5],input)", "-", "a->2", "-"},
-                                                            {"input->4", "-", "-", "-"},
-                                                        });
+                                                                          {"-", "-", "result<-2", "result->1"},
+                                                                          {"-", "-", "-", "result<-0"},
+                                                                          {"result<-3", "result->4", "result->0", "-"},
+                                                                          {"result=input input->2", "-", "-", "-"},
+                                                                          {"-", "result<-2", "-", "result->5"},
+                                                                          {"-", "-", "-", "result<-4"},
+                                                                      });
+    CHECK(test::steps_of(allfold::reduce, two_level{}, 6, 3, 2) ==
+          test::table{
+              {"a=ordered([1],input)", "a->2", "-", "-"},
+              {"input->0", "-", "-", "-"},
+              {"a=ordered([3],input)", "a=[0]+a", "a=a+[4]", "a->3"},
+              {"input->2", "-", "-", "result<-2"},
+              {"a=ordered([5],input)", "-", "a->2", "-"},
+              {"input->4", "-", "-", "-"},
+          });
 }
 
 TEST_CASE("a root that leads its group takes one round less") {
-    CHECK(test::steps_of(allfold::broadcast, two_level{}, 6, 2, 2) == test::table{
-                                                               {"-", "result<-2", "result->1"},
-                                                               {"-", "-", "result<-0"},
-                                                               {"result=input input->4", "input->0", "input->3"},
-                                                               {"-", "-", "result<-2"},
-                                                               {"result<-2", "-", "result->5"},
-                                                               {"-", "-", "result<-4"},
-                                                           });
+    CHECK(test::steps_of(allfold::broadcast, two_level{}, 6, 2, 2) ==
+          test::table{
+              {"-", "result<-2", "result->1"},
+              {"-", "-", "result<-0"},
+              {"result=input input->4", "input->0", "input->3"},
+              {"-", "-", "result<-2"},
+              {"result<-2", "-", "result->5"},
+              {"-", "-", "result<-4"},
+          });
     CHECK(test::steps_of(allfold::reduce, two_level{}, 6, 2, 2)[2] ==
           std::vector<std::string>{"result=ordered([3],input)", "result=[0]+result", "result=result+[4]"});
 }
@@ -261,10 +265,11 @@ TEST_CASE("two-level schedules exist for whole groups only") {
 }
 
 TEST_CASE("two-level barriers, broadcasts and reduces are proved, cross between leaders, and cost what they say") {
-    prove_hierarchies(allfold::barrier, two_level{}, 40, false, [](const proof& p, const hierarchy& h, const crossing&, int) {
-        CHECK(p.rounds == h.q() + (h.inside() ? 2 : 0));
-        CHECK(p.messages == h.groups * (h.q() + 2 * (h.group - 1)));
-    });
+    prove_hierarchies(allfold::barrier, two_level{}, 40, false,
+                      [](const proof& p, const hierarchy& h, const crossing&, int) {
+                          CHECK(p.rounds == h.q() + (h.inside() ? 2 : 0));
+                          CHECK(p.messages == h.groups * (h.q() + 2 * (h.group - 1)));
+                      });
     const auto broadcast = [](const proof& p, const hierarchy& h, const crossing& c, int root) {
         const bool leads = root % h.group == 0;
         CHECK(p.rounds == h.q() + (!h.inside() ? 0 : h.single() || leads ? 1 : 2));
@@ -285,43 +290,50 @@ TEST_CASE("two-level barriers, broadcasts and reduces are proved, cross between 
 }
 
 TEST_CASE("two-level all_reduces are proved, cross between leaders, and cost what they say") {
-    prove_hierarchies(allfold::all_reduce, two_level{}, 40, false, [](const proof& p, const hierarchy& h, const crossing& c, int) {
-        CHECK(p.rounds == h.l() + (h.inside() ? 2 : 0));
-        CHECK(p.busiest_folds <= h.group - 1 + h.l());
-        CHECK(c.busiest_blocks_sent <= h.l());
-    });
-    prove_hierarchies(allfold::all_reduce, two_level_halving{}, 20, false, [](const proof& p, const hierarchy& h, const crossing& c, int) {
-            CHECK(p.rounds == h.l() + h.fold().levels + (h.inside() ? 2 : 0));
-            if (h.even()) CHECK(c.busiest_blocks_sent == 2LL * (h.groups - 1) * (h.single() ? 1 : h.group));
-        });
+    prove_hierarchies(allfold::all_reduce, two_level{}, 40, false,
+                      [](const proof& p, const hierarchy& h, const crossing& c, int) {
+                          CHECK(p.rounds == h.l() + (h.inside() ? 2 : 0));
+                          CHECK(p.busiest_folds <= h.group - 1 + h.l());
+                          CHECK(c.busiest_blocks_sent <= h.l());
+                      });
+    prove_hierarchies(allfold::all_reduce, two_level_halving{}, 20, false,
+                      [](const proof& p, const hierarchy& h, const crossing& c, int) {
+                          CHECK(p.rounds == h.l() + h.fold().levels + (h.inside() ? 2 : 0));
+                          if (h.even())
+                              CHECK(c.busiest_blocks_sent == 2LL * (h.groups - 1) * (h.single() ? 1 : h.group));
+                      });
 }
 
 TEST_CASE("two-level reduce_scatters and all_gathers are proved, cross between leaders, and cost what they say") {
-    prove_hierarchies(allfold::reduce_scatter, two_level{}, 20, false, [](const proof& p, const hierarchy& h, const crossing& c, int) {
-            CHECK(p.rounds == h.l() + (h.inside() ? 2 : 0));
-            if (!h.even()) return;
-            CHECK(c.busiest_blocks_sent == (h.groups - 1) * h.group);
-            CHECK(p.busiest_folds == (h.group - 1) * h.size() + (h.groups - 1) * h.group);
-        });
-    prove_hierarchies(allfold::all_gather, two_level{}, 20, false, [](const proof& p, const hierarchy& h, const crossing& c, int) {
-        CHECK(p.rounds == h.l() + (!h.inside() ? 0 : h.single() ? 1 : 2));
-        if (h.even()) CHECK(c.busiest_blocks_sent == (h.groups - 1) * h.group);
-    });
+    prove_hierarchies(allfold::reduce_scatter, two_level{}, 20, false,
+                      [](const proof& p, const hierarchy& h, const crossing& c, int) {
+                          CHECK(p.rounds == h.l() + (h.inside() ? 2 : 0));
+                          if (!h.even()) return;
+                          CHECK(c.busiest_blocks_sent == (h.groups - 1) * h.group);
+                          CHECK(p.busiest_folds == (h.group - 1) * h.size() + (h.groups - 1) * h.group);
+                      });
+    prove_hierarchies(allfold::all_gather, two_level{}, 20, false,
+                      [](const proof& p, const hierarchy& h, const crossing& c, int) {
+                          CHECK(p.rounds == h.l() + (!h.inside() ? 0 : h.single() ? 1 : 2));
+                          if (h.even()) CHECK(c.busiest_blocks_sent == (h.groups - 1) * h.group);
+                      });
 }
 
 TEST_CASE("two-level scans are proved, cross between leaders, and cost what they say") {
-    prove_hierarchies(allfold::inclusive_scan, two_level{}, 40, false, [](const proof& p, const hierarchy& h, const crossing& c, int) {
-            if (!h.single()) CHECK(p.rounds == h.q() + (h.inside() ? 2 : 0));
-            if (h.single()) CHECK(p.rounds == std::min(h.group - 1, 2));
-            CHECK(p.busiest_folds <= std::max(h.group - 2 + 2 * h.q(), h.group - 1));
-            CHECK(c.busiest_blocks_sent <= h.q());
-        });
-    prove_hierarchies(allfold::exclusive_scan, two_level{}, 40, false, [](const proof& p, const hierarchy& h, const crossing& c, int) {
-            if (!h.single()) CHECK(p.rounds == h.q() + (h.inside() ? 2 : 0));
-            if (h.single()) CHECK(p.rounds == (h.inside() ? std::min(h.group, 3) : 0));
-            CHECK(p.busiest_folds <= std::max(h.group - 3 + 2 * h.q(), h.group - 1));
-            CHECK(c.busiest_blocks_sent <= h.q());
-        });
+    prove_hierarchies(allfold::inclusive_scan, two_level{}, 40, false,
+                      [](const proof& p, const hierarchy& h, const crossing& c, int) {
+                          if (!h.single()) CHECK(p.rounds == h.q() + (h.inside() ? 2 : 0));
+                          if (h.single()) CHECK(p.rounds == std::min(h.group - 1, 2));
+                          CHECK(p.busiest_folds <= std::max(h.group - 2 + 2 * h.q(), h.group - 1));
+                          CHECK(c.busiest_blocks_sent <= h.q());
+                      });
+    prove_hierarchies(allfold::exclusive_scan, two_level{}, 40, false,
+                      [](const proof& p, const hierarchy& h, const crossing& c, int) {
+                          if (!h.single()) CHECK(p.rounds == h.q() + (h.inside() ? 2 : 0));
+                          if (h.single()) CHECK(p.rounds == (h.inside() ? std::min(h.group, 3) : 0));
+                          CHECK(p.busiest_folds <= std::max(h.group - 3 + 2 * h.q(), h.group - 1));
+                          CHECK(c.busiest_blocks_sent <= h.q());
+                      });
 }
 
 TEST_CASE("groups of a power of two bracket as the canonical tree of all ranks") {

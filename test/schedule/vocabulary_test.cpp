@@ -198,10 +198,12 @@ struct bruck {
         [[nodiscard]] constexpr int blocks() const { return size(); }
         [[nodiscard]] constexpr int rounds() const { return size() > 1 ? digits(size(), 2) + 2 : 0; }
         [[nodiscard]] constexpr step operator[](int round) const {
-            if (round == 0) return rename(slot::input, block_set::wrapping(rank(), size(), size()), slot::scratch_a,
-                                          block_set::all(size()));
-            if (round + 1 == rounds()) return rename(slot::scratch_a, block_set::all(size()), slot::result,
-                                                     block_set::downwards(rank(), size(), size()));
+            if (round == 0)
+                return rename(slot::input, block_set::wrapping(rank(), size(), size()), slot::scratch_a,
+                              block_set::all(size()));
+            if (round + 1 == rounds())
+                return rename(slot::scratch_a, block_set::all(size()), slot::result,
+                              block_set::downwards(rank(), size(), size()));
             const int distance = 1 << (round - 1);
             const block_set moved = with_bit(distance);
             return {.local = {local_work::kind::copy_to_send, slot::scratch_a, {}, slot::scratch_b, moved, {}},
@@ -346,8 +348,12 @@ struct circulant {
                      .mine = partial,
                      .into = round + 1 == rounds() ? slot::result : slot::scratch_a};
             if (round == 0 && size() % 2 == 1 && size() > 1)  // the one that nobody adds to in this round
-                now.local = {local_work::kind::copy, slot::input, {}, slot::scratch_a,
-                             block_set::one(modulo(rank() + next - 1, size())), {}};
+                now.local = {local_work::kind::copy,
+                             slot::input,
+                             {},
+                             slot::scratch_a,
+                             block_set::one(modulo(rank() + next - 1, size())),
+                             {}};
             return now;
         }
     };
@@ -372,8 +378,9 @@ struct circulant {
     using all_reduce = allfold::composed<reduce_scatter, all_gather>;
 };
 
-/// Mirrored Bruck, near ranks first, for every P and in rank order. A partial fold is of an interval of ranks that may go
-/// round the end: then its low ranks are in scratch_a and its high ones in scratch_b, until its owner puts them together.
+/// Mirrored Bruck, near ranks first, for every P and in rank order. A partial fold is of an interval of ranks that may
+/// go round the end: then its low ranks are in scratch_a and its high ones in scratch_b, until its owner puts them
+/// together.
 struct near_first {
     class reduce_scatter : public schedule_of<near_first> {
       public:
@@ -659,9 +666,8 @@ TEST_CASE("near ranks first keeps rank order for every P, with partial folds in 
 
 TEST_CASE("n blocks are broadcast over a circulant graph in n - 1 more rounds than one") {
     for (const int n : {1, 2, 3, 5, 8, 13})
-        prove_for(allfold::broadcast, circulant_broadcast{n}, 70, [n](const proof& p) {
-            CHECK(p.rounds == (p.size > 1 ? n - 1 + digits(p.size, 2) : 0));
-        });
+        prove_for(allfold::broadcast, circulant_broadcast{n}, 70,
+                  [n](const proof& p) { CHECK(p.rounds == (p.size > 1 ? n - 1 + digits(p.size, 2) : 0)); });
 }
 
 TEST_CASE("a broadcast is cut into as many segments as its schedule likes") {

@@ -16,9 +16,8 @@
 /// @file
 /// Draws a schedule as a picture (SVG): ranks from top to bottom, rounds from left to right, an arrow for each message.
 /// Behind each round stands what a rank has folded, left operand first: "0..1 ∘ 2..3", what came in a message in bold.
-/// Where the data is cut into blocks, "b2:" and the like say which of them, before the arrows those that a rank sends. A schedule that does not fit together
-/// is drawn as far as it goes.
-/// The colours belong to the senders.
+/// Where the data is cut into blocks, "b2:" and the like say which of them, before the arrows those that a rank sends.
+/// A schedule that does not fit together is drawn as far as it goes. The colours belong to the senders.
 
 namespace allfold {
 

@@ -95,7 +95,8 @@ template <class Value>
     return pass.ok() ? steps : pass;
 }
 
-/// The cheapest values that say enough: where nothing is folded, or every fold is the canonical tree's, all ranks agree.
+/// The cheapest values that say enough: where nothing is folded, or every fold is the canonical tree's, all ranks
+/// agree.
 [[nodiscard]] constexpr proof run_with_values(int size, const schedules& all, const claim& claimed, way how) {
     if (claimed.keeps == order::tree || !claimed.promise->folds) return run<rank_interval>(size, all, claimed, how);
     if (claimed.keeps == order::rank) return run<bracketed<rank_interval>>(size, all, claimed, how);

@@ -39,8 +39,7 @@ template <schedule S>
     const int self = s.where().rank, size = s.where().size;
     if (now.local.what != local_work::kind::none || now.has_more) return false;
     if (now.to != peers::everyone() || now.source != slot::input) return false;
-    if (now.from != peers::everyone() || now.received != addressed::alike || !is_one(now.receive, self))
-        return false;
+    if (now.from != peers::everyone() || now.received != addressed::alike || !is_one(now.receive, self)) return false;
     if (now.how != fold::in_rank_order || now.mine != slot::input) return false;
     for (int i = 0; i < size - 1; ++i)
         if (const int peer = now.to.at(i, self); !is_one(sent_to(s, now, 0, peer), peer)) return false;
@@ -66,9 +65,9 @@ template <schedule S>
 
 /// The pass in which a rank may run the steps of `s`, if they are of this kind.
 ///
-/// A rank sees its own steps only, yet all must decide alike. In a schedule that is proved, a rank of which this is true
-/// has all others as partners in its first step; that these are then in such a step too, and do the same, is what the
-/// prover checks: a schedule of which some ranks would run one pass and others two steps is no proved schedule.
+/// A rank sees its own steps only, yet all must decide alike. In a schedule that is proved, a rank of which this is
+/// true has all others as partners in its first step; that these are then in such a step too, and do the same, is what
+/// the prover checks: a schedule of which some ranks would run one pass and others two steps is no proved schedule.
 template <schedule S>
 [[nodiscard]] constexpr std::optional<fused_pass> fused(const S& s) {
     if (s.rounds() != 2 || s.blocks() != s.where().size) return std::nullopt;

@@ -37,11 +37,11 @@ struct rank_interval {
                                          : rank_interval{left.low, right.high, left.item};
     }
     [[nodiscard]] static constexpr fault why_not(const rank_interval& left, const rank_interval& right) noexcept {
-        return left.item != right.item                                ? fault::other_block
-               : left.low == left.high || right.low == right.high     ? fault::none
-               : left.low < right.high && right.low < left.high       ? fault::repeated
-               : left.high != right.low                               ? fault::out_of_order
-                                                                      : fault::none;
+        return left.item != right.item                            ? fault::other_block
+               : left.low == left.high || right.low == right.high ? fault::none
+               : left.low < right.high && right.low < left.high   ? fault::repeated
+               : left.high != right.low                           ? fault::out_of_order
+                                                                  : fault::none;
     }
     /// Whether the canonical tree of so many operands folds left ∘ right.
     [[nodiscard]] static constexpr bool is_node(const rank_interval& left, const rank_interval& right,
@@ -113,10 +113,10 @@ struct bracketed : Ranks {
         return {Ranks::of(c), c.first == c.last ? 0 : static_cast<std::uint64_t>(c.first) + 1};
     }
     [[nodiscard]] static constexpr bracketed join(const bracketed& left, const bracketed& right) noexcept {
-        return {Ranks::join(left, right), left.tree == 0    ? right.tree
-                                          : right.tree == 0 ? left.tree
-                                                            : hash(left.tree * 0x9E3779B97F4A7C15U +
-                                                                   right.tree * 0xC2B2AE3D27D4EB4FU)};
+        return {Ranks::join(left, right),
+                left.tree == 0    ? right.tree
+                : right.tree == 0 ? left.tree
+                                  : hash(left.tree * 0x9E3779B97F4A7C15U + right.tree * 0xC2B2AE3D27D4EB4FU)};
     }
 
   private:

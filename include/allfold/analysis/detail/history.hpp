@@ -152,7 +152,8 @@ class history : public reader {
             sent_[{self.rank, self.round}].insert(name_of(self.part(part).source, blocks[i]));
     }
     /// Blocks with the same operands are told of together.
-    void add(by_rank_and_round<std::vector<outcome>>& to, const place& into, const std::vector<operand>& operands) const {
+    void add(by_rank_and_round<std::vector<outcome>>& to, const place& into,
+             const std::vector<operand>& operands) const {
         std::vector<outcome>& all = to[{into.rank, into.round}];
         const int block = name_of(into.where, into.block);
         for (outcome& each : all)

@@ -10,8 +10,8 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// What steps mean: runs all ranks of a schedule at once, without buffers between them, and tells a reader what happens.
-/// The engine apart nobody else interprets steps: proof, costs and pictures are readers.
+/// What steps mean: runs all ranks of a schedule at once, without buffers between them, and tells a reader what
+/// happens. The engine apart nobody else interprets steps: proof, costs and pictures are readers.
 
 namespace allfold::detail {
 
@@ -117,7 +117,8 @@ class interpreter {
     /// All steps of all ranks.
     constexpr void run() {
         for (int r = 0; r < size_; ++r) start(r);
-        while (advance()) {}
+        while (advance()) {
+        }
         report_stuck();
     }
 
@@ -221,7 +222,9 @@ class interpreter {
         [[nodiscard]] constexpr int size() const noexcept { return first.size() + more.size(); }
         [[nodiscard]] constexpr bool is_first(int i) const noexcept { return i < first.size(); }
         [[nodiscard]] constexpr int in_part(int i) const noexcept { return is_first(i) ? i : i - first.size(); }
-        [[nodiscard]] constexpr int operator[](int i) const noexcept { return (is_first(i) ? first : more)[in_part(i)]; }
+        [[nodiscard]] constexpr int operator[](int i) const noexcept {
+            return (is_first(i) ? first : more)[in_part(i)];
+        }
     };
     constexpr void transfer_parts(state& sender, state& receiver) {
         const bool more_sent = sender.now.has_more, more_taken = receiver.now.has_more;
@@ -281,8 +284,8 @@ class interpreter {
 
     // Steps that are fused
 
-    /// It reads its own block of all inputs where they lie, folds it as its first step says, and stores it in the results
-    /// of those to whom its second step sends it.
+    /// It reads its own block of all inputs where they lie, folds it as its first step says, and stores it in the
+    /// results of those to whom its second step sends it.
     constexpr void run_fused(state& self, const fused_pass& pass) {
         self.round = 0;
         self.now = schedules_.at(self.rank, 0);
@@ -392,7 +395,7 @@ class interpreter {
     const schedules& schedules_;
     Reader& reader_;
     std::vector<state> ranks_;
-    state* first_;  ///< of the ranks: at compile time a vector's own checks would double the cost of `at`
+    state* first_;    ///< of the ranks: at compile time a vector's own checks would double the cost of `at`
     int ready_ = -1;  ///< the first rank that may leave its step
 };
 

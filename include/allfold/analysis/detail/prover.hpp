@@ -67,8 +67,8 @@ class prover : public costs {
         write(into, fold_range({self, part, i, own, operands, into}, 0, operands));
     }
     constexpr void erases(const running_rank&, const place& into) {
-        const int item = into.where == slot::result ? promised(into.rank, into.block).item
-                                                    : into.block / claimed_.scratch_copies;
+        const int item =
+            into.where == slot::result ? promised(into.rank, into.block).item : into.block / claimed_.scratch_copies;
         write(into, Value::of({item, 0, 0}));
     }
 
@@ -89,7 +89,7 @@ class prover : public costs {
   private:
     struct slot_of_all_ranks {
         std::vector<Value> values{};  ///< rank by rank, block by block
-        Value* cells = nullptr;  ///< of the values; null where this slot is not to be written
+        Value* cells = nullptr;       ///< of the values; null where this slot is not to be written
         int blocks = 0;
         bool used = false;
 
@@ -142,8 +142,8 @@ class prover : public costs {
         slot_of_all_ranks& target = slots_[static_cast<int>(p.where)];
         if (!ok) return;
         if (p.block < 0 || p.block >= target.blocks) return fail_block(p);
-        const content there = p.where == slot::result ? promised(p.rank, p.block)
-                                                      : content{p.block / claimed_.scratch_copies};
+        const content there =
+            p.where == slot::result ? promised(p.rank, p.block) : content{p.block / claimed_.scratch_copies};
         if (target.cells == nullptr || !there.exists()) return fail_at(p, fault::misplaced);
         if (!claimed_.equal_blocks && !fits(p.where, there, value)) return fail_length(p, value);
         target.cells[target.index_of(p)] = value;
@@ -345,7 +345,7 @@ class prover : public costs {
     int blocks_;
     slot_of_all_ranks slots_[4]{};
     const Value* results_ = nullptr;
-    std::vector<kept_operands> kept_; ///< rank by rank and part by part
+    std::vector<kept_operands> kept_;  ///< rank by rank and part by part
     kept_operands* first_kept_ = nullptr;
     std::vector<rank_bits> heard_{};  ///< of whom each rank has been told
     std::vector<rank_bits> told_{};   ///< of whom it tells others in its step
