@@ -13,7 +13,7 @@
 #include "examples/attention/distributed.hpp"
 #include "examples/attention/report.hpp"
 #include <allfold/allfold.hpp>
-#include <allfold/schedule/neighbour_exchange.hpp>
+#include <allfold/schedule/mirrored_doubling.hpp>
 #ifdef ALLFOLD_ATTENTION_MPI
 #include "examples/attention/processes.hpp"
 #endif
@@ -34,8 +34,8 @@ void with_options(const merge_options& options, Use use) {
         return true;
     };
     const bool found = named("recursive_doubling", allfold::recursive_doubling{}) || named("ring", allfold::ring{}) ||
-                       named("halving", allfold::halving{}) || named("direct", allfold::direct{}) ||
-                       named("neighbour_exchange", allfold::neighbour_exchange{}) ||
+                       named("halving", allfold::recursive_halving{}) || named("direct", allfold::direct{}) ||
+                       named("mirrored_doubling", allfold::mirrored_doubling{}) ||
                        named("all_read", allfold::all_read{}) || named("flat_tree", allfold::flat_tree{});
     if (!found) use(window);
 }

@@ -13,7 +13,7 @@
 #include "allfold/data/records.hpp"
 #include "allfold/data/serializer.hpp"
 #include "allfold/data/tensor_view.hpp"
-#include "allfold/schedule/neighbour_exchange.hpp"
+#include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/transport/self.hpp"
 #include "allfold/transport/thread.hpp"
 #include "allfold/transport/traced.hpp"

@@ -3,9 +3,11 @@
 
 #include "allfold/collective/all_gather.hpp"
 #include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/all_to_all.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/exclusive_scan.hpp"
+#include "allfold/collective/gather.hpp"
 #include "allfold/collective/inclusive_scan.hpp"
 #include "allfold/collective/reduce.hpp"
 #include "allfold/collective/reduce_scatter.hpp"

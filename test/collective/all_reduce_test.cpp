@@ -2,7 +2,7 @@
 #include "allfold/collective/all_reduce.hpp"
 
 #include "allfold/schedule/compose.hpp"
-#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "test/collective/all_reduce_checks.hpp"
 #include "test/support/algebras.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 struct halving_then_ring {
     static constexpr const char* name = "halving, then ring";
-    using all_reduce = allfold::composed<allfold::halving::reduce_scatter, allfold::ring::all_gather>;
+    using all_reduce = allfold::composed<allfold::recursive_halving::reduce_scatter, allfold::ring::all_gather>;
 };
 
 }  // namespace

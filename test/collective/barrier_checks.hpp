@@ -54,7 +54,7 @@ void check_barrier_orders(Comm& comm, int late, const std::string& where, const 
 /// With every algorithm, and each of some ranks late.
 template <class Comm>
 void check_barrier_with_all_algorithms(Comm& comm, const std::string& where) {
-    for_each_algorithm<allfold::collective::barrier>(comm.size(), [&](const char* name, auto... algorithm) {
+    for_each_algorithm(allfold::barrier, comm.size(), [&](const char* name, auto... algorithm) {
         for (const int late : roots_of(comm.size()))
             check_barrier_orders(comm, late, where + ", rank " + std::to_string(late) + " late, " + name, algorithm...);
     });

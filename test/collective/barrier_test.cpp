@@ -37,7 +37,7 @@ TEST_CASE("barrier lets nobody leave before everybody has come") {
             std::atomic<int> come = 0;
             const auto body = [&](allfold::thread_communicator& comm) {
                 int turn = 0;
-                for_each_algorithm<allfold::collective::barrier>(comm.size(), [&](const char* name, auto... algorithm) {
+                for_each_algorithm(allfold::barrier, comm.size(), [&](const char* name, auto... algorithm) {
                     for (int i = 0; i < turns; ++i)
                         check_barrier(comm, come, turn++, std::to_string(size) + " ranks, " + name, algorithm...);
                 });

@@ -53,7 +53,7 @@ void check_exclusive_scan(Comm& comm, const problem<Algebra>& p, const std::stri
 /// With every algorithm, in one window and in many.
 template <class Comm, class Algebra>
 void check_exclusive_scan_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
-    for_each_algorithm<allfold::collective::exclusive_scan, 1>(comm.size(), [&](const char* name, auto... algorithm) {
+    for_each_algorithm<1>(allfold::exclusive_scan, comm.size(), [&](const char* name, auto... algorithm) {
         check_exclusive_scan(comm, p, where + ", " + name, algorithm...);
         check_exclusive_scan(comm, p, where + ", in windows, " + name, algorithm..., narrow(p));
     });

@@ -34,7 +34,7 @@ void check_inclusive_scan(Comm& comm, const problem<Algebra>& p, const std::stri
 /// With every algorithm, in one window and in many.
 template <class Comm, class Algebra>
 void check_inclusive_scan_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
-    for_each_algorithm<allfold::collective::inclusive_scan, 1>(comm.size(), [&](const char* name, auto... algorithm) {
+    for_each_algorithm<1>(allfold::inclusive_scan, comm.size(), [&](const char* name, auto... algorithm) {
         check_inclusive_scan(comm, p, where + ", " + name, algorithm...);
         check_inclusive_scan(comm, p, where + ", in windows, " + name, algorithm..., narrow(p));
     });

@@ -82,7 +82,7 @@ TEST_CASE("the canonical tree of four operands brackets otherwise than a sequent
 TEST_CASE(
     "order::tree gives all_reduce the bits of the canonical tree, whatever the algorithm, size, window or place") {
     on_all_groups_with_trees([](auto& comm, const auto& p, const auto& tree, const auto& where) {
-        for_each_algorithm<allfold::collective::all_reduce, 2>(comm.size(), [&](const char* name, auto... algorithm) {
+        for_each_algorithm<2>(allfold::all_reduce, comm.size(), [&](const char* name, auto... algorithm) {
             check_all_reduce(comm, p, tree, where + ", " + name, algorithm...);
             check_all_reduce(comm, p, tree, where + ", in windows, " + name, algorithm..., narrow(p));
         });
@@ -92,7 +92,7 @@ TEST_CASE(
 
 TEST_CASE("order::tree gives reduce the same bits, whatever the root") {
     on_all_groups_with_trees([](auto& comm, const auto& p, const auto& tree, const auto& where) {
-        for_each_algorithm<allfold::collective::reduce, 2>(comm.size(), [&](const char* name, auto... algorithm) {
+        for_each_algorithm<2>(allfold::reduce, comm.size(), [&](const char* name, auto... algorithm) {
             check_reduce(comm, p, tree, where + ", " + name, algorithm...);
             check_reduce(comm, p, tree, where + ", in windows, " + name, algorithm..., narrow(p));
         });
@@ -102,8 +102,7 @@ TEST_CASE("order::tree gives reduce the same bits, whatever the root") {
 
 TEST_CASE("order::tree gives reduce_scatter the same bits, whatever the partition") {
     on_all_groups_with_trees([](auto& comm, const auto& p, const auto& tree, const auto& where) {
-        for_each_algorithm<allfold::collective::reduce_scatter, 2>(
-            comm.size(), [&](const char* name, auto... algorithm) {
+        for_each_algorithm<2>(allfold::reduce_scatter, comm.size(), [&](const char* name, auto... algorithm) {
                 check_reduce_scatter(comm, p, tree, where + ", " + name, algorithm...);
                 check_reduce_scatter(comm, p, tree, where + ", in windows, " + name, algorithm..., narrow(p));
             });

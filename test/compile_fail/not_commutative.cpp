@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: this schedule rotates the order of the operands and needs a commutative operator: write allfold::commutative(op) if it is, or choose one that keeps rank order: recursive_doubling{}, halving{}, direct{}
+// expect: allfold: this schedule rotates the order of the operands and needs a commutative operator: write allfold::commutative(op) if it is, or choose one that keeps rank order: recursive_doubling{}, recursive_halving{}, direct{}
 
 #include "allfold/algebra/diagnose.hpp"
 

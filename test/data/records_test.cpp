@@ -111,8 +111,7 @@ TEST_CASE("rows of online softmax are merged by every algorithm of all_reduce") 
             const contributions parts(size, rows);
             INFO(parts.seed_text);
             on_ranks(size, [&](auto& comm) {
-                for_each_algorithm<allfold::collective::all_reduce>(
-                    size, [&](const std::string& name, auto... options) {
+                for_each_algorithm(allfold::all_reduce, size, [&](const std::string& name, auto... options) {
                         attention in = parts.of_rank[static_cast<std::size_t>(comm.rank())], out(rows), windows(in);
                         const attention before = in;
                         allfold::all_reduce(comm, in.view(), out.view(), online_softmax(), options...);

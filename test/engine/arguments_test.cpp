@@ -19,7 +19,7 @@
 #include "allfold/collective.hpp"
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
-#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "test/support/catch.hpp"
@@ -271,7 +271,7 @@ void check_aligned() {
                 check();
                 check(allfold::all_read());
                 check(allfold::ring());
-                check(allfold::halving());
+                check(allfold::recursive_halving());
                 check(allfold::recursive_doubling());
             });
     SUCCEED();

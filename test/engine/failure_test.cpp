@@ -15,7 +15,7 @@
 #include "allfold/engine/options.hpp"
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/dissemination.hpp"
-#include "allfold/schedule/halving.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "test/support/algorithms.hpp"
@@ -87,7 +87,7 @@ TEST_CASE("a rank that throws between collectives releases the others, with its 
 TEST_CASE("an operator that throws releases the other ranks, with its rank and reason") {
     for (const int size : group_sizes_here)
         for (const std::size_t n : {std::size_t{1000}, std::size_t{50000}})
-            for_each_algorithm<allfold::collective::all_reduce>(size, [&](std::string name, auto... algorithm) {
+            for_each_algorithm(allfold::all_reduce, size, [&](std::string name, auto... algorithm) {
                 INFO(name);
                 // The one that folds, where it is one only.
                 const int failing = name == allfold::flat_tree::name || name == "automatic" ? 0 : culprit;
@@ -288,7 +288,7 @@ TEST_CASE("nobody touches the memory of a rank that has left by an exception") {
                     if (comm.rank() == fails && i == turn % 7) throw boom();
                     if (kind == 0) allfold::all_reduce(comm, *in, *out, sum_until);
                     if (kind == 1) allfold::all_reduce(comm, *in, *out, sum_until, allfold::ring());
-                    if (kind == 2) allfold::all_reduce(comm, *in, sum_until, allfold::halving());
+                    if (kind == 2) allfold::all_reduce(comm, *in, sum_until, allfold::recursive_halving());
                     if (kind == 3) {
                         const auto a = allfold::all_reduce.start(comm, *in, *out, sum_until);
                         allfold::broadcast(comm, *std::make_unique<std::vector<int>>(n));

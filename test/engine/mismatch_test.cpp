@@ -19,7 +19,7 @@
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/engine/options.hpp"
-#include "allfold/schedule/neighbour_exchange.hpp"
+#include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "test/support/catch.hpp"
@@ -387,7 +387,7 @@ TEST_CASE("an algorithm that does not exist for the number of ranks is a bad arg
         check_everywhere(outcomes_of(size,
                                      [](auto& comm) {
                                          int x = 1;
-                                         allfold::all_reduce(comm, x, sum(), allfold::neighbour_exchange());
+                                         allfold::all_reduce(comm, x, sum(), allfold::mirrored_doubling());
                                      }),
                          errc::bad_argument, {"all_reduce", "neighbour exchange", std::to_string(size) + " ranks"});
 }

@@ -111,7 +111,7 @@ TEST_CASE("different elements, operators, roots, collectives and schedules are m
                                      [](auto& comm) {
                                          std::vector<int> x(10);
                                          if (comm.rank() == odd)
-                                             allfold::all_reduce(comm, x, sum(), allfold::halving());
+                                             allfold::all_reduce(comm, x, sum(), allfold::recursive_halving());
                                          else
                                              allfold::all_reduce(comm, x, sum(), allfold::recursive_doubling());
                                      }),
@@ -183,7 +183,7 @@ TEST_CASE("nothing of a failed communicator is left for the next one, to which M
             std::vector<int> x(2000, 1);
             auto unanswered = allfold::all_reduce.start(comm, x, sum());
             if (comm.size() == 1) unanswered.wait();
-            throw boom();  // all at once: who has heard of one does not wait for the other notes
+            throw boom();  // all at once: who has heard of one does not wait for the other control messages
         });
         MPI_Barrier(mine);
         int left = 0;
@@ -260,7 +260,7 @@ TEST_CASE("memory that MPI still has is not freed when somebody does not react t
         const auto mine = outcome_of([&] {
             communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.patience = 50ms});
             std::vector<std::string> words(200, std::string(1000, 'x'));  // they are lent as bytes of the engine's
-            const allfold::deadline limit{20ms};
+            const allfold::deadline limit{std::chrono::steady_clock::now() + 20ms};
             const allfold::window whole{std::size_t{1} << 30};
             if (comm.rank() == odd) std::this_thread::sleep_for(late);
             auto lent = allfold::broadcast.start(comm, operand, whole, limit);
@@ -290,6 +290,23 @@ TEST_CASE("when a deadline passes every rank says so") {
         CHECK(mine.code == errc::timeout);
         CHECK(mine.says("the deadline of rank"));
     }
+}
+
+TEST_CASE("a deadline names those who wait for this rank, and their collective") {
+    if (ranks_of_job() != 3) {
+        SUCCEED("on three ranks: the first waits for the second, and that for the third");
+        return;
+    }
+    const auto mine = outcome_on_the_job("who waits for whom", [](auto& comm) {
+        int one = 1;
+        if (comm.rank() == 2) std::this_thread::sleep_for(600ms);
+        const allfold::deadline limit{comm.rank() == 1 ? 300ms : 10000ms};
+        allfold::all_reduce(comm, one, sum(), allfold::recursive_doubling(), limit);
+    });
+    INFO(mine.text);
+    CHECK(mine.code == errc::timeout);
+    CHECK(mine.says("rank 1 waits for rank 2 in all_reduce, round"));
+    CHECK(mine.says("rank 0 waits for rank 1 in all_reduce, round"));
 }
 
 TEST_CASE("after a failure everything on the communicator throws, and a new one works") {

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <map>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #include "allfold/allfold.hpp"
 #include "allfold/transport/mpi.hpp"
+#include "allfold/transport/traced.hpp"
 #include "test/mpi/support/job.hpp"
 #include "test/mpi/support/outcome.hpp"
 #include "test/support/algebras.hpp"
@@ -289,6 +291,22 @@ TEST_CASE("a plan says what is delegated, and why") {
     if (several) CHECK_THAT(all_reduce.plan(comm, 1000, sum()).why(), Catch::Matchers::ContainsSubstring("MPI"));
 }
 
+TEST_CASE("what is watched is delegated too, and its time line says so") {
+    if (ranks_of_job() == 1) {
+        SUCCEED("one rank delegates nothing");
+        return;
+    }
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    allfold::trace_recorder recorder(comm.size());
+    allfold::traced watched(comm, recorder);
+    int one = 1;
+    allfold::all_reduce(watched, one, sum(), delegate::always);
+    CHECK(one == comm.size());
+    std::ostringstream line;
+    recorder.write_chrome_trace(line);
+    CHECK_THAT(line.str(), Catch::Matchers::ContainsSubstring("MPI_Allreduce"));
+}
+
 TEST_CASE("a mismatch is found before anything is delegated") {
     if (ranks_of_job() == 1) {
         SUCCEED("nobody to differ from");
@@ -311,13 +329,13 @@ TEST_CASE("a mismatch is found before anything is delegated") {
 
 namespace {
 
-/// A sink that has a place for messages with its signature.
-struct placing_sink {
+/// A sink that has a destination for messages with its signature.
+struct storing_sink {
     std::uint32_t expected;
     std::span<std::byte> at;
     std::byte*& came_to;
 
-    [[nodiscard]] std::byte* place(std::uint32_t signature, std::size_t bytes) const {
+    [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
         return signature == expected && bytes == at.size() ? at.data() : nullptr;
     }
     void operator()(allfold::mpi::communicator::arrival_type&& message) const {
@@ -329,7 +347,7 @@ struct placing_sink {
 }  // namespace
 
 TEST_CASE("a long message goes where the sink wants it, if it is the one that is awaited there") {
-    const watchdog watch("placed messages");
+    const watchdog watch("stored messages");
     allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
                                     {.eager_bytes = 256, .piece_bytes = 50000, .tags = 1});  // both lanes share the tag
     const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
@@ -352,7 +370,7 @@ TEST_CASE("a long message goes where the sink wants it, if it is the one that is
     const auto receive = [&](allfold::lane on, std::uint32_t expected) {
         std::vector<std::byte> got(300000);
         std::byte* came_to = nullptr;
-        while (!comm.try_receive(before, on, placing_sink{expected, got, came_to})) comm.progress();
+        while (!comm.try_receive(before, on, storing_sink{expected, got, came_to})) comm.progress();
         CHECK(got == content(before, on));
         return came_to == got.data();
     };
@@ -360,7 +378,7 @@ TEST_CASE("a long message goes where the sink wants it, if it is the one that is
         CHECK(receive(first, 7));
         CHECK(receive(second, 7));
     }
-    SECTION("the other way round: the first is in the way of the second, and not put in its place") {
+    SECTION("the other way round: the first is in the way of the second, and not put where that belongs") {
         CHECK(receive(second, 7));
         CHECK_FALSE(receive(first, 7));
     }
@@ -369,6 +387,75 @@ TEST_CASE("a long message goes where the sink wants it, if it is the one that is
         CHECK(receive(second, 7));
     }
     while (lent != 0) comm.progress();
+}
+
+namespace {
+
+/// A sink that keeps the sizes that it is asked about and gets, and has `room` for a message.
+struct measuring_sink {
+    std::span<std::byte> room;
+    std::size_t& asked;
+    std::size_t& arrived;
+
+    [[nodiscard]] std::byte* destination(std::uint32_t, std::size_t bytes) const {
+        asked = bytes;
+        return bytes == room.size() ? room.data() : nullptr;
+    }
+    void operator()(allfold::mpi::communicator::arrival_type&& message) const { arrived = message.bytes(); }
+};
+
+}  // namespace
+
+TEST_CASE("a receiver learns exactly how many bytes were sent, before it has to give room to them") {
+    const watchdog watch("sizes");
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
+                                    {.eager_bytes = 256, .long_bytes = 100, .piece_bytes = 5000});
+    const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+    const allfold::lane on = comm.open({.elements = 1}, 1);
+    std::atomic<int> lent{0};
+    std::vector<std::byte> memory(60000), room(30000);
+    // Without bytes, with the envelope, by itself, of many short parts and so as one copy, and in pieces.
+    for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{256}, std::size_t{257}, std::size_t{30000}})
+        for (const std::size_t part_bytes : {n, std::size_t{37}}) {
+            std::vector<allfold::part> parts;
+            for (std::size_t at = 0; at < n; at += part_bytes)
+                parts.push_back({memory.data() + 2 * at, std::min(part_bytes, n - at)});
+            while (!comm.try_post(next, on, {parts, n, 1, true, 7, &lent})) comm.progress();
+            std::size_t asked = n, arrived = 1234567;
+            std::fill(room.begin(), room.end(), std::byte{0x55});
+            const std::size_t expected = n == 257 ? 200 : 30000;  // less than what comes, more, or as many
+            while (!comm.try_receive(before, on, measuring_sink{std::span(room).first(expected), asked, arrived}))
+                comm.progress();
+            INFO(n << " bytes in parts of " << part_bytes);
+            CHECK(asked == n);
+            CHECK(arrived == n);
+            if (n != expected)
+                CHECK(std::count(room.begin(), room.end(), std::byte{0x55}) == static_cast<int>(room.size()));
+            while (lent != 0) comm.progress();
+        }
+}
+
+TEST_CASE("what is not allfold's on a borrowed communicator is refused, whatever it says about its length") {
+    if (ranks_of_job() == 1) {
+        SUCCEED("nobody to send it");
+        return;
+    }
+    const watchdog watch("foreign messages");
+    for (const std::size_t n : {std::size_t{5}, std::size_t{32}, std::size_t{500}}) {
+        MPI_Comm mine;
+        MPI_Comm_dup(MPI_COMM_WORLD, &mine);
+        const outcome failed = outcome_of([&] {
+            allfold::mpi::communicator comm(mine, allfold::mpi::borrow);
+            const std::vector<std::byte> foreign(n, std::byte{0x11});
+            if (comm.rank() == 0)
+                MPI_Send(foreign.data(), static_cast<int>(n), MPI_BYTE, 1, 1, mine);  // the tag of the first lane
+            std::vector<int> x(10);
+            allfold::broadcast(comm, x);
+            allfold::barrier(comm);
+        });
+        check_failure(failed, errc::transport, {"from rank 0", "is no message of allfold's"});
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
 }
 
 TEST_CASE("a message of more than 2^31 bytes arrives as it was") {

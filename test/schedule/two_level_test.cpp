@@ -30,6 +30,8 @@ static_assert(allfold::proved_up_to<allfold::all_reduce, two_level{}, 32, 4>);
 static_assert(allfold::proved_up_to<allfold::all_reduce, two_level_halving{}, 32, 4>);
 static_assert(allfold::proved_up_to<allfold::reduce_scatter, two_level{}, 32, 4>);
 static_assert(allfold::proved_up_to<allfold::all_gather, two_level{}, 32, 4>);
+static_assert(allfold::proved_up_to<allfold::gather, two_level{}, 32, 4>);
+static_assert(allfold::proved_up_to<allfold::all_to_all, two_level{}, 24, 4>);
 static_assert(allfold::proved_up_to<allfold::inclusive_scan, two_level{}, 32, 4>);
 static_assert(allfold::proved_up_to<allfold::exclusive_scan, two_level{}, 32, 4>);
 static_assert(allfold::proved_up_to<allfold::all_reduce, two_level{}, 33, 3>);
@@ -316,6 +318,20 @@ TEST_CASE("two-level reduce_scatters and all_gathers are proved, cross between l
                       [](const proof& p, const hierarchy& h, const crossing& c, int) {
                           CHECK(p.rounds == h.l() + (!h.inside() ? 0 : h.single() ? 1 : 2));
                           if (h.even()) CHECK(c.busiest_blocks_sent == (h.groups - 1) * h.group);
+                      });
+}
+
+TEST_CASE("two-level gathers and all_to_alls are proved, cross between leaders, and cost what they say") {
+    const auto gather = [](const proof& p, const hierarchy& h, const crossing& c, int root) {
+        CHECK(p.rounds == h.q() + (h.inside() ? 1 : 0) + (root % h.group == 0 ? 0 : 1));
+        CHECK(c.busiest_blocks_sent <= (h.single() ? 0 : h.size()));
+    };
+    prove_hierarchies(allfold::gather, two_level{}, 20, false, gather);
+    prove_hierarchies(allfold::gather, two_level{}, 5, true, gather);
+    prove_hierarchies(allfold::all_to_all, two_level{}, 9, false,
+                      [](const proof& p, const hierarchy& h, const crossing& c, int) {
+                          CHECK(p.rounds == (h.size() > 1 ? h.groups + 2 : 0));
+                          CHECK(c.busiest_blocks_sent == (h.groups - 1) * h.group * h.group);
                       });
 }
 

@@ -3,51 +3,32 @@
 
 #include <string>
 
-#include "allfold/engine/options.hpp"
-#include "allfold/schedule/all_read.hpp"
-#include "allfold/schedule/binomial.hpp"
-#include "allfold/schedule/direct.hpp"
-#include "allfold/schedule/dissemination.hpp"
-#include "allfold/schedule/flat_tree.hpp"
-#include "allfold/schedule/halving.hpp"
-#include "allfold/schedule/neighbour_exchange.hpp"
-#include "allfold/schedule/recursive_doubling.hpp"
-#include "allfold/schedule/ring.hpp"
+#include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/step.hpp"
+#include "every_algorithm.hpp"  // made from the headers in schedule/: see test/CMakeLists.txt
 
 namespace test {
 
-template <class... Algorithms>
-struct algorithm_list {};
-
-/// All there are: each collective is tested with those that have it.
-using every_algorithm = algorithm_list<allfold::all_read, allfold::direct, allfold::flat_tree,
-                                       allfold::recursive_doubling, allfold::neighbour_exchange, allfold::ring,
-                                       allfold::halving, allfold::dissemination, allfold::binomial>;
-
 /// Whether an algorithm can do the collective and gives the order level.
-template <class Algorithm, allfold::collective Goal, int Level>
+template <class Algorithm, class Collective, int Level>
 consteval bool can() {
-    if constexpr (allfold::detail::algorithm_for<Algorithm, Goal>) {
-        constexpr allfold::order keeps = allfold::detail::schedule_in<Algorithm, Goal>::type::keeps;
-        return !allfold::folds(Goal) || keeps.level() >= Level;
+    if constexpr (allfold::detail::algorithm_for<Algorithm, Collective>) {
+        constexpr allfold::order keeps = Collective::template schedule_in<Algorithm>::keeps;
+        return !Collective::promise.folds || keeps.level() >= Level;
     }
     return false;
 }
 
-template <class Algorithm, allfold::collective Goal>
-bool exists_for(int ranks) {
-    return allfold::supports<typename allfold::detail::schedule_in<Algorithm, Goal>::type>(ranks);
-}
-
 /// Calls check(name, options...) for no algorithm, which leaves the choice to the library, and for each one that can do
-/// the collective on so many ranks and gives the order level.
-template <allfold::collective Goal, int Level = 0, class Check>
-void for_each_algorithm(int ranks, Check check) {
+/// the collective on so many ranks, in groups of one, and gives the order level.
+template <int Level = 0, class Collective, class Check>
+void for_each_algorithm(const Collective&, int ranks, Check check) {
     check("automatic");
     [&]<class... Algorithms>(algorithm_list<Algorithms...>) {
         const auto one = [&]<class Algorithm>(Algorithm algorithm) {
-            if constexpr (can<Algorithm, Goal, Level>())
-                if (exists_for<Algorithm, Goal>(ranks)) check(Algorithm::name, algorithm);
+            if constexpr (can<Algorithm, Collective, Level>())
+                if (allfold::supports<typename Collective::template schedule_in<Algorithm>>(ranks))
+                    check(Algorithm::name, algorithm);
         };
         (one(Algorithms()), ...);
     }(every_algorithm());

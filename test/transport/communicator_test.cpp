@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "test/support/catch.hpp"
 
@@ -19,7 +21,7 @@ struct smallest_arrival {
 };
 
 /// What the concept asks for, and nothing else.
-struct smallest_communicator {
+struct smallest_communicator : allfold::transport_defaults {
     static constexpr bool shares_memory = false;
     using arrival_type = smallest_arrival;
     int rank() const;
@@ -81,16 +83,17 @@ struct with_background_by_value : smallest_communicator {
 struct with_other_arrivals : smallest_communicator {
     using arrival_type = int;
 };
-/// All but `shares_memory`.
-class silent : smallest_communicator {
-  public:
-    using smallest_communicator::abandon, smallest_communicator::announced, smallest_communicator::arrival_type,
-        smallest_communicator::background, smallest_communicator::lends, smallest_communicator::open,
-        smallest_communicator::rank, smallest_communicator::size, smallest_communicator::try_post,
-        smallest_communicator::try_receive, smallest_communicator::wait;
+struct without_shares_memory : smallest_communicator {
+    struct shares_memory;  // hides the one of the base
 };
-struct outspoken : silent {
-    static constexpr bool shares_memory = false;
+struct without_progress : smallest_communicator {
+    void progress() = delete;
+};
+struct without_native_name : smallest_communicator {
+    static const char* native_name(std::string_view) = delete;
+};
+struct with_native_functions_of_another : smallest_communicator {
+    using native_function = void (*)(with_native_functions_of_another&, const allfold::native_operands&);
 };
 
 struct smallest_work {
@@ -138,8 +141,10 @@ TEST_CASE("the smallest communicator models the concept, and lacks nothing that 
     STATIC_REQUIRE_FALSE(allfold::communicator<without_background>);
     STATIC_REQUIRE_FALSE(allfold::communicator<with_background_by_value>);
     STATIC_REQUIRE_FALSE(allfold::communicator<with_other_arrivals>);
-    STATIC_REQUIRE_FALSE(allfold::communicator<silent>);
-    STATIC_REQUIRE(allfold::communicator<outspoken>);
+    STATIC_REQUIRE_FALSE(allfold::communicator<without_shares_memory>);
+    STATIC_REQUIRE_FALSE(allfold::communicator<without_progress>);
+    STATIC_REQUIRE_FALSE(allfold::communicator<without_native_name>);
+    STATIC_REQUIRE_FALSE(allfold::communicator<with_native_functions_of_another>);
     STATIC_REQUIRE_FALSE(allfold::communicator<int>);
 }
 
@@ -158,13 +163,17 @@ TEST_CASE("an arrival can be kept, and says where its message lies") {
 }
 
 TEST_CASE("the hash of a signature depends on all that ranks must agree about, and is never 0") {
-    const allfold::signature base{allfold::collective::all_reduce, allfold::order::rank, 1, 100, 7, 42};
+    const allfold::signature base{"all_reduce", allfold::order::rank, 1, 100, 7, 42};
     const auto differs = [&](auto change) {
         allfold::signature other = base;
         change(other);
         return other.hash() != base.hash();
     };
-    CHECK(differs([](auto& s) { s.what = allfold::collective::reduce; }));
+    CHECK(differs([](auto& s) { s.what = "reduce"; }));
+    CHECK_FALSE(differs([](auto& s) {
+        static const std::string same_name_elsewhere = "all_reduce";
+        s.what = same_name_elsewhere.c_str();
+    }));
     CHECK(differs([](auto& s) { s.level = allfold::order::tree; }));
     CHECK(differs([](auto& s) { s.root = 2; }));
     CHECK(differs([](auto& s) { s.elements = 101; }));

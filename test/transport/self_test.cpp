@@ -67,7 +67,7 @@ TEST_CASE("an exclusive scan of one rank gives the identity, or changes nothing 
 TEST_CASE("one rank needs no schedule: every algorithm works") {
     allfold::self comm;
     std::vector x{1, 2, 3}, y{0, 0, 0};
-    for_each_algorithm<allfold::collective::all_reduce>(1, [&](const char* name, auto... algorithm) {
+    for_each_algorithm(allfold::all_reduce, 1, [&](const char* name, auto... algorithm) {
         INFO(name);
         y = {0, 0, 0};
         allfold::all_reduce(comm, x, y, allfold::sum(), algorithm...);

@@ -217,7 +217,7 @@ TEST_CASE("when a deadline passes, all ranks of a toy transport throw") {
                   errc::timeout, "the deadline of rank ");
 }
 
-TEST_CASE("ranks of a toy transport that make different calls are told what differs") {
+TEST_CASE("ranks of a toy transport that make different calls learn what differs") {
     for (const int size : {2, 3, 5}) {
         const auto outcomes = outcomes_on_toys(size, [](toy& comm) {
             std::vector x(comm.rank() == 1 ? 9U : 10U, 1.0F);

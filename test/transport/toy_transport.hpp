@@ -18,6 +18,7 @@
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
 
@@ -66,7 +67,7 @@ class toy_world {
 };
 
 /// One rank's end of a `toy_world`. Used by one thread at a time.
-class toy {
+class toy : public allfold::transport_defaults {
   public:
     static constexpr bool shares_memory = false;
 
@@ -91,6 +92,7 @@ class toy {
     toy(const toy&) = delete;
     toy& operator=(const toy&) = delete;
     ~toy() {
+        background_.end();
         if (std::uncaught_exceptions() > exceptions_) fail(allfold::errc::peer_failed, "it was left by an exception");
         const std::lock_guard lock(world_.mutex_);
         world_.of(rank_).departed = true;
@@ -104,7 +106,7 @@ class toy {
 
     allfold::lane open(const allfold::signature& what, unsigned lanes) {
         const std::lock_guard lock(world_.mutex_);
-        latest_call_ = name_of(what.what);
+        latest_call_ = what.what;
         throw_if_broken();
         world_.of(rank_).opened.add(next_lane_, lanes, what);
         return std::exchange(next_lane_, next_lane_ + lanes);
@@ -145,7 +147,7 @@ class toy {
     template <allfold::pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         for (;;) {
-            const unsigned seen = news();  // what comes behind the poll that misses it keeps this rank awake
+            const unsigned seen = news();  // what comes after the poll that misses it keeps this rank awake
             if (work.poll()) return;
             const allfold::waiting where = work.blocked_on();
             const bool gone = has_departed(where.peer);
@@ -160,17 +162,7 @@ class toy {
         }
     }
     void abandon() noexcept {
-        std::string why = "an exception";
-        allfold::errc code = allfold::errc::peer_failed;
-        try {
-            if (std::current_exception()) throw;
-        } catch (const allfold::error& e) {
-            why = e.what();
-            code = e.code();
-        } catch (const std::exception& e) {
-            why = e.what();
-        } catch (...) {
-        }
+        const auto [code, why] = allfold::detail::current_cause();
         fail(code, why);
     }
 
@@ -204,17 +196,17 @@ class toy {
                              me + " stops: rank " + std::to_string(rank) + " failed: " + why);
     }
     [[noreturn]] void throw_departed(const allfold::waiting& where) const {
-        throw allfold::error(allfold::errc::peer_failed,
-                             std::string(name_of(where.what)) + ": rank " + std::to_string(rank_) + " waits for rank " +
-                                 std::to_string(where.peer) + " of " + std::to_string(size()) +
-                                 ", which has returned without taking part");
+        throw allfold::error(allfold::errc::peer_failed, std::string(where.what) + ": rank " + std::to_string(rank_) +
+                                                             " waits for rank " + std::to_string(where.peer) + " of " +
+                                                             std::to_string(size()) +
+                                                             ", which has returned without taking part");
     }
     [[noreturn]] void time_out(const allfold::waiting& where) {
         const std::string why = "the deadline of rank " + std::to_string(rank_) + " passed; it waits for rank " +
                                 std::to_string(where.peer) + " in round " + std::to_string(where.round + 1) + " of " +
                                 std::to_string(where.rounds);
         fail(allfold::errc::timeout, why);
-        throw allfold::error(allfold::errc::timeout, std::string(name_of(where.what)) + ": " + why);
+        throw allfold::error(allfold::errc::timeout, std::string(where.what) + ": " + why);
     }
 
     toy_world& world_;

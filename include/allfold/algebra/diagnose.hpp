@@ -84,7 +84,7 @@ template <class Op, class T>
         static_assert(fine,
                       "allfold: this schedule rotates the order of the operands and needs a commutative operator: "
                       "write allfold::commutative(op) if it is, or choose one that keeps rank order: "
-                      "recursive_doubling{}, halving{}, direct{}");
+                      "recursive_doubling{}, recursive_halving{}, direct{}");
     return fine;
 }
 

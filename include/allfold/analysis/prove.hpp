@@ -58,7 +58,7 @@ template <class Value>
 [[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed,
                                   const std::vector<fused_pass>& passes) {
     const int blocks = all.blocks(0);
-    prover<Value> reads(size, blocks, claimed);
+    prover<Value> reads(size, blocks, all.scratch_copies(0), claimed);
     interpreter<prover<Value>> steps(size, all, reads);
     if (passes.empty())
         steps.run();

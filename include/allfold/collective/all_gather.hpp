@@ -2,6 +2,9 @@
 #pragma once
 
 #include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "allfold/schedule/two_level.hpp"
 
 /// @file
 /// Everyone gets the blocks of all ranks.
@@ -9,25 +12,40 @@
 namespace allfold {
 namespace detail {
 
-struct all_gather_verbs : verbs<all_gather_verbs> {
-    static constexpr collective goal = collective::all_gather;
+struct all_gather_collective : moving_verbs<all_gather_collective> {
+    template <class Algorithm>
+    using schedule_in = typename Algorithm::all_gather;
 
-    /// Number of rows of the whole operand, which is cut into blocks.
-    template <class Arguments>
-    [[nodiscard]] static std::size_t rows_to_cut(const Arguments& arguments) {
-        return arguments.output_rows();
-    }
-    template <class Comm, class Arguments>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, const partition& blocks) {
-        const std::size_t rows = blocks.total(), mine = blocks.extent(comm.rank());
-        if constexpr (!Arguments::in_place) require_rows(goal, comm, "the input", arguments.input_rows(), mine);
-        return {.where = {rows, blocks.offset(comm.rank()), mine, 0, rows}};
+    static constexpr contract promise{
+        .name = "all_gather",
+        .cut = cut_for::ranks,
+        .input = [](const setting& s, int block) { return block == s.rank ? content::of(block, block) : content{}; },
+        .result = [](const setting&, int block) { return content::of(block, block); },
+    };
+    static constexpr candidate in_memory[]{
+        when<direct::all_gather>(always, "shared memory: everyone reads every block"),
+    };
+    static constexpr candidate by_messages[]{
+        when<ring::all_gather>(always, "the least volume"),
+    };
+    static constexpr candidate in_levels[]{
+        when<two_level::all_gather>(always,
+                                    "threads within processes: two levels, the fewest rounds between processes"),
+    };
+
+    [[nodiscard]] static shape lay_out(const arguments_given& call) {
+        shape s = shape::whole(call.output_rows, 1);
+        s.blocks = call.blocks_of(call.output_rows);
+        s.input_first = s.blocks.offset(call.where.rank);
+        s.input_rows = s.blocks.extent(call.where.rank);
+        if (!call.in_place) call.require_rows("the input", call.input_rows, s.input_rows);
+        return s;
     }
 };
 
 }  // namespace detail
 
-/// Afterwards every rank holds the blocks of all ranks, one behind the other in rank order.
+/// Afterwards every rank holds the blocks of all ranks in rank order.
 ///
 ///     all_gather(comm, x, options...)          in place: block r of x is the contribution of rank r
 ///     all_gather(comm, in, out, options...)    out of place: `in` has the size of block r
@@ -35,6 +53,6 @@ struct all_gather_verbs : verbs<all_gather_verbs> {
 /// - Shapes: the same number n of elements in `out` on every rank, cut by a `partition` as in `reduce_scatter`.
 /// - Cost: on shared memory 1 round, (P-1)·n/P elements sent by each rank. `ring{}`: P-1 rounds, the same volume.
 /// - Errors: as in `reduce_scatter`.
-inline constexpr detail::all_gather_verbs all_gather{};
+inline constexpr detail::all_gather_collective all_gather{};
 
 }  // namespace allfold

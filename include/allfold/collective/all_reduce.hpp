@@ -2,6 +2,13 @@
 #pragma once
 
 #include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/flat_tree.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "allfold/schedule/two_level.hpp"
 
 /// @file
 /// Everyone gets the fold of all operands.
@@ -9,14 +16,37 @@
 namespace allfold {
 namespace detail {
 
-struct all_reduce_verbs : verbs<all_reduce_verbs> {
-    static constexpr collective goal = collective::all_reduce;
+struct all_reduce_collective : folding_verbs<all_reduce_collective> {
+    template <class Algorithm>
+    using schedule_in = typename Algorithm::all_reduce;
 
-    template <class Comm, class Arguments>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, int) {
-        if constexpr (!Arguments::in_place)
-            require_rows(goal, comm, "the output", arguments.output_rows(), arguments.input_rows());
-        return {.where = whole(arguments.input_rows()), .contributions = comm.size()};
+    static constexpr contract promise{
+        .name = "all_reduce",
+        .folds = true,
+        .input = [](const setting& s, int block) { return content::of(s.rank, block); },
+        .result = [](const setting& s, int block) { return content{block, 0, s.size}; },
+    };
+    static constexpr candidate in_memory[]{
+        when<flat_tree::all_reduce>(one_folds_for_all, "small, several ranks a processor: the fewest messages"),
+        when<all_read::all_reduce>(everyone_folds_all, "small: one round, everyone folds all operands"),
+        when<direct::all_reduce>(always, "large, shared memory: each rank folds one slice, every byte is read and "
+                                         "written once"),
+    };
+    static constexpr candidate by_messages[]{
+        when<recursive_doubling::all_reduce>(few_bytes, "small: the fewest rounds"),
+        when<ring::all_reduce>(any_order, "large and commutative: the least volume"),
+        when<recursive_halving::all_reduce>(always, "large: the least volume in rank order"),
+    };
+    static constexpr candidate in_levels[]{
+        when<two_level_halving::all_reduce>(
+            many_bytes, "large, threads within processes: two levels, the least volume between processes"),
+        when<two_level::all_reduce>(always,
+                                    "threads within processes: two levels, the fewest rounds between processes"),
+    };
+
+    [[nodiscard]] static shape lay_out(const arguments_given& call) {
+        if (!call.in_place) call.require_rows("the output", call.output_rows, call.input_rows);
+        return shape::whole(call.input_rows, call.where.size);
     }
 };
 
@@ -38,6 +68,6 @@ struct all_reduce_verbs : verbs<all_reduce_verbs> {
 ///   on shared memory nobody writes before all have been heard. Any error breaks the communicator.
 /// - An operator with `lift` or `lower`: each element is lifted before, and the outcome lowered with P contributions.
 /// - Example: examples/quick_start.cpp
-inline constexpr detail::all_reduce_verbs all_reduce{};
+inline constexpr detail::all_reduce_collective all_reduce{};
 
 }  // namespace allfold

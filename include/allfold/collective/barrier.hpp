@@ -2,6 +2,10 @@
 #pragma once
 
 #include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/dissemination.hpp"
+#include "allfold/schedule/flat_tree.hpp"
+#include "allfold/schedule/two_level.hpp"
 
 /// @file
 /// Nobody leaves before everybody has come.
@@ -9,26 +13,37 @@
 namespace allfold {
 namespace detail {
 
-struct barrier_verbs : verbs<barrier_verbs> {
-    static constexpr collective goal = collective::barrier;
+struct barrier_collective : private moving_verbs<barrier_collective> {
+    template <class Algorithm>
+    using schedule_in = typename Algorithm::barrier;
+
+    static constexpr contract promise{.name = "barrier", .cut = cut_for::nobody, .meets = true};
+    static constexpr candidate in_memory[]{
+        when<flat_tree::barrier>(one_folds_for_all, "several ranks a processor: the fewest messages"),
+        when<all_read::barrier>(few_ranks, "few ranks: one round of flags"),
+        when<dissemination::barrier>(always, "the fewest rounds for many ranks"),
+    };
+    static constexpr candidate by_messages[]{
+        when<dissemination::barrier>(always, "the fewest rounds for many ranks"),
+    };
+    static constexpr candidate in_levels[]{
+        when<two_level::barrier>(always, "threads within processes: two levels, the fewest rounds between processes"),
+    };
+    [[nodiscard]] static shape lay_out(const arguments_given&) { return {}; }
 
     template <communicator Comm, option... Options>
     void operator()(Comm& comm, const Options&... options) const {
-        verbs::operator()(comm, nothing_to_move(), options...);
+        moving_verbs::operator()(comm, nothing_to_move(), options...);
     }
     template <communicator Comm, option... Options>
     [[nodiscard]] operation start(Comm& comm, const Options&... options) const {
-        return verbs::start(comm, nothing_to_move(), options...);
+        return moving_verbs::start(comm, nothing_to_move(), options...);
     }
     template <communicator Comm, option... Options>
     [[nodiscard]] persistent prepare(Comm& comm, const Options&... options) const {
-        return verbs::prepare(comm, nothing_to_move(), options...);
+        return moving_verbs::prepare(comm, nothing_to_move(), options...);
     }
-
-    template <class Comm, class Arguments>
-    [[nodiscard]] static placed place(const Comm&, const Arguments&, int) {
-        return {};
-    }
+    using moving_verbs::plan;
 
   private:
     [[nodiscard]] static tensor<std::byte, 1> nothing_to_move() noexcept { return {nullptr, {0}}; }
@@ -41,7 +56,7 @@ struct barrier_verbs : verbs<barrier_verbs> {
 ///     barrier(comm, options...)
 ///
 /// - Cost: on shared memory up to 16 ranks 1 round of P-1 empty messages by each rank, else ceil(log2 P) rounds of one.
-/// - What a rank wrote before the barrier is visible to every rank of the process behind it.
-inline constexpr detail::barrier_verbs barrier{};
+/// - What a rank wrote before the barrier is visible to every rank of the process after it.
+inline constexpr detail::barrier_collective barrier{};
 
 }  // namespace allfold

@@ -2,6 +2,9 @@
 #pragma once
 
 #include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/binomial.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/two_level.hpp"
 
 /// @file
 /// Everyone gets the operand of the root.
@@ -9,16 +12,33 @@
 namespace allfold {
 namespace detail {
 
-struct broadcast_verbs : verbs<broadcast_verbs> {
-    static constexpr collective goal = collective::broadcast;
+struct broadcast_collective : moving_verbs<broadcast_collective> {
+    template <class Algorithm>
+    using schedule_in = typename Algorithm::broadcast;
 
-    template <class Comm, class Arguments>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, int root) {
-        require_root(goal, comm, root);
-        const bool is_root = comm.rank() == root;
-        if constexpr (!Arguments::in_place)
-            if (is_root) require_rows(goal, comm, "the input", arguments.input_rows(), arguments.output_rows());
-        return {.where = whole(arguments.output_rows()), .contributes = is_root};
+    static constexpr contract promise{
+        .name = "broadcast",
+        .rooted = true,
+        .input = [](const setting& s, int block) { return s.rank == s.root ? content::of(s.rank, block) : content{}; },
+        .result = [](const setting& s, int block) { return content::of(s.root, block); },
+    };
+    static constexpr candidate in_memory[]{
+        when<direct::broadcast>(always, "shared memory: everyone reads the root's operand"),
+    };
+    static constexpr candidate by_messages[]{
+        when<binomial::broadcast>(always, "the fewest rounds"),
+    };
+    static constexpr candidate in_levels[]{
+        when<two_level::broadcast>(always, "threads within processes: two levels, the fewest rounds between processes"),
+    };
+
+    [[nodiscard]] static shape lay_out(const arguments_given& call) {
+        call.require_root();
+        const bool is_root = call.where.rank == call.where.root;
+        if (!call.in_place && is_root) call.require_rows("the input", call.input_rows, call.output_rows);
+        shape s = shape::whole(call.output_rows, 1);
+        s.contributes = is_root;
+        return s;
     }
 };
 
@@ -32,6 +52,6 @@ struct broadcast_verbs : verbs<broadcast_verbs> {
 /// - Shapes: the same number n of elements on every rank.
 /// - Cost: on shared memory 1 round, the root sends (P-1)·n elements. `binomial{}`: ceil(log2 P) rounds.
 /// - Errors: `bad_rank` for a root outside [0, P); `mismatch` for different roots, sizes or types.
-inline constexpr detail::broadcast_verbs broadcast{};
+inline constexpr detail::broadcast_collective broadcast{};
 
 }  // namespace allfold

@@ -2,6 +2,9 @@
 #pragma once
 
 #include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/dissemination.hpp"
+#include "allfold/schedule/two_level.hpp"
 
 /// @file
 /// Every rank gets the fold of the operands up to its own.
@@ -9,14 +12,33 @@
 namespace allfold {
 namespace detail {
 
-struct inclusive_scan_verbs : verbs<inclusive_scan_verbs> {
-    static constexpr collective goal = collective::inclusive_scan;
+struct inclusive_scan_collective : folding_verbs<inclusive_scan_collective> {
+    template <class Algorithm>
+    using schedule_in = typename Algorithm::inclusive_scan;
 
-    template <class Comm, class Arguments>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, int) {
-        if constexpr (!Arguments::in_place)
-            require_rows(goal, comm, "the output", arguments.output_rows(), arguments.input_rows());
-        return {.where = whole(arguments.input_rows()), .contributions = comm.rank() + 1};
+    static constexpr contract promise{
+        .name = "inclusive_scan",
+        .folds = true,
+        .input = [](const setting& s, int block) { return content::of(s.rank, block); },
+        .result = [](const setting& s, int block) { return content{block, 0, s.rank + 1}; },
+    };
+    static constexpr candidate in_memory[]{
+        when<all_read::inclusive_scan>(everyone_folds_all, "small: one round, everyone folds its prefix"),
+        when<dissemination::inclusive_scan>(always, "the fewest rounds, one fold in each"),
+        when<all_read::inclusive_scan>(one_bracketing, "one bracketing: everyone folds its prefix"),
+    };
+    static constexpr candidate by_messages[]{
+        when<dissemination::inclusive_scan>(always, "the fewest rounds, one fold in each"),
+        when<all_read::inclusive_scan>(one_bracketing, "one bracketing: everyone folds its prefix"),
+    };
+    static constexpr candidate in_levels[]{
+        when<two_level::inclusive_scan>(always,
+                                        "threads within processes: two levels, the fewest rounds between processes"),
+    };
+
+    [[nodiscard]] static shape lay_out(const arguments_given& call) {
+        if (!call.in_place) call.require_rows("the output", call.output_rows, call.input_rows);
+        return shape::whole(call.input_rows, call.where.rank + 1);
     }
 };
 
@@ -31,6 +53,6 @@ struct inclusive_scan_verbs : verbs<inclusive_scan_verbs> {
 /// - Order: rank order always.
 /// - Cost: small, on shared memory, 1 round; otherwise ceil(log2 P) rounds of n elements and n folds each.
 /// - Errors: as in `all_reduce`.
-inline constexpr detail::inclusive_scan_verbs inclusive_scan{};
+inline constexpr detail::inclusive_scan_collective inclusive_scan{};
 
 }  // namespace allfold

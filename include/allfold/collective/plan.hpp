@@ -8,6 +8,7 @@
 
 #include "allfold/data/partition.hpp"
 #include "allfold/schedule/any_schedule.hpp"
+#include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/step.hpp"
 
 /// @file
@@ -18,11 +19,11 @@ namespace allfold {
 /// What a collective would do with so many ranks and bytes, as `plan` returns it.
 class plan {
   public:
-    plan(collective goal, order keeps, std::string name, std::string why, std::size_t bytes, any_schedule steps)
-        : goal_(goal), keeps_(keeps), name_(std::move(name)), why_(std::move(why)), bytes_(bytes), steps_(steps) {}
+    plan(const contract& goal, const any_schedule& steps, std::string why, std::size_t bytes)
+        : goal_(&goal), steps_(steps), name_(steps.name()), why_(std::move(why)), bytes_(bytes) {}
 
-    [[nodiscard]] collective goal() const noexcept { return goal_; }
-    [[nodiscard]] order keeps() const noexcept { return keeps_; }  ///< the order level that the schedule gives
+    [[nodiscard]] const contract& goal() const noexcept { return *goal_; }  ///< what the collective promises
+    [[nodiscard]] order keeps() const noexcept { return steps_.keeps; }     ///< the order level that the schedule gives
     [[nodiscard]] const std::string& name() const noexcept { return name_; }  ///< of the algorithm
     [[nodiscard]] const std::string& why() const noexcept { return why_; }    ///< the reason for the choice
     /// Whether a collective of the transport's own runs, the one that `name()` says. Rounds, bytes and steps are those
@@ -44,11 +45,16 @@ class plan {
         const any_schedule mine = steps_.at(rank);
         const partition blocks = partition::even(bytes_, std::max(1, mine.blocks()));
         std::size_t sum = 0;
+        const auto add = [&](const block_set& sent, slot source) {
+            const bool in_scratch = source == slot::scratch_a || source == slot::scratch_b;
+            for (int b = 0; b < sent.size(); ++b)
+                sum += blocks.extent(in_scratch ? sent[b] / mine.scratch_copies() : sent[b]);
+        };
         for (int round = 0; round < mine.rounds(); ++round) {
             const step s = mine[round];
             for (int i = 0; i < s.to.count(rank, size()); ++i) {
-                const block_set sent = s.sent_to(s.to.at(i, rank));
-                for (int b = 0; b < sent.size(); ++b) sum += blocks.extent(sent[b]);
+                add(sent_to(mine, s, round, s.to.at(i, rank)), s.source);
+                if (s.has_more) add(mine.also(round).send, mine.also(round).source);
             }
         }
         return sum;
@@ -61,12 +67,11 @@ class plan {
     }
 
   private:
-    collective goal_;
-    order keeps_;
+    const contract* goal_;
+    any_schedule steps_;
     std::string name_;
     std::string why_;
     std::size_t bytes_;
-    any_schedule steps_;
     bool delegated_ = false;
 };
 

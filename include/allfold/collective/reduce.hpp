@@ -2,6 +2,10 @@
 #pragma once
 
 #include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/binomial.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/two_level.hpp"
 
 /// @file
 /// The root gets the fold of all operands.
@@ -9,19 +13,36 @@
 namespace allfold {
 namespace detail {
 
-struct reduce_verbs : verbs<reduce_verbs> {
-    static constexpr collective goal = collective::reduce;
+struct reduce_collective : folding_verbs<reduce_collective> {
+    template <class Algorithm>
+    using schedule_in = typename Algorithm::reduce;
 
-    template <class Comm, class Arguments>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, int root) {
-        require_root(goal, comm, root);
-        const bool is_root = comm.rank() == root;
-        const std::size_t rows = arguments.input_rows();
-        if constexpr (!Arguments::in_place)
-            if (is_root) require_rows(goal, comm, "the output", arguments.output_rows(), rows);
-        return {.where = {rows, 0, rows, 0, is_root ? rows : 0},
-                .contributions = comm.size(),
-                .receives = is_root || Arguments::in_place};
+    static constexpr contract promise{
+        .name = "reduce",
+        .folds = true,
+        .rooted = true,
+        .input = [](const setting& s, int block) { return content::of(s.rank, block); },
+        .result = [](const setting& s, int block) { return s.rank == s.root ? content{block, 0, s.size} : content{}; },
+    };
+    static constexpr candidate in_memory[]{
+        when<all_read::reduce>(everyone_folds_all, "small: the root reads all operands in one round"),
+        when<direct::reduce>(always, "large, shared memory: each rank folds one slice"),
+    };
+    static constexpr candidate by_messages[]{
+        when<binomial::reduce>(always, "the fewest rounds, in rank order"),
+    };
+    static constexpr candidate in_levels[]{
+        when<two_level::reduce>(always, "threads within processes: two levels, the fewest rounds between processes"),
+    };
+
+    [[nodiscard]] static shape lay_out(const arguments_given& call) {
+        call.require_root();
+        const bool is_root = call.where.rank == call.where.root;
+        if (!call.in_place && is_root) call.require_rows("the output", call.output_rows, call.input_rows);
+        shape s = shape::whole(call.input_rows, call.where.size);
+        if (!is_root) s.result_rows = 0;
+        s.receives = is_root;
+        return s;
     }
 };
 
@@ -37,6 +58,6 @@ struct reduce_verbs : verbs<reduce_verbs> {
 /// - Cost: small, on shared memory, 1 round in which the root reads (P-1)·n elements; large 2 rounds, in which each
 ///   rank sends and folds (P-1)/P·n elements. `binomial{}`: ceil(log2 P) rounds of n elements.
 /// - Errors: as in `all_reduce`; `bad_rank` for a root outside [0, P), `mismatch` for different roots.
-inline constexpr detail::reduce_verbs reduce{};
+inline constexpr detail::reduce_collective reduce{};
 
 }  // namespace allfold

@@ -2,6 +2,10 @@
 #pragma once
 
 #include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "allfold/schedule/two_level.hpp"
 
 /// @file
 /// Every rank gets its block of the fold of all operands.
@@ -9,19 +13,36 @@
 namespace allfold {
 namespace detail {
 
-struct reduce_scatter_verbs : verbs<reduce_scatter_verbs> {
-    static constexpr collective goal = collective::reduce_scatter;
+struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
+    template <class Algorithm>
+    using schedule_in = typename Algorithm::reduce_scatter;
 
-    /// Number of rows of the whole operand, which is cut into blocks.
-    template <class Arguments>
-    [[nodiscard]] static std::size_t rows_to_cut(const Arguments& arguments) {
-        return arguments.input_rows();
-    }
-    template <class Comm, class Arguments>
-    [[nodiscard]] static placed place(const Comm& comm, const Arguments& arguments, const partition& blocks) {
-        const std::size_t rows = blocks.total(), mine = blocks.extent(comm.rank());
-        if constexpr (!Arguments::in_place) require_rows(goal, comm, "the output", arguments.output_rows(), mine);
-        return {.where = {rows, 0, rows, blocks.offset(comm.rank()), mine}, .contributions = comm.size()};
+    static constexpr contract promise{
+        .name = "reduce_scatter",
+        .cut = cut_for::ranks,
+        .folds = true,
+        .input = [](const setting& s, int block) { return content::of(s.rank, block); },
+        .result = [](const setting& s, int block) { return block == s.rank ? content{block, 0, s.size} : content{}; },
+    };
+    static constexpr candidate in_memory[]{
+        when<direct::reduce_scatter>(always, "shared memory: each rank reads its block of all"),
+    };
+    static constexpr candidate by_messages[]{
+        when<ring::reduce_scatter>(any_order, "commutative: the least volume"),
+        when<recursive_halving::reduce_scatter>(always, "the least volume in rank order"),
+    };
+    static constexpr candidate in_levels[]{
+        when<two_level::reduce_scatter>(always,
+                                        "threads within processes: two levels, the fewest rounds between processes"),
+    };
+
+    [[nodiscard]] static shape lay_out(const arguments_given& call) {
+        shape s = shape::whole(call.input_rows, call.where.size);
+        s.blocks = call.blocks_of(call.input_rows);
+        s.result_first = s.blocks.offset(call.where.rank);
+        s.result_rows = s.blocks.extent(call.where.rank);
+        if (!call.in_place) call.require_rows("the output", call.output_rows, s.result_rows);
+        return s;
     }
 };
 
@@ -37,6 +58,6 @@ struct reduce_scatter_verbs : verbs<reduce_scatter_verbs> {
 /// - Order: as in `all_reduce`, and the same bits as it for the same order level `tree`.
 /// - Cost: on shared memory 1 round, (P-1)/P·n elements sent and folded by each rank.
 /// - Errors: as in `all_reduce`; `bad_partition` when the blocks do not add up to n or are not P.
-inline constexpr detail::reduce_scatter_verbs reduce_scatter{};
+inline constexpr detail::reduce_scatter_collective reduce_scatter{};
 
 }  // namespace allfold

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
-#include <ranges>
 #include <string>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include "allfold/error.hpp"
@@ -15,6 +14,12 @@
 /// How n elements are cut into consecutive blocks, one for each rank.
 
 namespace allfold {
+
+namespace detail {
+[[noreturn, gnu::cold]] inline void reject_size(std::size_t block, long long size) {
+    throw error(errc::bad_partition, text({"partition: block ", block, " has ", size, " elements"}));
+}
+}  // namespace detail
 
 /// Consecutive blocks that together are [0, total). Empty blocks are legal everywhere.
 class partition {
@@ -34,21 +39,37 @@ class partition {
         const std::size_t count = static_cast<std::size_t>(blocks);
         return partition(total, blocks, 1, (total + count - 1) / count, 0);
     }
-    /// Blocks of the given sizes.
-    template <std::ranges::input_range Sizes>
+    /// Blocks of the given sizes, any range of integers.
+    /// @throws error (bad_partition) for a negative size, or sizes whose sum no `std::size_t` can hold.
+    template <class Sizes>
     [[nodiscard]] static partition sizes(const Sizes& sizes) {
         partition p(0, 0, 1, 0, 0);
         p.offsets_.push_back(0);
-        for (auto size : sizes) {
-            p.offsets_.push_back(p.offsets_.back() + static_cast<std::size_t>(size));
-            p.largest_ = std::max(p.largest_, static_cast<std::size_t>(size));
+        for (const auto& size : sizes) {
+            if constexpr (std::is_signed_v<std::remove_cvref_t<decltype(size)>>)
+                if (size < 0) detail::reject_size(p.offsets_.size() - 1, static_cast<long long>(size));
+            p.add(static_cast<std::size_t>(size));
         }
         p.total_ = p.offsets_.back();
         p.blocks_ = static_cast<int>(p.offsets_.size()) - 1;
         return p;
     }
     [[nodiscard]] static partition sizes(std::initializer_list<std::size_t> list) {
-        return sizes(std::vector<std::size_t>(list));
+        return sizes<std::initializer_list<std::size_t>>(list);
+    }
+
+    /// Whether two partitions have the same borders, however they were described.
+    friend bool operator==(const partition& a, const partition& b) noexcept {
+        if (a.blocks_ != b.blocks_ || a.total_ != b.total_) return false;
+        for (int i = 1; i < a.blocks_; ++i)
+            if (a.offset(i) != b.offset(i)) return false;
+        return true;
+    }
+    /// Whether all blocks have one length.
+    [[nodiscard]] bool is_uniform() const noexcept {
+        for (int b = 0; b < blocks_; ++b)
+            if (extent(b) != largest_) return false;
+        return true;
     }
 
     [[nodiscard]] int blocks() const noexcept { return blocks_; }
@@ -61,8 +82,6 @@ class partition {
     }
     /// The number of elements in a block.
     [[nodiscard]] std::size_t extent(int block) const noexcept { return offset(block + 1) - offset(block); }
-    /// Whether the sizes follow no rule, but were given one by one.
-    [[nodiscard]] bool is_irregular() const noexcept { return !offsets_.empty(); }
     /// The number of elements in the largest block.
     [[nodiscard]] std::size_t largest() const noexcept { return largest_; }
 
@@ -75,6 +94,16 @@ class partition {
           quotient_(quotient),
           remainder_(remainder),
           largest_(std::min(total, grain * (quotient + (remainder != 0 ? 1 : 0)))) {}
+
+    void add(std::size_t size) {
+        const std::size_t end = offsets_.back() + size;
+        if (end < size)
+            throw error(errc::bad_partition,
+                        detail::text({"partition: the sizes of blocks 0 to ", offsets_.size() - 1, " add up to more "
+                                      "elements than there can be"}));
+        offsets_.push_back(end);
+        largest_ = std::max(largest_, size);
+    }
 
     std::size_t total_ = 0;
     int blocks_ = 0;

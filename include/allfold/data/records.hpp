@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <ranges>
+#include <iterator>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "allfold/data/tensor_view.hpp"
 
@@ -20,7 +21,7 @@ template <class X>
     if constexpr (tensor_view<X>)
         return std::remove_cvref_t<X>(x);
     else {
-        using element = std::remove_reference_t<std::ranges::range_reference_t<X>>;
+        using element = std::remove_reference_t<range_reference<std::remove_reference_t<X>>>;
         return tensor<element, 1>(std::ranges::data(x), {std::ranges::size(x)});
     }
 }

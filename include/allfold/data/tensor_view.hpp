@@ -4,9 +4,11 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
-#include <ranges>
+#include <iterator>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 /// @file
 /// Where data lies: the tensor view concept, and a small view for where `std::mdspan` does not exist yet.
@@ -112,10 +114,20 @@ inline constexpr bool is_string = false;
 template <class C, class Traits, class Allocator>
 inline constexpr bool is_string<std::basic_string<C, Traits, Allocator>> = true;
 
+/// What a range refers to. (Of the standard's ranges this needs what `<iterator>` has: `<ranges>` takes longer to compile
+/// than a collective.)
+template <class X>
+using range_reference = std::iter_reference_t<decltype(std::ranges::begin(std::declval<X&>()))>;
+template <class X>
+using range_element = std::iter_value_t<decltype(std::ranges::begin(std::declval<X&>()))>;
+
 /// A contiguous range of elements; a string is one value, not a range of characters.
 template <class X>
-concept element_range = std::ranges::contiguous_range<X> && std::ranges::sized_range<X> &&
-                        !is_string<std::remove_cvref_t<X>> && !tensor_view<X>;
+concept element_range = requires(std::remove_reference_t<X>& x) {
+    { std::ranges::begin(x) } -> std::contiguous_iterator;
+    std::ranges::end(x);
+    { std::ranges::size(x) } -> std::integral;
+} && !is_string<std::remove_cvref_t<X>> && !tensor_view<X>;
 
 /// Number of elements of a tensor view.
 template <tensor_view V>

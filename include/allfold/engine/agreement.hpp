@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 
+#include "allfold/engine/deadline.hpp"
 #include "allfold/engine/execution.hpp"
-#include "allfold/engine/kernel.hpp"
+#include "allfold/engine/row_table.hpp"
 #include "allfold/engine/task.hpp"
 #include "allfold/error.hpp"
 #include "allfold/schedule/dissemination.hpp"
@@ -27,35 +26,40 @@ struct equal_or_zero {
 };
 
 /// One collective that carries at most a word, with all that the engine has for one: failures, deadlines, mismatches.
-template <schedule Schedule, class Comm, class Kernel>
-void run_small(Comm& comm, Kernel kernel, const signature& what, std::uint32_t hash, std::uint64_t& mine,
-               std::uint64_t& common, std::optional<std::chrono::steady_clock::time_point> until) {
-    execution<Comm, Schedule, Kernel> run([&] {
-        call<Comm, Schedule, Kernel> all{comm, Schedule(comm.rank(), comm.size()), kernel, {}, what};
-        all.hash = hash;
+template <class Comm>
+void run_small(Comm& comm, const any_schedule& schedule, const row_functions& functions, const signature& what,
+               std::uint64_t& mine, std::uint64_t& common, const std::optional<deadline>& limit) {
+    static constexpr contract meeting{.name = "agreement"}, folding{.name = "agreement", .folds = true};
+    static constexpr equal_or_zero operation{};
+    static constexpr std::size_t bytes = sizeof(std::uint64_t);
+    std::byte* const columns[] = {reinterpret_cast<std::byte*>(&mine), reinterpret_cast<std::byte*>(&common)};
+    execution<Comm> running([&] {
+        call<Comm> all{comm, functions.fold ? folding : meeting, schedule,
+                       row_layout{&functions, &operation, &bytes, bytes}, {}, what};
         all.memory.blocks = partition::even(1, 1);
         all.memory.window_rows = 1;
-        all.memory.input = {reinterpret_cast<std::byte*>(&mine)};
-        all.memory.result = {reinterpret_cast<std::byte*>(&common)};
+        all.memory.input = {{&columns[0], 0}, 0};
+        all.memory.result = {{&columns[1], 0}, 0};
         return all;
     });
-    run_to_end(comm, run, until);
+    run_to_end(comm, running, limit);
 }
 
 /// Returns when all ranks have come to the call `what`; throws on every rank where one makes another call. Everybody
 /// learns whether everybody agrees, so nobody goes on where another one has stopped.
 template <communicator Comm>
-void agree(Comm& comm, const signature& what, std::optional<std::chrono::steady_clock::time_point> until) {
-    constexpr std::uint32_t agreement = 0x61677265;  // what these messages bear: calls may differ, that is the question
-    using word_kernel = kernel<equal_or_zero, std::uint64_t>;
+void agree(Comm& comm, const signature& what, const std::optional<deadline>& limit) {
+    signature question;  // calls may differ: that is the question
+    question.what = "agreement";
     std::uint64_t mine = what.hash(), common = mine;
-    run_small<recursive_doubling::all_reduce>(comm, word_kernel({}, {1}), what, agreement, mine, common, until);
+    const setting where{comm.rank(), comm.size()};
+    const any_schedule ask(recursive_doubling::all_reduce(where), "recursive doubling");
+    run_small(comm, ask, functions_of_rows<equal_or_zero, std::uint64_t>, question, mine, common, limit);
     if (common != 0) return;
     // Neighbours that differ find out here what it is; all others are told of them.
-    using flag_kernel = kernel<no_fold, std::uint64_t>;
-    run_small<dissemination::barrier>(comm, flag_kernel({}, {1}), what, what.hash(), mine, common, until);
-    throw error(errc::mismatch,
-                text({name_of(what.what), ": rank ", comm.rank(), ": ranks do not make the same call"}));
+    const any_schedule meet(dissemination::barrier(where), "dissemination");
+    run_small(comm, meet, functions_of_rows<no_fold, std::uint64_t>, what, mine, common, limit);
+    throw error(errc::mismatch, text({what.what, ": rank ", comm.rank(), ": ranks do not make the same call"}));
 }
 
 }  // namespace allfold::detail

@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <concepts>
 #include <cstddef>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "allfold/algebra/operator.hpp"
 #include "allfold/engine/binding.hpp"
-#include "allfold/engine/detail/leave_behind.hpp"
 #include "allfold/engine/operands.hpp"
-#include "allfold/error.hpp"
+#include "allfold/engine/shape.hpp"
 
 /// @file
-/// The arguments of one call: checked, bound to memory, and what has to be done with them before and after.
+/// The arguments of one call: bound to memory, checked, and what has to be done with them before and after. Here the
+/// types of the caller end.
 
 namespace allfold::detail {
 
-/// Stands for an argument that a collective does not have.
+/// Stands for an argument that a call does not have.
 struct absent {};
 
 /// Keeps views by value and everything else by reference, so that an operation in flight finds its data.
 template <class X>
-class kept {
+class retained {
   public:
     static_assert(refers<X> || std::is_lvalue_reference_v<X>,
                   "allfold: this argument would be gone before the collective has used it: pass a variable or a view");
     using type = std::remove_reference_t<X>;
 
-    explicit kept(type& x) : x_(hold(x)) {}
+    explicit retained(type& x) : x_(hold(x)) {}
     [[nodiscard]] type& get() noexcept {
         if constexpr (by_value)
             return x_;
@@ -57,45 +61,33 @@ class kept {
     held x_;
 };
 
-/// Which rows of the whole operand a rank's input and result hold.
-struct shape {
-    std::size_t rows = 0;  ///< of the whole operand
-    std::size_t input_first = 0, input_rows = 0;
-    std::size_t result_first = 0, result_rows = 0;
+/// What the engine knows of the arguments of a call.
+class bound_arguments {
+  public:
+    bound_arguments() = default;
+    bound_arguments(const bound_arguments&) = delete;
+    bound_arguments& operator=(const bound_arguments&) = delete;
+    virtual ~bound_arguments() = default;
+
+    [[nodiscard]] virtual row_layout rows() const = 0;
+    /// Throws unless the data is usable.
+    virtual void check(const arguments_given& call, const shape& where) const = 0;
+    /// Before each start: reads what the engine cannot read itself.
+    virtual void begin() = 0;
+    /// When the collective is complete: writes what the engine could not write itself. `is_lowered`: what it has folded
+    /// are values already.
+    virtual void finish(bool is_lowered) = 0;
+    /// Keeps copies of its own from being freed: somebody may still touch them.
+    virtual void leave_behind() noexcept = 0;
+    /// The memory that the engine works on, once it has begun.
+    virtual void memory(operands& m) const = 0;
+
+    std::size_t input_rows = 0, output_rows = 0;
+    bool is_in_place = false;
+    shape where;
 };
 
-[[noreturn, gnu::cold]] inline void reject(errc code, collective what, int rank,
-                                           std::initializer_list<text_piece> about) {
-    const std::string words = text(about);
-    throw error(code, detail::text({name_of(what), ": rank ", rank, ": ", words}));
-}
-
-template <class Binding>
-void require_data(const Binding& bound, collective what, int rank, const char* name) {
-    if (bound.has_null())
-        reject(errc::bad_argument, what, rank, {name, " has ", bound.rows(), " elements at a null address"});
-}
-
-/// Input and output must be the same memory, row for row of the whole operand, or share none.
-template <class In, class Out>
-void require_apart(const In& in, const Out& out, const shape& where, collective what, int rank) {
-    if constexpr (In::columns == Out::columns)
-        for (std::size_t c = 0; c < In::columns; ++c) {
-            const auto [in_begin, in_end] = in.extent(c);
-            const auto [out_begin, out_end] = out.extent(c);
-            const bool share = in_begin < out_end && out_begin < in_end && in_begin != in_end && out_begin != out_end;
-            if (!share) continue;
-            const auto row_bytes = (in_end - in_begin) / static_cast<std::ptrdiff_t>(in.rows());
-            const auto rows_between = static_cast<std::ptrdiff_t>(where.input_first - where.result_first);
-            if (in_begin - out_begin != rows_between * row_bytes)
-                reject(errc::overlap, what, rank,
-                       {"input and output overlap in part: input begins ",
-                        in_begin < out_begin ? out_begin - in_begin : in_begin - out_begin, " bytes ",
-                        in_begin < out_begin ? "before" : "behind", " output; give the same memory or disjoint ones"});
-        }
-}
-
-/// What `op.lift` makes of a value; the value itself where there is nothing to lift.
+/// The type in which an operator folds values of type T: what `op.lift` makes of them, otherwise T.
 template <class Op, class T>
 struct state_of {
     using type = T;
@@ -105,160 +97,328 @@ template <class Op, class T>
 struct state_of<Op, T> {
     using type = std::remove_cvref_t<decltype(std::declval<const Op&>().lift(std::declval<const T&>()))>;
 };
+template <class Op, class... Ts>
+struct state_of<Op, row<Ts...>> {
+    using type = row<typename state_of<Op, Ts>::type...>;
+};
+template <class Op, class... Ts>
+    requires folds_rows<Op, row<Ts...>>
+struct state_of<Op, row<Ts...>> {
+    using type = row<Ts...>;
+};
+
+/// Whether an operator lifts values of type T.
+template <class Op, class T>
+inline constexpr bool lifts = lifting_operator<Op, T>;
+template <class Op, class... Ts>
+inline constexpr bool lifts<Op, row<Ts...>> = (lifting_operator<Op, Ts> || ...);
+template <class Op, class... Ts>
+    requires folds_rows<Op, row<Ts...>>
+inline constexpr bool lifts<Op, row<Ts...>> =
+    requires(const Op& op, row<const Ts...> value, row<Ts...> state) { op.lift(value, state); };
+
+template <class Op, class T>
+[[nodiscard]] auto lifted(const Op& op, const T& value) {
+    if constexpr (lifting_operator<Op, T>)
+        return op.lift(value);
+    else
+        return value;
+}
+
+/// Whether an operator makes values of type T of its folds: by `lower`, or because they are values already.
+template <class Op, class State, class T>
+inline constexpr bool lowerable = std::convertible_to<State, T>;
+template <class Op, class State, class T>
+    requires lowering_operator<Op, State>
+inline constexpr bool lowerable<Op, State, T> =
+    std::convertible_to<decltype(std::declval<const Op&>().lower(std::declval<const State&>(), 1)), T>;
+template <class Op, class... States, class... Ts>
+inline constexpr bool lowerable<Op, row<States...>, row<Ts...>> = (lowerable<Op, States, Ts> && ...);
+
+template <class Op, class State>
+inline constexpr bool lowers = lowering_operator<Op, State>;
+template <class Op, class... States>
+inline constexpr bool lowers<Op, row<States...>> = (lowering_operator<Op, States> || ...);
+template <class Op, class... States>
+    requires folds_rows<Op, row<States...>>
+inline constexpr bool lowers<Op, row<States...>> = lowers_in_place<Op, row<States...>>;
+
+[[nodiscard, gnu::cold]] inline std::string text_of_tensor(std::size_t column, std::size_t columns) {
+    return columns == 1 ? std::string() : text({", tensor ", column});
+}
+
+/// Input and output must be the same memory, row for row of the whole operand, or share none; and no two tensors of
+/// what is written may share any.
+template <std::size_t InColumns, std::size_t OutColumns>
+void require_apart(const arguments_given& call, const shape& where, const column_set<InColumns>& in,
+                   const column_set<OutColumns>& out) {
+    for (std::size_t o = 0; o < OutColumns; ++o)
+        for (std::size_t i = 0; i < InColumns; ++i) {
+            if (!in.range[i].shares(out.range[o])) continue;
+            const auto rows_between = static_cast<std::ptrdiff_t>(where.input_first - where.result_first);
+            const auto bytes_between = in.range[i].begin - out.range[o].begin;
+            if (i == o && bytes_between == rows_between * static_cast<std::ptrdiff_t>(in.bytes[i])) continue;
+            call.reject(errc::overlap,
+                        {"input", text_of_tensor(i, InColumns), " and output", text_of_tensor(o, OutColumns),
+                         " overlap in part: input begins ",
+                         bytes_between < 0 ? -bytes_between : bytes_between, " bytes ",
+                         bytes_between < 0 ? "before" : "after", " output; give the same memory or disjoint ones"});
+        }
+}
+template <std::size_t Columns>
+void require_columns_apart(const arguments_given& call, const column_set<Columns>& written) {
+    for (std::size_t a = 0; a < Columns; ++a)
+        for (std::size_t b = a + 1; b < Columns; ++b)
+            if (written.range[a].shares(written.range[b]))
+                call.reject(errc::overlap, {"tensors ", a, " and ", b, " of the output share memory"});
+}
 
 /// A call's arguments bound to memory. In the in-place form `In` is `absent` and `Out` is both.
-template <collective Goal, class Op, class In, class Out>
-class arguments {
+template <class Op, class In, class Out>
+class arguments final : public bound_arguments {
   public:
     static constexpr bool in_place = std::same_as<In, absent>;
+    using operation = Op;
     using value = element_of<std::conditional_t<in_place, Out, In>>;
+    using result = element_of<Out>;
     using state = typename state_of<Op, value>::type;
-    using kernel_type = kernel<Op, state>;
-    static constexpr bool lifts = !std::same_as<state, value>;
-    static constexpr bool lowers = lowering_operator<Op, state>;
+    static constexpr bool has_lift = lifts<Op, value>;
+    static constexpr bool has_lower = lowers<Op, state>;
+    static constexpr std::size_t columns = column_count<state>;
 
     static_assert(writable<std::remove_reference_t<Out>>, "allfold: the output of this collective must not be const");
-    static_assert(lifts || std::same_as<value, element_of<Out>>,
+    static_assert(column_count<result> == columns && (has_lift || has_lower || std::same_as<value, result>),
                   "allfold: input and output of this collective must have the same element type");
+    static_assert(lowerable<Op, state, result>,
+                  "allfold: what this operator folds cannot be stored in the output: give it lower(state, "
+                  "contributions), which returns an element of the output");
 
     /// For an out-of-place call.
     arguments(const Op& op, std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out)
-        : op_(op), in_(in), out_(out), input_(in_.get()), output_(out_.get()) {}
+        : op_(op), in_(in), out_(out), input_(in_.get()), output_(out_.get()) {
+        input_rows = input_.rows();
+        output_rows = output_.rows();
+        find_layout();
+    }
     /// For an in-place call.
-    arguments(const Op& op, std::remove_reference_t<Out>& out) : op_(op), out_(out), output_(out_.get()) {}
-
-    [[nodiscard]] const Op& operation() const noexcept { return op_; }
-    [[nodiscard]] std::size_t input_rows() const noexcept { return source().rows(); }
-    [[nodiscard]] std::size_t output_rows() const noexcept { return output_.rows(); }
-    /// Of rows of the operand. Where nothing is folded every rank has an output, but not every rank an input.
-    [[nodiscard]] auto width() const noexcept {
-        if constexpr (folds(Goal))
-            return source().width();
-        else
-            return output_.width();
-    }
-    [[nodiscard]] kernel_type make_kernel() const { return kernel_type(op_, kernel_width()); }
-
-    /// Throws unless the data is usable; `contributes` and `receives`: whether this rank has an input, and a result.
-    void check(const shape& where, int rank, bool contributes, bool receives) const {
-        if (contributes) require_data(source(), Goal, rank, in_place ? "the operand" : "the input");
-        if (receives) require_data(output_, Goal, rank, in_place ? "the operand" : "the output");
-        if constexpr (!in_place) {
-            if (contributes && receives) require_apart(input_, output_, where, Goal, rank);
-            if (contributes && receives && input_.width() != output_.width())
-                reject(errc::bad_argument, Goal, rank, {"rows of input and output have different widths"});
-        }
+    arguments(const Op& op, std::remove_reference_t<Out>& out) : op_(op), out_(out), output_(out_.get()) {
+        input_rows = output_rows = output_.rows();
+        is_in_place = true;
+        find_layout();
     }
 
-    /// Says which rows each argument holds, and for how many contributions its result will stand.
-    void place(const shape& where, int contributions) {
-        shape_ = where;
-        contributions_ = contributions;
-        begin();
+    [[nodiscard]] row_layout rows() const override {
+        return {&functions_of_rows<Op, state>, &op_, bytes_.data(), row_bytes_};
     }
 
-    /// The memory that the engine works on.
-    template <class Kernel>
-    void memory(const Kernel& kernel, operands<Kernel>& m) {
-        m.input_first = shape_.input_first;
-        m.result_first = shape_.result_first;
-        if constexpr (lifts) {
-            m.input = {reinterpret_cast<std::byte*>(lifted_.data())};
-            m.result = {reinterpret_cast<std::byte*>(folded_.data())};
-        } else {
-            m.input = source().where();
-            m.result = output_.where();
-            if (in_place && shape_.input_rows < source().rows()) m.input = kernel.advance(m.input, shape_.input_first);
-            if (in_place && shape_.result_rows < source().rows())
-                m.result = kernel.advance(m.result, shape_.result_first);
-            m.in_place = in_place ||
-                         kernel.advance(m.input, shape_.result_first) == kernel.advance(m.result, shape_.input_first);
-        }
+    void check(const arguments_given& call, const shape& w) const override {
+        const char* const named = in_place ? "the operand" : "the input";
+        if (w.contributes) require_data(call, source(), named);
+        if (w.receives) require_data(call, output_.where(), in_place ? named : "the output");
+        if (w.receives || in_place) require_columns_apart(call, output_.where());
+        if constexpr (!in_place)
+            if (w.contributes && w.receives) {
+                require_apart(call, w, input_.where(), output_.where());
+                if (input_.where().widths != output_.where().widths)
+                    call.reject(errc::bad_argument, {"rows of input and output have different widths"});
+            }
     }
 
-    /// Before each start: reads what the engine cannot read itself.
-    void begin() {
-        if constexpr (!in_place) input_.load(in_.get());
-        output_.load(out_.get());
-        if constexpr (lifts) lift();
+    void begin() override {
+        if constexpr (!in_place) input_.load(in_.get(), true);
+        if (where.receives || in_place) output_.load(out_.get(), in_place || !is_always_written());
+        if constexpr (has_lift) lift();
     }
 
-    /// When the collective is complete: writes what the engine could not write itself.
-    void finish() {
-        if constexpr (lifts)
-            lower_from(folded_.data());
-        else if constexpr (lowers)
-            lower_from(values(output_) + (in_place ? shape_.result_first : 0));
-        if constexpr (Goal == collective::exclusive_scan && lifts && operator_with_identity<Op, element_of<Out>>)
-            if (contributions_ == 0) std::fill_n(values(output_), output_.rows(), identity_of<element_of<Out>>(op_));
-        output_.unpack(out_.get());
-    }
-    /// When a collective of the transport's own is complete, which leaves the first rank's result as it is.
-    void finish_native() {
-        if constexpr (Goal == collective::exclusive_scan)
-            if (contributions_ == 0) make_kernel().set_identity(output_.where(), output_.rows());
-        finish();
+    void finish(bool is_lowered) override {
+        if (!where.receives && !in_place) return;
+        if constexpr (has_lift)
+            lower_states();
+        else if constexpr (has_lower)
+            if (!is_lowered) lower_results();
+        if (where.receives) output_.unload(out_.get());
     }
 
-    /// Keeps copies of its own from being freed: somebody may still touch them.
-    void leave_behind() noexcept {
+    void leave_behind() noexcept override {
         if constexpr (!in_place) input_.leave_behind();
         output_.leave_behind();
-        if constexpr (lifts) {
-            detail::leave_behind(lifted_);
-            detail::leave_behind(folded_);
+        if constexpr (has_lift) {
+            detail::leave_behind(states_);
+            detail::leave_behind(folds_);
+        }
+    }
+
+    void memory(operands& m) const override {
+        if constexpr (has_lift) {
+            m.input = {{state_columns_.data(), 0}, where.input_first};
+            m.result = {{fold_columns_.data(), 0}, where.result_first};
+        } else {
+            m.input = {source().at(), first_row(input_rows, where.input_first, where.input_rows)};
+            m.result = {output_.where().at(), first_row(output_rows, where.result_first, where.result_rows)};
+            m.in_place = is_in_place || is_same_memory(m);
         }
     }
 
   private:
+    struct nothing {};
+    template <class Element>
+    using states_for = typename packed_columns<typename columns_of<Element>::types>::type;
+
     [[nodiscard]] const auto& source() const noexcept {
         if constexpr (in_place)
-            return output_;
+            return output_.where();
         else
-            return input_;
+            return input_.where();
     }
-    [[nodiscard]] auto kernel_width() const noexcept {
-        if constexpr (lifts)
-            return typename kernel_type::widths{1};
-        else
-            return width();
+    /// An argument that holds more than its part holds the whole.
+    [[nodiscard]] static std::size_t first_row(std::size_t has, std::size_t first, std::size_t part) noexcept {
+        return has == part ? first : 0;
     }
-    template <class Binding>
-    [[nodiscard]] static auto* values(const Binding& bound) noexcept {
-        return reinterpret_cast<typename Binding::element*>(bound.where()[0]);
+    [[nodiscard]] bool is_same_memory(const operands& m) const noexcept {
+        if (!where.contributes || !where.receives) return false;
+        const auto row_zero = [](const auto& set, std::size_t first) {
+            return reinterpret_cast<std::uintptr_t>(set.first[0]) - first * set.bytes[0];
+        };
+        return row_zero(source(), m.input.first_row) == row_zero(output_.where(), m.result.first_row);
+    }
+
+    void find_layout() {
+        // Where nothing is folded every rank has an output, but not every rank an input.
+        const auto& widths = std::same_as<Op, no_fold> ? output_.where().widths : source().widths;
+        for_each_column<state>([&]<std::size_t C>() { bytes_[C] = widths[C] * sizeof(column_type<state, C>); });
+        for (const std::size_t each : bytes_) row_bytes_ += each;
+    }
+
+    template <std::size_t Columns>
+    static void require_data(const arguments_given& call, const column_set<Columns>& bound, const char* name) {
+        if (bound.has_null()) call.reject(errc::bad_argument, {name, " has ", bound.rows, " elements at a null address"});
+    }
+
+    /// Whether the engine writes every row of the result.
+    [[nodiscard]] bool is_always_written() const noexcept {
+        return where.contributions > 0 || functions_of_rows<Op, state>.set_identity != nullptr;
     }
 
     void lift() {
-        const value* from = values(source()) + (in_place ? shape_.input_first : 0);
-        if (lifted_.data() == nullptr) {
-            lifted_ = packed<state>(shape_.input_rows);
-            folded_ = packed<state>(shape_.result_rows);
+        const std::size_t first = in_place ? where.input_first - first_row(input_rows, where.input_first, where.input_rows) : 0;
+        const row_layout values{nullptr, nullptr, source().bytes.data(), 0};
+        if constexpr (folds_rows<Op, value>) {
+            make_room<value>();
+            const row_layout own{nullptr, nullptr, bytes_.data(), 0};
+            for (std::size_t i = 0; i < where.input_rows; ++i)
+                op_.lift(constant_row_at<value>(values, source().at(first), i),
+                         row_at<state>(own, {state_columns_.data(), 0}, i));
+        } else {
+            for_each_column<value>([&]<std::size_t C>() {
+                using T = column_type<value, C>;
+                const T* const from = elements_at<T>(values, source().at(first), C);
+                const std::size_t width = source().widths[C];
+                auto& states = std::get<C>(states_);
+                states.reserve(where.input_rows * width);
+                for (std::size_t i = 0; i < where.input_rows * width; ++i) states.put(i, lifted(op_, from[i]));
+                auto& folds = std::get<C>(folds_);
+                folds.reserve(where.result_rows * width);
+                if constexpr (!std::is_trivially_copyable_v<column_type<state, C>>)
+                    for (std::size_t i = 0; i < where.result_rows * width && where.input_rows > 0; ++i)
+                        folds.put(i, states.data()[0]);
+            });
+            find_columns();
         }
-        for (std::size_t i = 0; i < shape_.input_rows; ++i) lifted_.put(i, op_.lift(from[i]));
-        for (std::size_t i = 0; i < shape_.result_rows; ++i) folded_.put(i, lifted_.data()[0]);
     }
-    void lower_from(const state* folded) {
-        if (contributions_ == 0) return;
-        auto* to = values(output_) + (in_place ? shape_.result_first : 0);
-        for (std::size_t i = 0; i < shape_.result_rows; ++i) {
-            if constexpr (lowers)
-                to[i] = op_.lower(folded[i], contributions_);
-            else
-                to[i] = folded[i];
-        }
+    template <class Row>
+    void make_room() {
+        for_each_column<Row>([&]<std::size_t C>() {
+            std::get<C>(states_).reserve(where.input_rows * source().widths[C]);
+            std::get<C>(folds_).reserve(where.result_rows * source().widths[C]);
+        });
+        find_columns();
+    }
+    void find_columns() {
+        for_each_column<state>([&]<std::size_t C>() {
+            state_columns_[C] = reinterpret_cast<std::byte*>(std::get<C>(states_).data());
+            fold_columns_[C] = reinterpret_cast<std::byte*>(std::get<C>(folds_).data());
+        });
     }
 
-    struct nothing {};
+    [[nodiscard]] std::size_t first_result() const noexcept {
+        return where.result_first - first_row(output_rows, where.result_first, where.result_rows);
+    }
+    /// The folds lie in memory of our own, and become values of the caller's.
+    void lower_states() {
+        const column_set<columns>& to = output_.where();
+        const row_layout results{nullptr, nullptr, to.bytes.data(), 0};
+        if (where.contributions == 0 && functions_of_rows<Op, state>.set_identity == nullptr) return set_identities();
+        if constexpr (folds_rows<Op, state>) {
+            const row_layout own{nullptr, nullptr, bytes_.data(), 0};
+            const place folds{fold_columns_.data(), 0};
+            for (std::size_t i = 0; i < where.result_rows; ++i)
+                store_row(own, folds, results, to.at(first_result()), i);
+        } else {
+            for_each_column<state>([&]<std::size_t C>() {
+                auto* const out = elements_at<column_type<result, C>>(results, to.at(first_result()), C);
+                const column_type<state, C>* const folds = std::get<C>(folds_).data();
+                const std::size_t count = where.result_rows * to.widths[C];
+                for (std::size_t i = 0; i < count; ++i)
+                    out[i] = static_cast<column_type<result, C>>(lowered(folds[i]));
+            });
+        }
+    }
+    void store_row(const row_layout& own, const place& folds, const row_layout& results, const place& to,
+                   std::size_t i) {
+        if constexpr (has_lower) {
+            op_.lower(constant_row_at<state>(own, folds, i), where.contributions, row_at<result>(results, to, i));
+        } else {
+            for_each_column<state>([&]<std::size_t C>() {
+                const auto from = std::get<C>(constant_row_at<state>(own, folds, i));
+                std::copy(from.begin(), from.end(), std::get<C>(row_at<result>(results, to, i)).begin());
+            });
+        }
+    }
+    template <class State>
+    [[nodiscard]] auto lowered(const State& fold) const {
+        if constexpr (lowering_operator<Op, State>)
+            return op_.lower(fold, where.contributions);
+        else
+            return fold;
+    }
+    /// The first rank of an exclusive scan: the identity, where the operator knows one of values.
+    void set_identities() {
+        for_each_column<result>([&]<std::size_t C>() {
+            using T = column_type<result, C>;
+            if constexpr (operator_with_identity<Op, T>) {
+                const column_set<columns>& to = output_.where();
+                const row_layout results{nullptr, nullptr, to.bytes.data(), 0};
+                std::fill_n(elements_at<T>(results, to.at(first_result()), C), where.result_rows * to.widths[C],
+                            identity_of<T>(op_));
+            }
+        });
+    }
+
+    /// The folds lie where the values shall be.
+    void lower_results() {
+        if (where.contributions == 0 && functions_of_rows<Op, state>.set_identity == nullptr) return;
+        if constexpr (lowers_in_place<Op, state>) {
+            lower_rows<Op, state>(rows(), output_.where().at(first_result()), where.result_rows, where.contributions);
+        } else {
+            for_each_column<state>([&]<std::size_t C>() {
+                auto* const values = elements_at<column_type<result, C>>(rows(), output_.where().at(first_result()), C);
+                const std::size_t count = where.result_rows * output_.where().widths[C];
+                for (std::size_t i = 0; i < count; ++i)
+                    values[i] = static_cast<column_type<result, C>>(lowered(values[i]));
+            });
+        }
+    }
 
     Op op_;
-    [[no_unique_address]] std::conditional_t<in_place, absent, kept<In>> in_;
-    kept<Out> out_;
+    [[no_unique_address]] std::conditional_t<in_place, absent, retained<In>> in_;
+    retained<Out> out_;
     [[no_unique_address]] std::conditional_t<in_place, absent, binding<std::remove_reference_t<In>>> input_;
     binding<std::remove_reference_t<Out>> output_;
-    shape shape_;
-    int contributions_ = 1;
-    [[no_unique_address]] std::conditional_t<lifts, packed<state>, absent> lifted_;
-    [[no_unique_address]] std::conditional_t<lifts, packed<state>, nothing> folded_;
+    std::array<std::size_t, columns> bytes_{};  // of a row of states
+    std::size_t row_bytes_ = 0;
+    [[no_unique_address]] std::conditional_t<has_lift, states_for<state>, absent> states_;
+    [[no_unique_address]] std::conditional_t<has_lift, states_for<state>, nothing> folds_;
+    std::array<std::byte*, columns> state_columns_{}, fold_columns_{};
 };
 
 }  // namespace allfold::detail

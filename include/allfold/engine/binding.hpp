@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <memory>
-#include <ranges>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -14,7 +13,7 @@
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/engine/detail/leave_behind.hpp"
-#include "allfold/engine/kernel.hpp"
+#include "allfold/engine/row_table.hpp"
 #include "allfold/error.hpp"
 
 /// @file
@@ -37,7 +36,7 @@ struct argument<V> {
 };
 template <element_range R>
 struct argument<R> {
-    using element = std::remove_cv_t<std::ranges::range_value_t<R>>;
+    using element = range_element<R>;
 };
 template <class... Views>
 struct argument<records<Views...>> {
@@ -52,7 +51,7 @@ inline constexpr bool writable = !std::is_const_v<X>;
 template <tensor_view V>
 inline constexpr bool writable<V> = !std::is_const_v<typename tensor_access<std::remove_cv_t<V>>::element_type>;
 template <element_range R>
-inline constexpr bool writable<R> = !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+inline constexpr bool writable<R> = !std::is_const_v<std::remove_reference_t<range_reference<R>>>;
 template <class... Views>
 inline constexpr bool writable<records<Views...>> = (writable<Views> && ...);
 template <class... Views>
@@ -61,15 +60,13 @@ inline constexpr bool writable<const records<Views...>> = (writable<Views> && ..
 /// Whether an argument only refers to its elements, so that an operation in flight may keep a copy of it.
 template <class X>
 inline constexpr bool refers =
-    tensor_view<X> || is_records<std::remove_cvref_t<X>> || std::ranges::borrowed_range<std::remove_cvref_t<X>>;
+    tensor_view<X> || is_records<std::remove_cvref_t<X>> || std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>;
 
-/// Elements in memory of our own, made one after the other.
+/// Elements in memory of our own.
 template <class T>
 class packed {
   public:
     packed() = default;
-    explicit packed(std::size_t capacity)
-        : data_(capacity ? std::allocator<T>().allocate(capacity) : nullptr), capacity_(capacity) {}
     packed(packed&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)),
           size_(std::exchange(other.size_, 0)),
@@ -84,15 +81,21 @@ class packed {
         std::destroy_n(data_, size_);
         if (data_) std::allocator<T>().deallocate(data_, capacity_);
     }
-    void push(T value) { std::construct_at(data_ + size_++, std::move(value)); }
+    /// Room for so many; called again it keeps what is there.
+    void reserve(std::size_t count) {
+        if (data_ != nullptr || count == 0) return;
+        data_ = std::allocator<T>().allocate(count);
+        capacity_ = count;
+        if constexpr (std::is_trivially_copyable_v<T>) size_ = count;  // of bytes any value will do
+    }
     /// Makes element i, the next one, or assigns to it where it is there already: its address stays the same.
     void put(std::size_t i, T value) {
         if (i < size_)
             data_[i] = std::move(value);
         else
-            push(std::move(value));
+            std::construct_at(data_ + size_++, std::move(value));
     }
-    [[nodiscard]] T* data() noexcept { return data_; }
+    [[nodiscard]] T* data() const noexcept { return data_; }
 
   private:
     T* data_ = nullptr;
@@ -100,148 +103,140 @@ class packed {
     std::size_t capacity_ = 0;
 };
 
-/// One argument of a call: where its rows lie, and a packed copy where they do not lie one behind the other.
+/// Elements of our own for each column of a row.
+template <class Types>
+struct packed_columns;
+template <class... Ts>
+struct packed_columns<std::tuple<Ts...>> {
+    using type = std::tuple<packed<Ts>...>;
+};
+
+/// Some bytes of the caller's.
+struct memory_range {
+    const std::byte* begin = nullptr;
+    const std::byte* end = nullptr;
+
+    [[nodiscard]] bool shares(const memory_range& other) const noexcept {
+        return begin != end && other.begin != other.end && begin < other.end && other.begin < end;
+    }
+};
+
+/// Columns of rows, and how long a row is in each of them: what all kinds of arguments become.
+template <std::size_t Columns>
+struct column_set {
+    std::array<std::byte*, Columns> first{};
+    std::array<std::size_t, Columns> widths{};  ///< elements in a row
+    std::array<std::size_t, Columns> bytes{};   ///< of a row
+    std::array<memory_range, Columns> range{};  ///< of the caller's own memory; nothing where it is packed
+    std::size_t rows = 0;
+
+    [[nodiscard]] bool has_null() const noexcept {
+        for (std::size_t c = 0; c < Columns; ++c)
+            if (rows * bytes[c] != 0 && first[c] == nullptr) return true;
+        return false;
+    }
+    [[nodiscard]] std::size_t row_bytes() const noexcept {
+        std::size_t all = 0;
+        for (const std::size_t each : bytes) all += each;
+        return all;
+    }
+    [[nodiscard]] place at(std::size_t row = 0) const noexcept { return {first.data(), row}; }
+};
+
+/// One argument of a call: where its rows lie, and a packed copy where they are not contiguous.
 template <class X>
 class binding {
   public:
     using element = element_of<X>;
-    static constexpr std::size_t columns = std::tuple_size_v<typename columns_of<element>::types>;
-    using place_type = place<columns>;
-    using widths = std::array<std::size_t, columns>;
+    static constexpr std::size_t columns = column_count<element>;
 
-    explicit binding(X& x) { load(x); }
-
-    /// Reads the argument again, for another start with the same data in the same place.
-    void load(X& x) {
-        if constexpr (is_records<std::remove_cv_t<X>>)
-            bind_records(x);
-        else
-            bind_one<0>(x);
+    explicit binding(X& x) {
+        for_each_view(x, [this]<std::size_t C>(auto& view) { bind<C>(view); });
     }
 
-    [[nodiscard]] const place_type& where() const noexcept { return place_; }
-    [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
-    [[nodiscard]] const widths& width() const noexcept { return width_; }
-    [[nodiscard]] bool has_null() const noexcept {
-        for (std::size_t c = 0; c < columns; ++c)
-            if (rows_ * width_[c] != 0 && place_[c] == nullptr) return true;
-        return false;
-    }
-    /// Where the user's own rows begin and end; of a packed argument the copy's.
-    [[nodiscard]] std::pair<const std::byte*, const std::byte*> extent(std::size_t column) const noexcept {
-        return {place_[column], place_[column] + bytes_[column]};
-    }
+    [[nodiscard]] const column_set<columns>& where() const noexcept { return where_; }
+    [[nodiscard]] std::size_t rows() const noexcept { return where_.rows; }
 
-    /// After the collective: moves a packed result to where the user wants it.
-    void unpack(X& x) {
-        if constexpr (writable<X>) {
-            if constexpr (is_records<std::remove_cv_t<X>>)
-                [&]<std::size_t... C>(std::index_sequence<C...>) {
-                    (unpack_one<C>(std::get<C>(x.views())), ...);
-                }(std::make_index_sequence<columns>{});
-            else
-                unpack_one<0>(x);
-        }
+    /// Before a call: makes the packed copies, and reads what is wanted of them. (Objects are read always: they cannot
+    /// be made from nothing.)
+    void load(X& x, bool reads) {
+        if constexpr (may_be_strided)
+            for_each_view(x, [&]<std::size_t C>(auto& view) { load_column<C>(view, reads); });
     }
-
+    /// After it: moves a packed result to where the caller wants it.
+    void unload(X& x) {
+        if constexpr (may_be_strided && writable<X>)
+            for_each_view(x, [this]<std::size_t C>(auto& view) { unload_column<C>(view); });
+    }
     /// Keeps packed copies from being freed.
     void leave_behind() noexcept { detail::leave_behind(copies_); }
 
   private:
     template <std::size_t C>
-    using column_type = std::tuple_element_t<C, typename columns_of<element>::types>;
+    using type_of = column_type<element, C>;
+    static constexpr bool may_be_strided = tensor_view<X> || is_records<std::remove_cv_t<X>>;
 
-    template <std::size_t C, class T>
-    void set(T* data, std::size_t count) noexcept {
-        place_[C] = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(data));
-        bytes_[C] = count * sizeof(T);
+    template <class Visit>
+    static void for_each_view(X& x, Visit visit) {
+        if constexpr (is_records<std::remove_cv_t<X>>)
+            for_each_index(std::make_index_sequence<columns>(),
+                           [&]<std::size_t C>() { visit.template operator()<C>(std::get<C>(x.views())); });
+        else
+            visit.template operator()<0>(x);
     }
 
     template <std::size_t C, class V>
-    void bind_one(V& v) {
+    void bind(V& view) {
+        std::size_t rows = 1, width = 1;
+        const void* first = nullptr;
         if constexpr (tensor_view<V>) {
             using access = tensor_access<std::remove_cv_t<V>>;
-            const std::size_t count = count_of(v);
-            if (is_contiguous(v) || access::data(v) == nullptr)
-                set<C>(access::data(v), count);
-            else
-                pack<C>(v, count);
-            rows_ = count;
+            constexpr std::size_t leading = is_records<std::remove_cv_t<X>> && access::rank > 0 ? 1 : access::rank;
+            for (std::size_t i = 0; i < access::rank; ++i) (i < leading ? rows : width) *= access::extent(view, i);
+            first = access::data(view);
+            if (first != nullptr && !is_contiguous(view)) strided_[C] = true;
         } else if constexpr (element_range<V>) {
-            set<C>(std::ranges::data(v), std::ranges::size(v));
-            rows_ = std::ranges::size(v);
+            first = std::ranges::data(view);
+            rows = std::ranges::size(view);
         } else {
-            set<C>(std::addressof(v), 1);
-            rows_ = 1;
+            first = std::addressof(view);
         }
-        width_[C] = 1;
+        if (C > 0 && rows != where_.rows)
+            throw error(errc::bad_argument,
+                        text({"records: tensor 0 has ", where_.rows, " rows, but tensor ", C, " has ", rows}));
+        where_.rows = rows;
+        where_.widths[C] = width;
+        where_.bytes[C] = width * sizeof(type_of<C>);
+        where_.first[C] = static_cast<std::byte*>(const_cast<void*>(first));
+        if (!strided_[C]) where_.range[C] = {where_.first[C], where_.first[C] + rows * where_.bytes[C]};
     }
 
     template <std::size_t C, class V>
-    void pack(const V& v, std::size_t count) {
-        auto& copy = std::get<C>(copies_);
-        if (copy.data() == nullptr) {
-            copy = packed<column_type<C>>(count);
-            for_each_element(v, [&](const column_type<C>& x) { copy.push(x); });
-            set<C>(copy.data(), count);
-        } else {
-            auto* next = copy.data();
-            for_each_element(v, [&](const column_type<C>& x) { *next++ = x; });
-        }
-    }
-
-    void bind_records(X& x) {
-        [&]<std::size_t... C>(std::index_sequence<C...>) {
-            (bind_one<C>(std::get<C>(x.views())), ...);
-            width_ = {row_width(std::get<C>(x.views()))...};
-            const std::array<std::size_t, columns> leading{leading_extent(std::get<C>(x.views()))...};
-            rows_ = leading[0];
-            for (std::size_t c = 0; c < columns; ++c) {
-                if (leading[c] != rows_)
-                    throw error(errc::bad_argument,
-                                text({"records: tensor 0 has ", rows_, " rows, but tensor ", c, " has ", leading[c]}));
-            }
-        }(std::make_index_sequence<columns>{});
-    }
-    template <class V>
-    [[nodiscard]] static std::size_t leading_extent(const V& v) {
-        using access = tensor_access<std::remove_cv_t<V>>;
-        if constexpr (access::rank == 0)
-            return 1;
-        else
-            return access::extent(v, 0);
-    }
-
-    template <class V>
-    [[nodiscard]] static std::size_t row_width(const V& v) {
-        using access = tensor_access<std::remove_cv_t<V>>;
-        std::size_t width = 1;
-        for (std::size_t i = 1; i < access::rank; ++i) width *= access::extent(v, i);
-        return width;
-    }
-
-    template <std::size_t C, class V>
-    void unpack_one(V& v) {
+    void load_column(V& view, bool reads) {
         if constexpr (tensor_view<V>) {
+            if (!strided_[C]) return;
             auto& copy = std::get<C>(copies_);
-            if (copy.data() == nullptr) return;
-            auto* next = copy.data();
-            for_each_element(v, [&](column_type<C>& x) { x = std::move(*next++); });
+            copy.reserve(where_.rows * where_.widths[C]);
+            where_.first[C] = reinterpret_cast<std::byte*>(copy.data());
+            if (!reads && std::is_trivially_copyable_v<type_of<C>>) return;
+            std::size_t i = 0;
+            for_each_element(view, [&](const type_of<C>& x) { copy.put(i++, x); });
+        }
+    }
+    template <std::size_t C, class V>
+    void unload_column(V& view) {
+        if constexpr (tensor_view<V>) {
+            if (!strided_[C]) return;
+            auto* next = std::get<C>(copies_).data();
+            for_each_element(view, [&](type_of<C>& x) { x = std::move(*next++); });
         }
     }
 
-    template <class Types>
-    struct packed_columns;
-    template <class... Ts>
-    struct packed_columns<std::tuple<Ts...>> {
-        using type = std::tuple<packed<Ts>...>;
-    };
-
-    place_type place_{};
-    widths width_{};
-    std::array<std::size_t, columns> bytes_{};
-    std::size_t rows_ = 0;
-    typename packed_columns<typename columns_of<element>::types>::type copies_;
+    column_set<columns> where_;
+    std::array<bool, columns> strided_{};
+    [[no_unique_address]] std::conditional_t<may_be_strided,
+                                             typename packed_columns<typename columns_of<element>::types>::type,
+                                             std::tuple<>> copies_;
 };
 
 }  // namespace allfold::detail

@@ -2,29 +2,33 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
+#include <cstdint>
+#include <span>
 
-#include "allfold/engine/options.hpp"
-#include "allfold/schedule/all_read.hpp"
-#include "allfold/schedule/binomial.hpp"
-#include "allfold/schedule/direct.hpp"
-#include "allfold/schedule/dissemination.hpp"
-#include "allfold/schedule/flat_tree.hpp"
-#include "allfold/schedule/halving.hpp"
-#include "allfold/schedule/recursive_doubling.hpp"
-#include "allfold/schedule/ring.hpp"
-#include "allfold/schedule/two_level.hpp"
+#include "allfold/schedule/any_schedule.hpp"
+#include "allfold/schedule/contract.hpp"
+#include "allfold/schedule/step.hpp"
 
 /// @file
-/// Picks the schedule where the caller names none.
+/// Picks the schedule where the caller names none. The candidates of a collective, with the condition for each, stand in
+/// the collective's own file; here are the conditions, and the numbers in them.
 
 namespace allfold {
 
-/// What the choice depends on, besides the laws.
+/// What ranks can do for each other.
+enum class reach : std::uint8_t {
+    memory,    ///< all share memory
+    messages,  ///< they exchange messages
+    levels     ///< groups share memory, and only the first ones of groups exchange messages
+};
+
+/// What the choice depends on.
 struct problem {
-    int size = 1;           ///< ranks
-    std::size_t bytes = 0;  ///< of the whole operand at one rank
-    int processors = 0;     ///< that the ranks share; 0 when that is not known
+    int size = 1;              ///< ranks
+    std::size_t bytes = 0;     ///< of the whole operand at one rank
+    int processors = 0;        ///< that the ranks share; 0 when that is not known
+    order level = order::any;  ///< that is asked for
+    bool equal_blocks = true;  ///< all blocks have one length, as far as all ranks know
 };
 
 /// The numbers of the chooser, with what was measured for each.
@@ -36,7 +40,7 @@ struct choose_tuning {
     /// cores: 1.3 to 4 times faster than all-read, 1.3 times faster than slices at 256 KiB. With more processors more
     /// of them would idle meanwhile, so the limit is of bytes · processors². P = 3 and 4 on two cores: slower at any
     /// length.
-    int flat_tree_crowd = 2;
+    int flat_tree_ranks_a_processor = 2;
     std::size_t flat_tree_bytes = std::size_t{1} << 20;
     /// Messages: up to here fewer rounds win, above it less volume. P = 4 over Open MPI, 64 KiB: recursive doubling 59
     /// us, ring 77.
@@ -44,6 +48,9 @@ struct choose_tuning {
     /// Two ranks: one exchange of the whole sends no more than two of halves. Over Open MPI and MPICH 1.2 to 1.9 times
     /// faster up to 256 KiB, even at 512; above, halves are folded while others travel.
     std::size_t pair_bytes = std::size_t{512} << 10;
+    /// all_to_all by messages: up to so many bytes for each peer the fewest rounds win, although most of the data
+    /// travels several times (as in MPICH, which measured it).
+    std::size_t bruck_bytes = 256;
 
     friend bool operator==(const choose_tuning&, const choose_tuning&) = default;
 };
@@ -52,90 +59,74 @@ namespace detail {
 
 inline constexpr choose_tuning tuned{};
 
-[[nodiscard]] constexpr bool everyone_folds_all(const problem& p) noexcept {
-    return p.bytes * static_cast<std::size_t>(p.size) <= tuned.all_read_bytes;
-}
+// Conditions
 
+[[nodiscard]] constexpr bool always(const problem&) noexcept { return true; }
+
+[[nodiscard]] constexpr bool everyone_folds_all(const problem& p) noexcept {
+    return p.bytes <= tuned.all_read_bytes / static_cast<std::size_t>(p.size);
+}
 [[nodiscard]] constexpr bool one_folds_for_all(const problem& p) noexcept {
     const auto processors = static_cast<std::size_t>(p.processors);
-    return p.processors > 0 && p.size > tuned.flat_tree_crowd * p.processors &&
+    return p.processors > 0 && p.size > tuned.flat_tree_ranks_a_processor * p.processors &&
            p.bytes * processors * processors <= tuned.flat_tree_bytes;
 }
+[[nodiscard]] constexpr bool few_ranks(const problem& p) noexcept { return p.size <= 16; }
+[[nodiscard]] constexpr bool few_bytes(const problem& p) noexcept {
+    return p.bytes <= (p.size == 2 ? tuned.pair_bytes : tuned.latency_bytes);
+}
+[[nodiscard]] constexpr bool many_bytes(const problem& p) noexcept { return p.bytes > tuned.latency_bytes; }
+[[nodiscard]] constexpr bool few_bytes_for_each(const problem& p) noexcept {
+    return p.size >= 8 && p.equal_blocks && p.bytes <= tuned.bruck_bytes * static_cast<std::size_t>(p.size);
+}
+[[nodiscard]] constexpr bool one_bracketing(const problem& p) noexcept { return p.level == order::tree; }
+[[nodiscard]] constexpr bool any_order(const problem& p) noexcept { return p.level == order::any; }
 
-/// Calls use<Schedule>(reason). `Shared` says that ranks share memory, `Rotates` that a rotating order is allowed,
-/// `OneTree` that only the canonical bracketing is.
-template <collective Goal, bool Shared, bool Rotates, bool OneTree, class Use>
-decltype(auto) choose(const problem& p, Use&& use) {
-    const bool small = p.bytes <= (p.size == 2 ? tuned.pair_bytes : tuned.latency_bytes);
-    if constexpr (Goal == collective::barrier) {
-        if (Shared && one_folds_for_all(p))
-            return use.template operator()<flat_tree::barrier>("several ranks a processor: the fewest messages");
-        if (Shared && p.size <= 16) return use.template operator()<all_read::barrier>("few ranks: one round of flags");
-        return use.template operator()<dissemination::barrier>("the fewest rounds for many ranks");
-    } else if constexpr (Goal == collective::broadcast) {
-        if (Shared)
-            return use.template operator()<direct::broadcast>("shared memory: everyone reads the root's operand");
-        return use.template operator()<binomial::broadcast>("the fewest rounds");
-    } else if constexpr (Goal == collective::reduce) {
-        if constexpr (Shared) {
-            if (everyone_folds_all(p))
-                return use.template operator()<all_read::reduce>("small: the root reads all operands in one round");
-            return use.template operator()<direct::reduce>("large, shared memory: each rank folds one slice");
-        } else {
-            return use.template operator()<binomial::reduce>("the fewest rounds, in rank order");
-        }
-    } else if constexpr (Goal == collective::all_reduce) {
-        if constexpr (Shared) {
-            if (one_folds_for_all(p))
-                return use.template operator()<flat_tree::all_reduce>(
-                    "small, several ranks a processor: the fewest messages");
-            if (everyone_folds_all(p))
-                return use.template operator()<all_read::all_reduce>("small: one round, everyone folds all operands");
-            return use.template operator()<direct::all_reduce>(
-                "large, shared memory: each rank folds one slice, every byte is read and written once");
-        } else {
-            if (small) return use.template operator()<recursive_doubling::all_reduce>("small: the fewest rounds");
-            if constexpr (Rotates)
-                return use.template operator()<ring::all_reduce>("large and commutative: the least volume");
-            else
-                return use.template operator()<halving::all_reduce>("large: the least volume in rank order");
-        }
-    } else if constexpr (Goal == collective::reduce_scatter) {
-        if constexpr (Shared)
-            return use.template operator()<direct::reduce_scatter>("shared memory: each rank reads its block of all");
-        else if constexpr (Rotates)
-            return use.template operator()<ring::reduce_scatter>("commutative: the least volume");
-        else
-            return use.template operator()<halving::reduce_scatter>("the least volume in rank order");
-    } else if constexpr (Goal == collective::all_gather) {
-        if constexpr (Shared)
-            return use.template operator()<direct::all_gather>("shared memory: everyone reads every block");
-        else
-            return use.template operator()<ring::all_gather>("the least volume");
-    } else if constexpr (Goal == collective::inclusive_scan) {
-        if (OneTree || (Shared && everyone_folds_all(p)))
-            return use.template operator()<all_read::inclusive_scan>(
-                OneTree ? "one bracketing: everyone folds its prefix" : "small: one round, everyone folds its prefix");
-        if constexpr (!OneTree)
-            return use.template operator()<dissemination::inclusive_scan>("the fewest rounds, one fold in each");
-    } else {
-        if (OneTree || (Shared && everyone_folds_all(p)))
-            return use.template operator()<all_read::exclusive_scan>(
-                OneTree ? "one bracketing: everyone folds its prefix" : "small: one round, everyone folds its prefix");
-        if constexpr (!OneTree)
-            return use.template operator()<dissemination::exclusive_scan>("the fewest rounds for every P");
-    }
+/// A schedule that can be made for any setting: of a collective's candidate, or of what the caller names.
+struct schedule_maker {
+    any_schedule (*make)(const setting& where, const void* algorithm);
+    bool (*supports)(int size, int group);
+    order keeps;
+    const char* name;
+};
+
+template <class S, class Algorithm>
+inline constexpr schedule_maker maker_of{
+    [](const setting& where, const void* algorithm) {
+        return any_schedule(make_schedule<S>(where, *static_cast<const Algorithm*>(algorithm)), Algorithm::name);
+    },
+    [](int size, int group) { return supports<S>(size, group); }, S::keeps, Algorithm::name};
+
+/// The same for algorithms without parameters.
+template <class S>
+inline constexpr schedule_maker plain_maker_of{
+    [](const setting& where, const void*) { return any_schedule(S(where), S::algorithm::name); },
+    [](int size, int group) { return supports<S>(size, group); }, S::keeps, S::algorithm::name};
+
+}  // namespace detail
+
+/// A schedule among which `choose` picks, when that is a good idea, and why.
+struct candidate {
+    const detail::schedule_maker* schedule;
+    bool (*when)(const problem&);
+    const char* why;
+};
+
+/// A candidate of the schedule S.
+template <schedule S>
+[[nodiscard]] constexpr candidate when(bool (*condition)(const problem&), const char* why) noexcept {
+    return {&detail::plain_maker_of<S>, condition, why};
 }
 
-/// The same for threads within processes: memory inside of a group, and messages between the first ones of groups.
-template <collective Goal, class Use>
-decltype(auto) choose_in_levels(const problem& p, Use&& use) {
-    if constexpr (Goal == collective::all_reduce)
-        if (p.bytes > tuned.latency_bytes)
-            return use.template operator()<two_level_halving::all_reduce>(
-                "large, threads within processes: two levels, the least volume between processes");
-    return use.template operator()<typename schedule_in<two_level, Goal>::type>(
-        "threads within processes: two levels, the fewest rounds between processes");
+namespace detail {
+
+/// The first candidate that gives the order, exists for so many ranks, and whose condition holds.
+[[nodiscard]] inline const candidate* choose(std::span<const candidate> candidates, const problem& p, int group,
+                                             bool folds) noexcept {
+    for (const candidate& each : candidates)
+        if ((!folds || each.schedule->keeps >= p.level) && each.when(p) && each.schedule->supports(p.size, group))
+            return &each;
+    return nullptr;
 }
 
 }  // namespace detail

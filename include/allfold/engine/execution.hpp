@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "allfold/engine/slice_owner.hpp"
+#include "allfold/engine/fused_pass.hpp"
 #include "allfold/engine/walker.hpp"
 
 /// @file
@@ -15,37 +15,43 @@
 
 namespace allfold::detail {
 
-/// How long a message in one window should be, by default: short enough for a slot of the transport and for the cache.
-inline constexpr std::size_t default_window_bytes = std::size_t{256} << 10;
-/// Windows in flight: one is folded while the next ones travel.
-inline constexpr std::size_t windows_in_flight = 3;
-
-template <communicator Comm, schedule Schedule, class Kernel>
+template <communicator Comm>
 class execution {
   public:
-    using context = call<Comm, Schedule, Kernel>;
+    using context = call<Comm>;
 
     /// `make()` returns the context, which is not moved afterwards.
     template <class Make>
     explicit execution(Make make) : all_(make()) {}
 
-    /// Numbers its lanes: the order of the starts is the same on all ranks. May be called again once done.
-    void start() {
-        const auto& memory = all_.memory;
+    /// Numbers its lanes: the order of this is the same on all ranks.
+    void open() {
+        const operands& memory = all_.memory;
         const std::size_t largest = memory.blocks.largest();
-        windows_ =
-            fused() || largest <= memory.window_rows ? 1 : (largest + memory.window_rows - 1) / memory.window_rows;
+        windows_ = memory.fused || largest <= memory.window_rows
+                       ? 1
+                       : (largest + memory.window_rows - 1) / memory.window_rows;
         first_lane_ = all_.comm.open(all_.agreed, static_cast<unsigned>(windows_));
+        all_.hash = all_.comm.background().follow(all_.agreed.hash(), first_lane_);
+        finished_ = windows_;
+    }
+
+    /// Announces again, to peers who remember the latest lanes only, what runs here. Before a start that was not just
+    /// opened.
+    void announce() { all_.comm.announce(first_lane_, static_cast<unsigned>(windows_), all_.agreed); }
+
+    /// May be called again once done.
+    void start() {
         next_ = finished_ = 0;
-        if (all_.plan.rounds() == 0) {
-            copy_input();
+        if (all_.schedule.rounds() == 0) {
+            finish_alone();
             finished_ = windows_;
-        } else if (fused()) {
-            if constexpr (can_fuse) slices_.begin(all_, first_lane_);
+        } else if (all_.memory.fused) {
+            fused_.begin(all_, first_lane_);
         } else {
             if (windows_ > 1 && others_.empty()) {
                 const std::size_t more = std::min(windows_, windows_in_flight) - 1;
-                others_ = std::vector<slot_of_window>(more);
+                others_ = std::vector<window_in_flight>(more);
             }
             begin_next(first_);
             for (auto& each : others_) begin_next(each);
@@ -55,30 +61,28 @@ class execution {
     /// Does what can be done without waiting; true when the call is complete.
     bool poll() {
         if (finished_ == windows_) return true;
-        if constexpr (requires { all_.comm.progress(); }) all_.comm.progress();
-        if constexpr (can_fuse)
-            if (fused()) {
-                if (slices_.advance(all_)) finished_ = 1;
-                return finished_ == windows_;
-            }
+        all_.comm.progress();
+        if (all_.memory.fused) {
+            if (fused_.advance(all_)) finished_ = windows_;
+            return finished_ == windows_;
+        }
         push(first_);
         for (auto& each : others_) push(each);
         return finished_ == windows_;
     }
 
     [[nodiscard]] waiting blocked_on() const {
-        if constexpr (can_fuse)
-            if (fused()) return slices_.blocked_on(all_);
-        const slot_of_window* const oldest = oldest_window();
-        return oldest ? oldest->walk.blocked_on(all_) : waiting{all_.plan.goal, 0, all_.plan.rounds(), -1};
+        if (all_.memory.fused) return fused_.blocked_on(all_);
+        const window_in_flight* const oldest = oldest_window();
+        return oldest ? oldest->walk.blocked_on(all_)
+                      : waiting{all_.goal.name, 0, all_.schedule.rounds(), -1, first_lane_};
     }
 
     /// Throws when a rank that this one waits for is in another call: two roots, say, may wait for each other without a
     /// message that would show it.
     void check() const {
-        if constexpr (can_fuse)
-            if (fused()) return check(slices_.blocked_on(all_));
-        const slot_of_window* const oldest = oldest_window();
+        if (all_.memory.fused) return check(fused_.blocked_on(all_));
+        const window_in_flight* const oldest = oldest_window();
         if (oldest == nullptr) return;
         const waiting where = oldest->walk.blocked_on(all_);
         if (where.peer >= 0) return check(where);
@@ -90,7 +94,7 @@ class execution {
     void drop() noexcept {
         first_.walk.drop();
         for (auto& each : others_) each.walk.drop();
-        if constexpr (can_fuse) slices_.drop();
+        fused_.drop();
     }
 
     /// Keeps its memory from being freed: somebody may still touch it.
@@ -100,28 +104,21 @@ class execution {
     }
 
     [[nodiscard]] const context& about() const noexcept { return all_; }
+    /// Whether the pass that has completed the folds has lowered them too.
+    [[nodiscard]] bool lowers() const noexcept { return all_.memory.fused && all_.rows.functions->lower != nullptr; }
 
   private:
-    static constexpr bool can_fuse = Comm::shares_memory && slice_owner_schedule<Schedule>;
-    struct nothing {};
-    template <class C, class S, class K>
-    struct slices_if {
-        using type = nothing;
-    };
-    template <class C, class S, class K>
-        requires(C::shares_memory && slice_owner_schedule<S>)
-    struct slices_if<C, S, K> {
-        using type = slice_owner<C, S, K>;
-    };
+    /// One is folded while the next ones travel.
+    static constexpr std::size_t windows_in_flight = 3;
 
-    struct slot_of_window {
-        walker<Comm, Schedule, Kernel> walk;
+    struct window_in_flight {
+        walker<Comm> walk;
         std::size_t window = 0;
         bool busy = false;
     };
 
-    [[nodiscard]] const slot_of_window* oldest_window() const noexcept {
-        const slot_of_window* oldest = first_.busy ? &first_ : nullptr;
+    [[nodiscard]] const window_in_flight* oldest_window() const noexcept {
+        const window_in_flight* oldest = first_.busy ? &first_ : nullptr;
         for (const auto& each : others_)
             if (each.busy && (!oldest || each.window < oldest->window)) oldest = &each;
         return oldest;
@@ -132,29 +129,33 @@ class execution {
             if (theirs->hash() != all_.agreed.hash()) all_.disagree(where.peer, where.on);
     }
 
-    [[nodiscard]] bool fused() const noexcept { return can_fuse && all_.memory.window_rows == 0; }
-
-    void begin_next(slot_of_window& free) {
+    void begin_next(window_in_flight& free) {
         free.busy = next_ < windows_;
         if (!free.busy) return;
         free.window = next_++;
         free.walk.begin(all_, free.window, first_lane_ + static_cast<lane>(free.window));
     }
 
-    void push(slot_of_window& each) {
+    void push(window_in_flight& each) {
         while (each.busy && each.walk.advance(all_)) {
             ++finished_;
             begin_next(each);
         }
     }
 
-    /// What a lone rank does.
-    void copy_input() {
-        const std::size_t rows = all_.memory.blocks.total();
-        if (all_.plan.goal == collective::exclusive_scan)
-            all_.kernel.set_identity(all_.memory.result, rows);
-        else if (all_.plan.goal != collective::barrier)
-            all_.kernel.copy(all_.memory.input, all_.memory.result, rows);
+    /// What a lone rank does: its result is what the contract says of its own operand.
+    void finish_alone() {
+        const operands& memory = all_.memory;
+        for (int b = 0; b < memory.blocks.blocks(); ++b) {
+            const content wanted = all_.goal.result ? all_.goal.result(all_.schedule.where(), b) : content{};
+            const std::size_t rows = memory.blocks.extent(b);
+            if (!wanted.exists() || rows == 0) continue;
+            const place to = memory.result.first + memory.blocks.offset(b);
+            if (wanted.first != wanted.last)
+                all_.rows.copy(memory.input.first + memory.blocks.offset(wanted.item), to, rows);
+            else if (all_.rows.functions->set_identity != nullptr)
+                all_.rows.functions->set_identity(all_.rows, to, rows);
+        }
     }
 
     context all_;
@@ -162,9 +163,9 @@ class execution {
     std::size_t next_ = 0;
     std::size_t finished_ = 0;
     lane first_lane_ = 0;
-    slot_of_window first_;
-    std::vector<slot_of_window> others_;
-    [[no_unique_address]] typename slices_if<Comm, Schedule, Kernel>::type slices_;
+    window_in_flight first_;
+    std::vector<window_in_flight> others_;
+    fused_walk<Comm> fused_;
 };
 
 }  // namespace allfold::detail

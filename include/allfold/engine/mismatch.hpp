@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -18,12 +21,13 @@ namespace allfold::detail {
     const auto say = [&](const char* mine, text_piece a, const char* its, text_piece b, const char* end = "") {
         return text({"rank ", rank, mine, a, end, ", but rank ", peer, its, b});
     };
-    if (here.what != there.what) {
+    if (told_of(here.what) != told_of(there.what)) {
         const auto call = [](const signature& s) {
-            return *s.schedule ? text({name_of(s.what), " (", s.schedule, ")"}) : std::string(name_of(s.what));
+            return *s.schedule ? text({s.what, " (", s.schedule, ")"}) : std::string(s.what);
         };
         return say(" calls ", call(here), " calls ", call(there));
     }
+    if (here.ranks != there.ranks) return say(" is one of ", here.ranks, " is one of ", there.ranks, " ranks");
     if (here.elements != there.elements) return say(" has ", here.elements, " has ", there.elements, " elements");
     if (here.root != there.root) return say(" names root ", here.root, " names root ", there.root);
     if (told_of(here.element_type) != told_of(there.element_type))
@@ -34,7 +38,18 @@ namespace allfold::detail {
         return say(" asks for order ", name_of(here.level), " for ", name_of(there.level));
     if (std::string_view(here.schedule) != there.schedule)
         return say(" runs the schedule ", here.schedule, " runs ", there.schedule);
-    return say(" cuts its elements ", "into other blocks, rows or windows", "", " does");
+    if (here.row_bytes != there.row_bytes)
+        return say(" has rows of ", here.row_bytes, " has rows of ", there.row_bytes, " bytes");
+    if (here.largest_block != there.largest_block)
+        return say(" cuts blocks of up to ", here.largest_block, " cuts blocks of up to ", there.largest_block,
+                   " elements");
+    if (here.borders != there.borders)
+        return say(" cuts blocks of up to ", here.largest_block, " has other borders between blocks of up to ",
+                   there.largest_block, " elements");
+    if (here.window_rows != there.window_rows)
+        return say(" has windows of ", here.window_rows, " has windows of ", there.window_rows, " elements");
+    return say(" folds with ", told_of(here.operator_type), " with another one that is spelled the same, or an algorithm ",
+               "with other parameters");
 }
 
 /// Throws for a message whose signature is not ours.
@@ -42,7 +57,31 @@ namespace allfold::detail {
                                                    int rank, int peer, int size) {
     const std::string what = there ? difference_text(here, *there, rank, peer)
                                    : text({"rank ", rank, " and rank ", peer, " do not make the same call"});
-    throw error(errc::mismatch, text({name_of(here.what), " of ", size, " ranks: ", what}));
+    throw error(errc::mismatch, text({here.what, " of ", size, " ranks: ", what}));
+}
+
+/// Throws for a message of a rank that makes the same call, but made another one before.
+template <class Comm>
+[[noreturn, gnu::cold]] void throw_earlier_mismatch(Comm& comm, const signature& here, int peer) {
+    std::string what = text({"rank ", comm.rank(), " and rank ", peer, " have made different calls before this one"});
+    comm.background().for_each_call([&](std::uint64_t number, lane on) {
+        const auto mine = comm.announced(comm.rank(), on), theirs = comm.announced(peer, on);
+        if (!mine || !theirs || mine->hash() == theirs->hash()) return false;
+        what = text({"call ", number, " on this communicator (", mine->what, "): ",
+                     difference_text(*mine, *theirs, comm.rank(), peer)});
+        return true;
+    });
+    throw error(errc::mismatch, text({here.what, " of ", comm.size(), " ranks: ", what}));
+}
+
+/// Throws for a message of another length than this rank's blocks have.
+[[noreturn, gnu::cold]] inline void throw_other_length(const char* collective, int rank, int peer, std::size_t found,
+                                                       std::size_t expected, std::size_t row_bytes) {
+    const bool whole = row_bytes > 0 && found % row_bytes == 0 && expected % row_bytes == 0;
+    const std::size_t unit = whole ? row_bytes : 1;
+    throw error(errc::mismatch, text({collective, ": rank ", rank, " expects ", expected / unit,
+                                      whole ? " elements" : " bytes", " from rank ", peer, ", which sends ",
+                                      found / unit}));
 }
 
 }  // namespace allfold::detail

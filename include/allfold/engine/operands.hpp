@@ -3,49 +3,67 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "allfold/data/partition.hpp"
-#include "allfold/engine/kernel.hpp"
 #include "allfold/engine/mismatch.hpp"
-#include "allfold/schedule/step.hpp"
+#include "allfold/engine/rows.hpp"
+#include "allfold/schedule/any_schedule.hpp"
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// What a call of a collective consists of, once its arguments have been understood.
+/// What a call of a collective consists of, once its arguments have been understood: no types of the caller's are left.
 
 namespace allfold::detail {
 
-/// The memory of one call at one rank. Rows are numbered over the whole operand; a slot may hold only some of them.
-template <class Kernel>
+/// The memory of one slot. Rows are numbered over the whole operand; it may hold only some of them.
+struct operand {
+    place first{};              ///< where its first row lies
+    std::size_t first_row = 0;  ///< the number of that row
+};
+
+/// The memory of one call at one rank.
 struct operands {
-    typename Kernel::place_type input{};
-    typename Kernel::place_type result{};
-    std::size_t input_first = 0;   ///< the row at `input`
-    std::size_t result_first = 0;  ///< the row at `result`
-    partition blocks = partition::even(0, 1);
-    std::size_t window_rows = 0;  ///< rows of each block in one window; at least 1
-    bool in_place = false;        ///< row for row, input and result are the same memory
+    operand input{};
+    operand result{};
+    partition blocks = partition::even(0, 1);         ///< of the input, and of what is on its way
+    partition result_blocks = partition::even(0, 1);  ///< where `cut_for::pairs` makes those others
+    std::size_t window_rows = 0;                      ///< rows of each block in one window; at least 1
+    bool in_place = false;                            ///< row for row, input and result are the same memory
+    bool pairs = false;                               ///< the result has blocks of its own
+    bool fused = false;                               ///< both steps of a schedule run as one pass
+    bool stage_input = false;  ///< copy the input of a window first: peers may read it while the result is written
+    int contributions = 0;     ///< for how many operands a result of this rank's stands
 };
 
 /// One call at one rank: everything that does not change while it runs.
-template <communicator Comm, schedule Schedule, class Kernel>
+template <communicator Comm>
 struct call {
     Comm& comm;
-    Schedule plan;
-    Kernel kernel;
-    operands<Kernel> memory;
+    const contract& goal;
+    any_schedule schedule;
+    row_layout rows;
+    operands memory;
     signature agreed;
-    std::uint32_t hash = 0;    ///< what messages bear: the signature's
-    bool stage_input = false;  ///< copy the input of a window first: peers may read it while the result is written
+    std::uint32_t hash = 0;  ///< what messages bear: of this call and all before it on this communicator
+
+    /// Whether elements are objects that have to be turned into bytes.
+    [[nodiscard]] bool encodes() const noexcept { return !Comm::shares_memory && !rows.functions->copyable; }
 
     /// Throws unless the message of `peer` belongs to the same call.
     void check(std::uint32_t signature, int peer, lane on) const {
         if (signature != hash) [[unlikely]]
             disagree(peer, on);
     }
-    [[noreturn]] void disagree(int peer, lane on) const {
-        throw_mismatch(agreed, comm.announced(peer, on), comm.rank(), peer, comm.size());
+    [[noreturn, gnu::cold]] void disagree(int peer, lane on) const {
+        const auto theirs = comm.announced(peer, on);
+        if (theirs && theirs->hash() == agreed.hash()) throw_earlier_mismatch(comm, agreed, peer);
+        throw_mismatch(agreed, theirs, comm.rank(), peer, comm.size());
+    }
+    /// Throws unless a message has the length that this rank's blocks have: whatever a hash says, nothing is read beyond
+    /// what was sent, nor written beyond what there is.
+    void check_length(std::size_t found, std::size_t expected, int peer) const {
+        if (found != expected) [[unlikely]]
+            throw_other_length(agreed.what, comm.rank(), peer, found, expected, rows.row_bytes);
     }
 };
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <chrono>
+#include <algorithm>
+#include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <exception>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <ranges>
 #include <utility>
 #include <vector>
 
+#include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 
@@ -25,7 +27,8 @@ namespace detail {
 class erased_work {
   public:
     virtual ~erased_work() = default;
-    virtual bool poll() = 0;
+    /// Whether it is done; it is pushed on by whoever waits.
+    [[nodiscard]] virtual bool poll() = 0;
     [[nodiscard]] virtual waiting blocked_on() const = 0;
     virtual void check() const = 0;
 };
@@ -33,36 +36,50 @@ class erased_work {
 /// A call that runs in the background of its communicator.
 class pending : public background::work {
   public:
-    using time_point = std::chrono::steady_clock::time_point;
-
+    /// Just after it was made.
     virtual void start() = 0;
-    /// Pushes on all that is in flight on this communicator.
+    /// Throws, and does nothing, where that makes no sense.
+    virtual void start_prepared() = 0;
+    /// Pushes on all that this thread has in flight.
     virtual void push() = 0;
     /// Waits as this communicator waits.
-    virtual void wait(erased_work& work, std::optional<time_point> until) = 0;
-    /// Makes every other rank throw.
-    virtual void abandon() noexcept = 0;
+    virtual void wait(erased_work& work) = 0;
+    /// Makes every other rank throw, because an exception has destroyed the handle.
+    virtual void abandon_unwinding() noexcept = 0;
     [[nodiscard]] virtual waiting blocked_on() const = 0;
     /// Throws when waiting is in vain.
     virtual void check() const = 0;
+    /// The same for an operation with whose communicator nobody waits: it fails if it waits in vain.
+    virtual void check_aside() noexcept = 0;
 
-    [[nodiscard]] bool done() const noexcept { return done_; }
-    [[nodiscard]] std::optional<time_point> deadline() const noexcept { return deadline_; }
-    void rethrow() {
+    /// The last that is written: another thread may have pushed it on.
+    [[nodiscard]] bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+    /// Started, and its end not yet told to anybody.
+    [[nodiscard]] bool is_active() const noexcept { return active_; }
+    /// Tells that it is done, or throws what went wrong in it.
+    void tell() {
+        active_ = false;
         if (failure_) std::rethrow_exception(failure_);
     }
+    [[nodiscard]] bool has_failed() const noexcept { return failure_ != nullptr; }
 
   protected:
-    bool done_ = true;
-    std::optional<time_point> deadline_;
+    std::atomic<bool> done_{true};
+    bool active_ = false;
     std::exception_ptr failure_;
 };
+
+struct handles;
 
 }  // namespace detail
 
 /// A collective in flight, as `start` returns it. The data that it was given must stay where it is, and must not be
-/// written (nor, where it is the result, read) until it is done. Any call that waits on the communicator pushes all its
-/// operations on. Destroying an operation waits for it.
+/// written (nor, where it is the result, read) until it is done. Any call that waits, on whatever communicator, pushes
+/// on all operations of its thread. Destroying an operation waits for it, unless an exception does: then every other
+/// rank throws.
+///
+/// One that is in flight when its communicator ends is abandoned: every other rank throws, and so do `done` and `wait`,
+/// `bad_argument`.
 class operation {
   public:
     operation() = default;
@@ -70,6 +87,7 @@ class operation {
         : work_(std::move(work)), exceptions_(std::uncaught_exceptions()) {}
     operation(operation&&) noexcept = default;
     operation& operator=(operation&& other) noexcept {
+        if (this == &other) return *this;
         finish();
         work_ = std::move(other.work_);
         exceptions_ = other.exceptions_;
@@ -81,31 +99,28 @@ class operation {
     [[nodiscard]] bool done() {
         if (!work_) return true;
         if (!work_->done()) work_->push();
-        if (work_->done()) work_->rethrow();
-        return work_->done();
+        if (!work_->done()) return false;
+        work_->tell();
+        return true;
     }
     /// Returns when the collective is complete. Throws what went wrong in it.
     void wait() {
         if (!work_) return;
         if (!work_->done()) {
             until_done all(*work_);
-            work_->wait(all, work_->deadline());
+            work_->wait(all);
         }
-        work_->rethrow();
+        work_->tell();
     }
 
   private:
     friend class persistent;
-    template <std::ranges::forward_range Operations>
-    friend std::size_t wait_any(Operations&& operations);
+    friend struct detail::handles;
 
     class until_done final : public detail::erased_work {
       public:
         explicit until_done(detail::pending& work) : work_(work) {}
-        bool poll() override {
-            if (!work_.done()) work_.push();
-            return work_.done();
-        }
+        [[nodiscard]] bool poll() override { return work_.done(); }
         [[nodiscard]] waiting blocked_on() const override { return work_.blocked_on(); }
         void check() const override { work_.check(); }
 
@@ -117,11 +132,12 @@ class operation {
         if (!work_ || work_->done()) return;
         try {
             if (std::uncaught_exceptions() > exceptions_)
-                work_->abandon();  // the caller is on its way out, and its data with it
+                work_->abandon_unwinding();  // the caller is on its way out, and its data with it
             else
                 wait();
         } catch (...) {  // whoever asks the communicator next is told
         }
+        if (!work_->done()) static_cast<void>(work_.release());  // in an operator nobody can wait: it ends later
     }
 
     std::unique_ptr<detail::pending> work_;
@@ -129,67 +145,142 @@ class operation {
 };
 
 /// A collective that is prepared once and started again and again, as `prepare` returns it: arguments are checked, the
-/// schedule is chosen and memory is found only once.
+/// schedule is chosen and memory is found only once. Ranks prepare in the same order; they may start what they have
+/// prepared in different orders.
 class persistent : private operation {
   public:
     using operation::done;
     using operation::operation;
     using operation::wait;
-    /// Starts it; every rank must. The previous start must be done.
-    void start() { work_->start(); }
+    /// Starts it; every rank must. Throws `bad_argument`, and sends nothing, if it is empty, if its communicator has
+    /// ended, or if nobody has waited for the previous start or found it done.
+    void start() {
+        if (!work_) throw error(errc::bad_argument, "start: the prepared operation is empty");
+        work_->start_prepared();
+    }
     /// Starts it and waits for it.
     void operator()() {
         start();
         wait();
     }
+
+  private:
+    friend struct detail::handles;
 };
 
+namespace detail {
+
+template <class T>
+concept handle = std::same_as<T, operation> || std::same_as<T, persistent>;
+template <class R>
+concept range_of_handles =
+    std::ranges::forward_range<R> && handle<std::remove_cvref_t<std::ranges::range_reference_t<R>>>;
+
+/// What waiting for several operations needs to know of each.
+struct handles {
+    /// Null where there is nothing to wait for: the handle is empty, or was never started, or its end has been told.
+    template <handle Handle>
+    [[nodiscard]] static pending* active(Handle& h) noexcept {
+        return h.work_ && h.work_->is_active() ? h.work_.get() : nullptr;
+    }
+    template <range_of_handles Range>
+    [[nodiscard]] static pending* first_active(Range& all) noexcept {
+        for (auto& each : all)
+            if (pending* const work = active(each)) return work;
+        return nullptr;
+    }
+};
+
+/// Waits for the first of several operations.
+template <range_of_handles Range>
+class until_any final : public erased_work {
+  public:
+    /// `waiting_with`: the operation whose communicator waits.
+    until_any(Range& all, pending& waiting_with) noexcept : all_(all), first_(waiting_with) {}
+    [[nodiscard]] bool poll() override {
+        for (auto& each : all_)
+            if (const pending* const work = handles::active(each); work && work->done()) return true;
+        return false;
+    }
+    [[nodiscard]] waiting blocked_on() const override { return first_.blocked_on(); }
+    /// What is in vain for one of them ends that one.
+    void check() const override {
+        for (auto& each : all_)
+            if (pending* const work = handles::active(each); work && !work->done()) {
+                if (work == &first_)
+                    work->check();
+                else
+                    work->check_aside();
+            }
+    }
+
+  private:
+    Range& all_;
+    pending& first_;
+};
+
+}  // namespace detail
+
 /// Waits for all operations of a range.
-template <std::ranges::forward_range Operations>
+template <detail::range_of_handles Operations>
 void wait_all(Operations&& operations) {
-    for (operation& each : operations) each.wait();
+    for (auto& each : operations) each.wait();
 }
-template <std::same_as<operation>... More>
-void wait_all(operation& first, More&... more) {
+/// Waits for all these operations, prepared or not.
+template <detail::handle First, detail::handle... More>
+void wait_all(First& first, More&... more) {
     first.wait();
     (more.wait(), ...);
 }
 
-/// Waits until one operation of a range is done and returns its index, the lowest if there are several; the number of
-/// operations if the range is empty.
-template <std::ranges::forward_range Operations>
+/// Waits until one operation of a range is done and returns its index, the lowest if there are several. Each one is
+/// returned once for each start: those that have been waited for or found done before, or were never started, are
+/// passed over. The number of operations if there is none to wait for. Throws what went wrong in the one that is done.
+template <detail::range_of_handles Operations>
 [[nodiscard]] std::size_t wait_any(Operations&& operations) {
-    struct until_any final : detail::erased_work {
-        explicit until_any(Operations& all) : all_(all) {}
-        bool poll() override {
-            for (index = 0; auto& each : all_) {
-                if (each.done()) return true;
-                ++index;
-            }
-            return index == 0;
-        }
-        [[nodiscard]] waiting blocked_on() const override { return std::ranges::begin(all_)->work_->blocked_on(); }
-        void check() const override { std::ranges::begin(all_)->work_->check(); }
-        Operations& all_;
-        std::size_t index = 0;
-    } any(operations);
-    if (!any.poll()) {
-        auto& first = *std::ranges::begin(operations);
-        first.work_->wait(any, first.work_->deadline());
+    using namespace detail;
+    pending* const first = handles::first_active(operations);
+    if (first != nullptr) {
+        until_any any(operations, *first);
+        if (!any.poll()) first->push();
+        if (!any.poll()) first->wait(any);
     }
-    return any.index;
+    std::size_t index = 0;
+    for (auto& each : operations) {
+        if (pending* const work = handles::active(each); work && work->done()) {
+            work->tell();
+            break;
+        }
+        ++index;
+    }
+    return index;
 }
 
-/// Waits until at least one operation is done and returns the indices of all that are.
-template <std::ranges::forward_range Operations>
+/// Waits until at least one operation is done and returns the indices of all that are, as `wait_any` understands it;
+/// nothing if there is none to wait for. Throws what went wrong in one of them, and returns the others at the next
+/// call.
+template <detail::range_of_handles Operations>
 [[nodiscard]] std::vector<std::size_t> wait_some(Operations&& operations) {
+    using namespace detail;
     std::vector<std::size_t> indices;
-    if (std::ranges::empty(operations)) return indices;
-    static_cast<void>(wait_any(operations));
-    for (std::size_t i = 0; operation & each : operations) {
-        if (each.done()) indices.push_back(i);
-        ++i;
-    }
+    pending* const first = handles::first_active(operations);
+    if (first == nullptr) return indices;
+    until_any any(operations, *first);
+    first->push();
+    if (!any.poll()) first->wait(any);
+    const auto for_each_done = [&](auto visit) {
+        for (std::size_t i = 0; auto& each : operations) {
+            if (pending* const work = handles::active(each); work && work->done()) visit(*work, i);
+            ++i;
+        }
+    };
+    for_each_done([](pending& work, std::size_t) {
+        if (work.has_failed()) work.tell();
+    });
+    for_each_done([&](pending& work, std::size_t i) {
+        work.tell();
+        indices.push_back(i);
+    });
     return indices;
 }
 

@@ -7,13 +7,17 @@
 #include <cstdint>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "allfold/data/partition.hpp"
+#include "allfold/engine/deadline.hpp"
+#include "allfold/engine/detail/type_name.hpp"
+#include "allfold/schedule/any_schedule.hpp"
 #include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// What a caller may add behind the arguments of a collective, in any order: `all_reduce(comm, x, op, ring{},
+/// What a caller may add after the arguments of a collective, in any order: `all_reduce(comm, x, op, ring{},
 /// deadline{2s})`.
 
 namespace allfold {
@@ -29,15 +33,13 @@ struct window {
     std::size_t bytes;
 };
 
-/// How long a rank waits. When it passes, every rank of the communicator throws `errc::timeout`.
-struct deadline {
-    std::chrono::steady_clock::time_point at;
-
-    template <class Rep, class Period>
-    constexpr explicit deadline(std::chrono::duration<Rep, Period> from_now)
-        : at(std::chrono::steady_clock::now() +
-             std::chrono::duration_cast<std::chrono::steady_clock::duration>(from_now)) {}
-    constexpr explicit deadline(std::chrono::steady_clock::time_point when) : at(when) {}
+/// How an input is cut into blocks for the ranks, where each rank cuts its own: block r goes to rank r.
+struct input_blocks {
+    partition blocks;
+};
+/// How an output is cut into blocks, where each rank cuts its own: block r comes from rank r.
+struct output_blocks {
+    partition blocks;
 };
 
 /// Whether a transport's own collective may run instead of a schedule of allfold's, where it has one for the operator
@@ -52,75 +54,32 @@ enum class delegate : std::uint8_t {
 
 namespace detail {
 
-/// The schedule that an algorithm has for a collective: its nested type of that name.
-template <class A, collective Goal>
-struct schedule_in {};
-template <class A>
-    requires requires { typename A::barrier; }
-struct schedule_in<A, collective::barrier> {
-    using type = typename A::barrier;
-};
-template <class A>
-    requires requires { typename A::broadcast; }
-struct schedule_in<A, collective::broadcast> {
-    using type = typename A::broadcast;
-};
-template <class A>
-    requires requires { typename A::reduce; }
-struct schedule_in<A, collective::reduce> {
-    using type = typename A::reduce;
-};
-template <class A>
-    requires requires { typename A::all_reduce; }
-struct schedule_in<A, collective::all_reduce> {
-    using type = typename A::all_reduce;
-};
-template <class A>
-    requires requires { typename A::reduce_scatter; }
-struct schedule_in<A, collective::reduce_scatter> {
-    using type = typename A::reduce_scatter;
-};
-template <class A>
-    requires requires { typename A::all_gather; }
-struct schedule_in<A, collective::all_gather> {
-    using type = typename A::all_gather;
-};
-template <class A>
-    requires requires { typename A::inclusive_scan; }
-struct schedule_in<A, collective::inclusive_scan> {
-    using type = typename A::inclusive_scan;
-};
-template <class A>
-    requires requires { typename A::exclusive_scan; }
-struct schedule_in<A, collective::exclusive_scan> {
-    using type = typename A::exclusive_scan;
-};
-
-/// An algorithm that can do this collective.
-template <class A, collective Goal>
-concept algorithm_for = requires { typename schedule_in<A, Goal>::type; };
-
 template <class T>
 inline constexpr bool is_order = false;
 template <int Level>
 inline constexpr bool is_order<order::constant<Level>> = true;
 
-/// An algorithm: an empty type with a name and nested schedules, such as `ring`.
+/// An algorithm: a small value with a name, and nested schedules, such as `ring`.
 template <class T>
-concept algorithm = std::is_empty_v<T> && requires {
+concept algorithm = std::is_trivially_copyable_v<T> && requires {
     { T::name } -> std::convertible_to<const char*>;
 };
 
+/// Something that looks at the schedule of a call before it runs, such as `proved_first` of analysis/proved_first.hpp.
+template <class T>
+concept schedule_check = requires(const contract& goal, const any_schedule& s) { T::check(goal, s); };
+
 template <class T>
 concept option = std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> ||
-                 std::same_as<T, partition> || std::same_as<T, delegate> || is_order<T> || algorithm<T>;
+                 std::same_as<T, partition> || std::same_as<T, input_blocks> || std::same_as<T, output_blocks> ||
+                 std::same_as<T, delegate> || is_order<T> || algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {
     static constexpr const char* name = "automatic";
 };
 
-/// The type of the first option for which `Is` holds, or Default.
+/// The first of some types for which `Is` holds, or Default.
 template <template <class> class Is, class Default, class... Options>
 struct first_option {
     using type = Default;
@@ -130,38 +89,59 @@ struct first_option<Is, Default, Head, Tail...> {
     using type = typename std::conditional_t<Is<Head>::value, std::type_identity<Head>,
                                              first_option<Is, Default, Tail...>>::type;
 };
-
 template <class T>
 using is_algorithm_type = std::bool_constant<algorithm<T>>;
 template <class T>
 using is_order_type = std::bool_constant<is_order<T>>;
 
-/// The options of one call, understood.
 template <class... Options>
-struct option_set {
-    using algorithm_type = typename first_option<is_algorithm_type, automatic, Options...>::type;
-    /// void where the caller asked for no level.
-    using order_type = typename first_option<is_order_type, void, Options...>::type;
+using algorithm_among = typename first_option<is_algorithm_type, automatic, Options...>::type;
+/// void where the caller asked for no level.
+template <class... Options>
+using order_among = typename first_option<is_order_type, void, Options...>::type;
 
+/// Whether no two options say the same kind of thing.
+template <class... Options>
+inline constexpr bool all_different = [] {
+    const auto at_most_one = [](auto... is) { return (0 + ... + (is ? 1 : 0)) <= 1; };
+    return at_most_one(std::same_as<Options, root>...) && at_most_one(std::same_as<Options, window>...) &&
+           at_most_one(std::same_as<Options, deadline>...) && at_most_one(std::same_as<Options, partition>...) &&
+           at_most_one(std::same_as<Options, input_blocks>...) && at_most_one(std::same_as<Options, output_blocks>...) &&
+           at_most_one(std::same_as<Options, delegate>...) && at_most_one(is_order<Options>...) &&
+           at_most_one(algorithm<Options>...);
+}();
+
+/// The options of one call, understood; the algorithm and the order level have types.
+struct call_options {
     int root = 0;
     std::optional<std::size_t> window_bytes;
-    std::optional<std::chrono::steady_clock::time_point> deadline;
-    std::optional<partition> blocks;
+    std::optional<allfold::deadline> deadline;
+    const partition* blocks = nullptr;
+    const partition* input_blocks = nullptr;
+    const partition* output_blocks = nullptr;
     allfold::delegate delegation = delegate::automatic;
+    void (*check)(const contract&, const any_schedule&) = nullptr;
 
-    explicit option_set(const Options&... options) { (take(options), ...); }
+    template <class... Options>
+    explicit call_options(const Options&... options) {
+        (take(options), ...);
+    }
 
   private:
     void take(const allfold::root& r) { root = r.rank; }
     void take(const allfold::window& w) {
         if (w.bytes != 0) window_bytes = w.bytes;
     }
-    void take(const allfold::deadline& d) { deadline = d.at; }
-    void take(const partition& p) { blocks = p; }
+    void take(const allfold::deadline& d) { deadline = d; }
+    void take(const partition& p) { blocks = &p; }
+    void take(const allfold::input_blocks& b) { input_blocks = &b.blocks; }
+    void take(const allfold::output_blocks& b) { output_blocks = &b.blocks; }
     void take(allfold::delegate d) { delegation = d; }
     template <class T>
-        requires(algorithm<T> || is_order<T>)
-    void take(const T&) {}
+        requires(algorithm<T> || is_order<T> || schedule_check<T>)
+    void take(const T&) {
+        if constexpr (schedule_check<T>) check = &T::check;
+    }
 };
 
 }  // namespace detail

@@ -4,59 +4,50 @@
 #include <cstddef>
 #include <memory>
 #include <new>
-#include <vector>
 
-#include "allfold/engine/kernel.hpp"
+#include "allfold/engine/rows.hpp"
 
 /// @file
-/// Memory for partial folds.
+/// Memory for what is on its way: partial folds, and blocks for others.
 
 namespace allfold::detail {
 
-/// Rows of scratch memory in the shape of a kernel's rows; of objects, copies of a sample, since nobody promised that
-/// they can be made from nothing.
-template <class Kernel>
+struct aligned_release {
+    std::size_t alignment = 64;
+    void operator()(std::byte* p) const noexcept { ::operator delete(p, std::align_val_t{alignment}); }
+};
+
+/// Rows of memory of our own, column by column. Objects in it are copies of a sample, since nobody promised that they
+/// can be made from nothing: whoever writes there first has one.
 class scratch {
   public:
-    using place_type = typename Kernel::place_type;
+    [[nodiscard]] bool empty() const noexcept { return columns_.size() == 0; }
+    [[nodiscard]] place first() noexcept { return {columns_.data(), 0}; }
 
-    [[nodiscard]] const place_type& place() const noexcept { return place_; }
-    [[nodiscard]] bool empty() const noexcept { return place_[0] == nullptr; }
-
-    void allocate(const Kernel& kernel, std::size_t rows, [[maybe_unused]] const place_type& sample) {
-        if (rows == 0) return;
-        if constexpr (Kernel::copyable) {
-            std::size_t bytes = 0;
-            for (std::size_t c = 0; c < Kernel::columns; ++c) bytes += column_bytes(kernel, rows, c);
-            memory_.reset(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{line})));
-            std::byte* next = memory_.get();
-            for (std::size_t c = 0; c < Kernel::columns; ++c) {
-                place_[c] = next;
-                next += column_bytes(kernel, rows, c);
-            }
-        } else {
-            using object = typename Kernel::template column_type<0>;
-            objects_.assign(rows, *reinterpret_cast<const object*>(sample[0]));
-            place_[0] = reinterpret_cast<std::byte*>(objects_.data());
+    void allocate(const row_layout& rows, std::size_t count, const place& sample) {
+        if (count == 0) return;
+        if (!rows.functions->copyable) {
+            objects_ = rows.functions->make(rows.address(sample, 0), count);
+            columns_.resize(1);
+            columns_[0] = objects_.data();
+            return;
+        }
+        const std::size_t line = rows.functions->alignment > 64 ? rows.functions->alignment : 64;
+        std::size_t bytes = 0;
+        for (std::size_t c = 0; c < rows.columns(); ++c) bytes += align_up(count * rows.bytes[c], line);
+        memory_ = {static_cast<std::byte*>(::operator new(bytes, std::align_val_t{line})), aligned_release{line}};
+        std::byte* next = memory_.get();
+        columns_.resize(rows.columns());
+        for (std::size_t c = 0; c < rows.columns(); ++c) {
+            columns_[c] = next;
+            next += align_up(count * rows.bytes[c], line);
         }
     }
 
   private:
-    static constexpr std::size_t line = Kernel::alignment > 64 ? Kernel::alignment : 64;
-
-    [[nodiscard]] static std::size_t column_bytes(const Kernel& kernel, std::size_t rows, std::size_t column) noexcept {
-        return align_up(rows * kernel.row_bytes(column), line);
-    }
-
-    struct release {
-        void operator()(std::byte* p) const noexcept { ::operator delete(p, std::align_val_t{line}); }
-    };
-    struct nothing {};
-
-    place_type place_{};
-    std::unique_ptr<std::byte, release> memory_;
-    [[no_unique_address]] std::conditional_t<Kernel::copyable, nothing,
-                                             std::vector<typename Kernel::template column_type<0>>> objects_;
+    small_array<std::byte*, 4> columns_;
+    std::unique_ptr<std::byte, aligned_release> memory_;
+    object_array objects_;
 };
 
 }  // namespace allfold::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -8,8 +9,10 @@
 #include <string>
 #include <utility>
 
+#include "allfold/engine/arguments.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/engine/deadline.hpp"
 #include "allfold/error.hpp"
 
 /// @file
@@ -17,111 +20,290 @@
 
 namespace allfold::detail {
 
-/// In a handler: nobody may touch this rank's memory any more, and every other rank throws.
+using time_point = std::chrono::steady_clock::time_point;
+
+/// In a handler: nobody may touch this rank's memory any more, and every other rank throws. Inside an operator it does
+/// nothing: the collective that folds gives up, if the exception comes as far.
 template <communicator Comm>
 void give_up(Comm& comm) noexcept {
+    if (comm.background().is_running()) return;
     comm.background().drop();
     comm.abandon();
-    if (holds_memory(comm)) comm.background().leave_behind();
+    if (comm.holds_memory()) comm.background().leave_behind();
 }
 
-/// Runs to the end. Other operations of the communicator are pushed on meanwhile.
-template <communicator Comm, class Execution>
-void run_to_end(Comm& comm, Execution& run, std::optional<std::chrono::steady_clock::time_point> until) {
+/// Ranks call operators at different times and in different numbers: what one starts there has no partner.
+template <communicator Comm>
+void require_outside_operator(Comm& comm, const execution<Comm>& run) {
+    if (comm.background().is_running())
+        throw error(errc::bad_argument, text({run.blocked_on().what, ": rank ", comm.rank(),
+                                              " calls it inside the operator of a collective on this communicator"}));
+}
+
+/// How long a rank sleeps at one communicator while it has operations in flight on others, whose messages need not wake
+/// it.
+inline constexpr std::chrono::milliseconds nap{1};
+
+/// Some work, and meanwhile all that this thread has in flight on any communicator. It also counts as done when it is
+/// time to look again: when the next operation in flight is due, or after a nap.
+template <bool Naps, class Work>
+class pushing_on {
+  public:
+    struct look_now {};
+
+    pushing_on(background& home, Work& work) noexcept : home_(home), work_(work) {}
+
+    bool poll() {
+        if (work_.poll()) return is_done_ = true;
+        if (background::in_flight()) {
+            background::progress_all();
+            is_done_ = work_.has_become_done();
+        }
+        return is_done_ || must_look();
+    }
+    [[nodiscard]] waiting blocked_on() const { return work_.blocked_on(); }
+    void check() const {
+        work_.check();
+        if (background::in_flight()) home_.look_around_elsewhere();
+        if (must_look()) throw look_now();  // or the transport would find that its deadline has passed
+    }
+
+    [[nodiscard]] bool is_done() const noexcept { return is_done_; }
+    /// Until when to wait before looking again.
+    [[nodiscard]] std::optional<time_point> look_again(std::optional<time_point> until) {
+        next_look_ = background::in_flight() ? background::next_due() : time_point::max();
+        if (Naps && home_.in_flight_elsewhere())
+            next_look_ = std::min(next_look_, std::chrono::steady_clock::now() + nap);
+        if (next_look_ == time_point::max()) return until;
+        // The transport's own deadline is behind it: it is there to be woken, not to pass.
+        const time_point wake = next_look_ + std::chrono::milliseconds(1);
+        return until ? std::min(*until, wake) : wake;
+    }
+
+  private:
+    [[nodiscard]] bool must_look() const {
+        return next_look_ != time_point::max() && std::chrono::steady_clock::now() >= next_look_;
+    }
+
+    background& home_;
+    Work& work_;
+    bool is_done_ = false;
+    time_point next_look_ = time_point::max();
+};
+
+/// Waits as `comm` does.
+template <communicator Comm, class Work>
+void wait_pushing_on(Comm& comm, Work& work, std::optional<time_point> until) {
+    comm.background().take_over();
+    using pushing = pushing_on<Comm::sleeps, Work>;
+    pushing all(comm.background(), work);
+    while (!all.is_done()) {
+        try {
+            comm.wait(all, all.look_again(until));
+        } catch (const typename pushing::look_now&) {
+        }
+    }
+}
+
+/// Runs to the end. Other operations of this thread are pushed on meanwhile.
+template <communicator Comm>
+void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>& limit) {
     struct {
         Comm& comm;
-        Execution& run;
+        execution<Comm>& run;
         bool poll() {
-            const bool done = run.poll();
-            if (!done && !comm.background().empty()) comm.background().progress();
-            return done;
+            const background::running inside(comm.background());
+            return run.poll();
         }
+        [[nodiscard]] static bool has_become_done() { return false; }
         [[nodiscard]] waiting blocked_on() const { return run.blocked_on(); }
         void check() const { run.check(); }
     } work{comm, run};
+    require_outside_operator(comm, run);
     try {
+        run.open();
         run.start();
-        comm.wait(work, until);
+        wait_pushing_on(comm, work, limit ? limit->from_now() : std::nullopt);
     } catch (...) {
         run.drop();
         give_up(comm);
-        if (holds_memory(comm)) run.leave_behind();
+        if (comm.holds_memory()) run.leave_behind();
         throw;
     }
 }
 
-/// A call in the background. `Arguments` owns what the call needs besides: `begin()` before each start, `finish()`
-/// after.
-template <communicator Comm, class Execution, class Arguments>
+/// A call in the background, and its arguments. Its lanes are its own, from here to its end: so it may be started in another order on every rank. Messages of
+/// a later start come behind those of an earlier one on the same lane, and each start reads as many as it needs.
+template <communicator Comm>
 class task final : public pending {
   public:
     template <class Make>
-    task(Comm& comm, std::unique_ptr<Arguments> arguments, Make make, std::optional<time_point> until)
-        : comm_(comm), arguments_(std::move(arguments)), run_(make) {
-        deadline_ = until;
+    task(Comm& comm, std::unique_ptr<bound_arguments> arguments, Make make, const std::optional<deadline>& limit)
+        : comm_(&comm), arguments_(std::move(arguments)), run_(make), limit_(limit), what_(run_.blocked_on().what) {
+        require_outside_operator(comm, run_);
+        run_.open();
+        comm.background().attach(*this, &comm);
     }
+    ~task() override { leave(); }
 
     void start() override {
-        arguments_->begin();
-        run_.start();
+        try {
+            arguments_->begin();
+            run_.start();
+        } catch (...) {
+            give_up_run();
+            throw;
+        }
+        due_ = limit_ ? limit_->from_now().value_or(time_point::max()) : time_point::max();
+        active_ = true;
         done_ = false;
-        failure_ = nullptr;
-        comm_.background().add(*this);
+        comm_->background().add(*this);
         progress();
     }
+    void start_prepared() override {
+        require_startable();
+        run_.announce();
+        start();
+    }
     void progress() noexcept override {
-        if (done_) return;
+        if (done() || comm_->background().is_running()) return;  // an operator of it may wait for something else
         try {
-            if (!run_.poll()) return require_time();
-            arguments_->finish();
-            done_ = true;
-            leave();
+            if (!poll()) return require_time();
+            arguments_->finish(run_.lowers());
+            complete(nullptr);
         } catch (...) {
-            abandon();
+            fail(std::current_exception());
         }
     }
     void drop() noexcept override {
+        if (done()) return;
         run_.drop();
+        due_ = time_point::max();
         failure_ = std::current_exception();
-        if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
-            failure_ = std::make_exception_ptr(
-                error(errc::peer_failed, text({name_of(blocked_on().what), ": abandoned with its communicator"})));
         done_ = true;
     }
     void leave_behind() noexcept override {
         run_.leave_behind();
         arguments_->leave_behind();
     }
-    void push() override { comm_.background().progress(); }
-    void wait(erased_work& what, std::optional<time_point> until) override {
-        waited_for_ = true;
+    void orphan() noexcept override {
+        const bool was_in_flight = !done();
+        if (was_in_flight) fail_with(errc::bad_argument, ": its communicator ended before it was done");
+        comm_ = nullptr;
+    }
+    void look_around() noexcept override {
+        constexpr bool can_look = outer_communicator<Comm>;
+        unless_it_fails([this] {
+            guarded run{*this};
+            if constexpr (can_look)
+                comm_->look_around(run, std::nullopt);
+            else
+                run_.check();
+        });
+    }
+    void check_aside() noexcept override {
+        if constexpr (Comm::shares_memory) return look_around();
+        unless_it_fails([this] { run_.check(); });  // where looking around needs time, one operation has all of it
+    }
+
+    void push() override {
+        comm_->background().take_over();
+        background::progress_all();
+    }
+    void wait(erased_work& what) override {
+        struct {
+            erased_work& what;
+            bool poll() { return what.poll(); }
+            bool has_become_done() { return what.poll(); }
+            [[nodiscard]] waiting blocked_on() const { return what.blocked_on(); }
+            void check() const { what.check(); }
+        } asked{what};
+        require_outside_operator(*comm_, run_);
         try {
-            comm_.wait(what, until);
+            wait_pushing_on(*comm_, asked, std::nullopt);
         } catch (...) {
-            abandon();
-            throw;
+            fail(std::current_exception());
         }
     }
-    void abandon() noexcept override {
-        drop();
-        give_up(comm_);
-        leave();
-    }
+    void abandon_unwinding() noexcept override { fail_with(errc::peer_failed, ": its rank was left by an exception"); }
     [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
     void check() const override { run_.check(); }
 
   private:
-    /// For who asks `done()` again and again; a wait of the transport's looks at the deadline itself, and tells more.
-    void require_time() const {
-        if (deadline_ && !waited_for_ && std::chrono::steady_clock::now() >= *deadline_)
-            throw error(errc::timeout, text({name_of(run_.blocked_on().what), ": the deadline of rank ", comm_.rank(),
-                                             " passed before it was done"}));
+    void require_startable() const {
+        const auto refuse = [this](const char* why) {
+            throw error(errc::bad_argument, text({what_, ": ", why}));
+        };
+        if (comm_ == nullptr) refuse("a prepared operation is started whose communicator ended");
+        if (active_)
+            throw error(errc::bad_argument,
+                        text({what_, ": rank ", comm_->rank(),
+                              " starts a prepared operation that is in flight: wait for it first"}));
+        require_outside_operator(*comm_, run_);
+        if (failure_) std::rethrow_exception(failure_);  // the communicator is broken for good
+    }
+    bool poll() {
+        const background::running inside(comm_->background());
+        return run_.poll();
+    }
+    struct guarded {
+        task& self;
+        bool poll() { return self.poll(); }
+        [[nodiscard]] waiting blocked_on() const { return self.run_.blocked_on(); }
+        void check() const { self.run_.check(); }
+    };
+    template <class Body>
+    void unless_it_fails(Body body) noexcept {
+        if (done() || comm_->background().is_running()) return;
+        try {
+            body();
+        } catch (...) {
+            fail(std::current_exception());
+        }
+    }
+    /// The transport itself says who waits for whom.
+    void require_time() {
+        if (due_ == time_point::max() || std::chrono::steady_clock::now() < due_) return;
+        struct {
+            const execution<Comm>& run;
+            static bool poll() { return false; }
+            [[nodiscard]] waiting blocked_on() const { return run.blocked_on(); }
+            static void check() {}
+        } stuck{run_};
+        comm_->wait(stuck, due_);
     }
 
-    Comm& comm_;
-    std::unique_ptr<Arguments> arguments_;
-    Execution run_;
-    bool waited_for_ = false;
+    void complete(std::exception_ptr failure) noexcept {
+        leave();
+        failure_ = std::move(failure);
+        done_ = true;  // last: from here on another thread may destroy it
+    }
+    /// In a handler.
+    void fail(std::exception_ptr failure) noexcept {
+        if (done()) return;
+        leave();
+        give_up_run();
+        complete(std::move(failure));
+    }
+    void give_up_run() noexcept {
+        run_.drop();
+        give_up(*comm_);
+        if (comm_->holds_memory()) leave_behind();
+    }
+    /// Where there is no handler yet.
+    void fail_with(errc code, const char* why) noexcept {
+        try {
+            throw error(code, text({what_, why}));
+        } catch (...) {
+            fail(std::current_exception());
+        }
+    }
+
+    Comm* comm_;  // null once it has ended
+    std::unique_ptr<bound_arguments> arguments_;
+    execution<Comm> run_;
+    std::optional<deadline> limit_;
+    const char* what_;
 };
 
 }  // namespace allfold::detail

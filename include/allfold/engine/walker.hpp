@@ -5,19 +5,15 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <memory>
-#include <optional>
+#include <new>
 #include <span>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "allfold/engine/detail/leave_behind.hpp"
 #include "allfold/engine/detail/small_array.hpp"
-#include "allfold/engine/kernel.hpp"
-#include "allfold/engine/mismatch.hpp"
 #include "allfold/engine/operands.hpp"
+#include "allfold/engine/rows.hpp"
 #include "allfold/engine/scratch.hpp"
 #include "allfold/engine/wire.hpp"
 #include "allfold/schedule/step.hpp"
@@ -29,13 +25,10 @@
 namespace allfold::detail {
 
 /// Walks one window of the operand through the rounds of a schedule. Never waits: `advance` goes as far as it can.
-template <communicator Comm, schedule Schedule, class Kernel>
+template <communicator Comm>
 class walker {
   public:
-    using place_type = typename Kernel::place_type;
-    static constexpr std::size_t columns = Kernel::columns;
-
-    using context = call<Comm, Schedule, Kernel>;
+    using context = call<Comm>;
 
     walker() noexcept {}  // NOLINT: the current step is made when a round is entered
 
@@ -44,28 +37,24 @@ class walker {
         window_ = window;
         lane_ = on;
         round_ = 0;
-        is_set_ = false;
-        asked_block_ = -1;
         enter(all);
-        if (all.stage_input) stage(all);
+        if (all.memory.stage_input) stage(all);
     }
 
     /// True when the window is through. Throws what the operator throws, and on a mismatch.
     bool advance(const context& all) {
-        while (round_ < all.plan.rounds()) {
+        while (round_ < rounds_) {
             if (!step_through(all)) return false;
             ++round_;
             enter(all);
         }
-        if constexpr (Schedule::goal == collective::exclusive_scan)
-            if (!sets_identity(all)) return false;
-        return !waits_for_loans(0) && !waits_for_loans(1);
+        return !waits_for_loans();
     }
 
     [[nodiscard]] waiting blocked_on(const context& all) const {
-        const int rounds = all.plan.rounds(), self = all.comm.rank();
-        waiting where{all.plan.goal, std::min(round_, rounds - 1), rounds, -1, lane_};
-        if (round_ == rounds || on_loan_) return where;
+        const int self = all.comm.rank();
+        waiting where{all.goal.name, std::min(round_, rounds_ - 1), rounds_, -1, lane_};
+        if (round_ == rounds_ || on_loan_) return where;
         if (posted_ < to_count_)
             where.peer = now_.to.at(posted_, self);
         else if (received_ < from_count_)
@@ -77,29 +66,29 @@ class walker {
     template <class Visit>
     void for_each_borrower(const context& all, Visit visit) const {
         if (!on_loan_) return;
-        for (int r = std::max(0, round_ - 2); r <= std::min(round_, all.plan.rounds() - 1); ++r) {
-            const peers to = all.plan[r].to;
+        for (int r = std::max(0, round_ - 2); r <= std::min(round_, rounds_ - 1); ++r) {
+            const peers to = all.schedule[r].to;
             for (int i = 0; i < to.count(all.comm.rank(), all.comm.size()); ++i) visit(to.at(i, all.comm.rank()));
         }
     }
 
     /// Lets go of what peers have lent.
-    void drop() noexcept { kept_.clear(); }
+    void drop() noexcept { arrived_.clear(); }
     /// Keeps what it has lent itself.
     void leave_behind() noexcept {
         detail::leave_behind(scratch_);
         detail::leave_behind(staged_);
-        if constexpr (encoded) detail::leave_behind(encoded_);
+        detail::leave_behind(encoded_);
     }
 
   private:
-    static constexpr bool encoded = encodes<Comm, Kernel>;
-    static constexpr std::size_t parts_of_message = encoded ? 1 : columns;  // to one of several peers
-    using received = delivery<Comm, Kernel>;
+    using received = delivery<Comm>;
 
     void enter(const context& all) {
-        if (round_ >= all.plan.rounds()) return;
-        ::new (static_cast<void*>(&now_)) step(all.plan[round_]);  // in place: a step is large
+        if (round_ == 0) rounds_ = all.schedule.rounds();
+        if (round_ >= rounds_) return;
+        ::new (static_cast<void*>(&now_)) step(all.schedule[round_]);  // in place: a step is large
+        if (now_.has_more) ::new (static_cast<void*>(&more_)) step(all.schedule.also(round_));
         to_count_ = now_.to.count(all.comm.rank(), all.comm.size());
         from_count_ = now_.from.count(all.comm.rank(), all.comm.size());
         posted_ = received_ = 0;
@@ -110,6 +99,7 @@ class walker {
     [[nodiscard]] bool waits_for_loans(int parity) noexcept {
         return on_loan_ = lent_[static_cast<std::size_t>(parity)].load(std::memory_order_acquire) != 0;
     }
+    [[nodiscard]] bool waits_for_loans() noexcept { return waits_for_loans(0) || waits_for_loans(1); }
 
     bool step_through(const context& all) {
         if (!prepared_) {
@@ -123,20 +113,23 @@ class walker {
             prepared_ = true;
         }
         if (!post(all)) return false;
-        if (now_.from.which() == peers::kind::none) return true;
-        if (waits_for_loans((round_ + 1) % 2)) return false;  // the same
-        return receive(all);
+        if (now_.from.which() != peers::kind::none) {
+            if (waits_for_loans((round_ + 1) % 2)) return false;  // the same
+            if (!receive(all)) return false;
+        }
+        return now_.local.what != local_work::kind::identity || sets_identity(all);
     }
 
-    /// The result of the first rank of an exclusive scan, while what it has sent is on its way: the identity if the
-    /// operator has one, otherwise it stays as it is. False: in place, a peer may still read what lies there.
+    /// Comes last in a step, since in place it may lie where this step's messages do.
     bool sets_identity(const context& all) {
-        if (all.comm.rank() != 0 || is_set_) return true;
-        if (all.memory.in_place && (waits_for_loans(0) || waits_for_loans(1))) return false;
-        for (int b = 0; b < all.plan.blocks(); ++b)
-            if (const std::size_t rows = rows_of(all, b).count)
-                all.kernel.set_identity(locate(all, slot::result, b), rows);
-        return is_set_ = true;
+        if (all.rows.functions->set_identity == nullptr) return true;
+        if (waits_for_loans()) return false;
+        for (int i = 0; i < now_.local.blocks.size(); ++i) {
+            const int b = now_.local.blocks[i];
+            if (const std::size_t rows = rows_of(all, now_.local.into, b).count)
+                all.rows.functions->set_identity(all.rows, locate(all, now_.local.into, b), rows);
+        }
+        return true;
     }
 
     // Where things lie
@@ -146,45 +139,54 @@ class walker {
         std::size_t first;
         std::size_t count;
     };
-    [[nodiscard]] const rows_in_window& rows_of(const context& all, int block) noexcept {
-        if (block != asked_block_) {  // the same block is asked for several times in a row
-            const std::size_t skipped = window_ * all.memory.window_rows;
-            const std::size_t begin = all.memory.blocks.offset(block) + skipped;
-            const std::size_t end = all.memory.blocks.offset(block + 1);
-            asked_rows_ = {begin, end <= begin ? 0 : std::min(all.memory.window_rows, end - begin)};
-            asked_block_ = block;
-        }
-        return asked_rows_;
+    [[nodiscard]] static const partition& blocks_of(const context& all, slot where) noexcept {
+        return where == slot::result && all.memory.pairs ? all.memory.result_blocks : all.memory.blocks;
     }
-    [[nodiscard]] place_type locate(const context& all, slot where, int block) {
-        const auto& memory = all.memory;
-        const auto in_window = [&] { return static_cast<std::size_t>(block) * memory.window_rows; };
+    [[nodiscard]] static bool is_scratch(slot where) noexcept {
+        return where == slot::scratch_a || where == slot::scratch_b;
+    }
+    [[nodiscard]] rows_in_window rows_of(const context& all, slot where, int block) const noexcept {
+        const partition& blocks = blocks_of(all, where);
+        if (is_scratch(where)) block /= all.schedule.scratch_copies();
+        const std::size_t begin = blocks.offset(block) + window_ * all.memory.window_rows;
+        const std::size_t end = blocks.offset(block + 1);
+        return {begin, end <= begin ? 0 : std::min(all.memory.window_rows, end - begin)};
+    }
+    /// Where a block lies that is there already.
+    [[nodiscard]] place locate(const context& all, slot where, int block) {
+        const operands& memory = all.memory;
+        const auto in_window = static_cast<std::size_t>(block) * memory.window_rows;
         switch (where) {
             case slot::input:
-                if (all.stage_input) return all.kernel.advance(staged_.place(), in_window());
-                return all.kernel.advance(memory.input, rows_of(all, block).first - memory.input_first);
+                if (memory.stage_input) return staged_.first() + in_window;
+                return memory.input.first + (rows_of(all, where, block).first - memory.input.first_row);
             case slot::result:
-                return all.kernel.advance(memory.result, rows_of(all, block).first - memory.result_first);
-            case slot::scratch_a: return all.kernel.advance(scratch_of(all, 0), in_window());
-            case slot::scratch_b: return all.kernel.advance(scratch_of(all, 1), in_window());
+                return memory.result.first + (rows_of(all, where, block).first - memory.result.first_row);
+            case slot::scratch_a: return scratch_[0].first() + in_window;
+            case slot::scratch_b: return scratch_[1].first() + in_window;
         }
         return {};
     }
-    [[nodiscard]] const place_type& scratch_of(const context& all, std::size_t which) {
-        if (scratch_[which].empty()) allocate(all, scratch_[which]);
-        return scratch_[which].place();
+    /// Where a block will lie: `sample` is a row of what is written there.
+    [[nodiscard]] place locate_to_write(const context& all, slot where, int block, const place& sample) {
+        if (is_scratch(where)) {
+            scratch& memory = scratch_[where == slot::scratch_a ? 0 : 1];
+            if (memory.empty()) allocate(all, memory, all.schedule.scratch_copies(), sample);
+        }
+        return locate(all, where, block);
     }
-    void allocate(const context& all, scratch<Kernel>& memory) const {
-        const auto blocks = static_cast<std::size_t>(all.plan.blocks());
-        memory.allocate(all.kernel, blocks * std::min(all.memory.window_rows, all.memory.blocks.largest()),
-                        all.memory.input);
+    void allocate(const context& all, scratch& memory, int copies, const place& sample) const {
+        const auto blocks = static_cast<std::size_t>(all.memory.blocks.blocks() * copies);
+        memory.allocate(all.rows, blocks * std::min(all.memory.window_rows, all.memory.blocks.largest()), sample);
     }
     void stage(const context& all) {
-        if (staged_.empty()) allocate(all, staged_);
-        for (int b = 0; b < all.plan.blocks(); ++b) {
-            const auto from = all.kernel.advance(all.memory.input, rows_of(all, b).first - all.memory.input_first);
-            const auto at = static_cast<std::size_t>(b) * all.memory.window_rows;
-            all.kernel.copy(from, all.kernel.advance(staged_.place(), at), rows_of(all, b).count);
+        const operand& input = all.memory.input;
+        if (staged_.empty()) allocate(all, staged_, 1, input.first);
+        for (int b = 0; b < all.memory.blocks.blocks(); ++b) {
+            const rows_in_window rows = rows_of(all, slot::input, b);
+            if (rows.count == 0 || !all.goal.input(all.schedule.where(), b).exists()) continue;
+            const auto in_window = static_cast<std::size_t>(b) * all.memory.window_rows;
+            all.rows.copy(input.first + (rows.first - input.first_row), staged_.first() + in_window, rows.count);
         }
     }
 
@@ -194,27 +196,35 @@ class walker {
         if (now_.local.what != local_work::kind::copy_to_send) return false;
         const std::size_t rows = std::min(all.memory.window_rows, all.memory.blocks.largest());
         const auto blocks = static_cast<std::size_t>(now_.local.blocks.size());
-        return encoded || !all.comm.lends(blocks * all.kernel.packed_bytes(rows), Kernel::packable);
-    }
-    [[nodiscard]] slot source_of(const context& all) const {
-        return sends_original(all) ? now_.local.left : now_.source;
+        return all.encodes() || !all.comm.lends(blocks * all.rows.packed_bytes(rows), all.rows.packable());
     }
 
-    // The three things that a step does
+    // Local work
 
     void do_local(const context& all) {
         const local_work& work = now_.local;
-        if (work.what == local_work::kind::none || sends_original(all)) return;
+        if (work.what == local_work::kind::none || work.what == local_work::kind::identity || sends_original(all))
+            return;
         for (int i = 0; i < work.blocks.size(); ++i) {
-            const int b = work.blocks[i];
-            const std::size_t rows = rows_of(all, b).count;
+            const std::size_t rows = rows_of(all, work.left, work.blocks[i]).count;
             if (rows == 0) continue;
-            const place_type left = locate(all, work.left, b), into = locate(all, work.into, b);
-            if (work.what != local_work::kind::fold)
-                all.kernel.copy(left, into, rows);
-            else if constexpr (folds(Schedule::goal))
-                all.kernel.fold(left, locate(all, work.right, b), into, rows);
+            const place left = locate(all, work.left, work.blocks[i]);
+            const place into = locate_to_write(all, work.into, work.target(i), left);
+            if (work.what == local_work::kind::fold)
+                all.rows.fold(left, locate(all, work.right, work.blocks[i]), into, rows);
+            else
+                all.rows.copy(left, into, rows);
         }
+    }
+
+    // Sending
+
+    /// Calls visit(slot, blocks) for what goes to a peer.
+    template <class Visit>
+    void for_each_sent(const context& all, int peer, Visit visit) const {
+        visit(sends_original(all) ? now_.local.left : now_.source,
+              now_.sent == addressed::alike ? now_.send : all.schedule.sent_to(round_, peer));
+        if (now_.has_more) visit(more_.source, more_.send);
     }
 
     bool post(const context& all) {
@@ -223,11 +233,13 @@ class walker {
         const auto parity = static_cast<std::size_t>(round_ % 2);
         if (posted_ == 0) collect_parts(all);
         const bool alike = now_.sent == addressed::alike;
-        const std::size_t each = alike ? parts_[parity].size() : parts_of_message;
+        auto& ends = ends_[parity];
         while (posted_ < to_count_) {
-            const auto begin = alike ? 0 : static_cast<std::size_t>(posted_) * parts_of_message;
-            const outgoing message = make_message(all, {parts_[parity].data() + begin, each}, lent_[parity]);
-            if (!all.comm.try_post(now_.to.at(posted_, self), lane_, message)) return false;
+            const std::size_t index = alike ? 0 : static_cast<std::size_t>(posted_);
+            const std::size_t begin = index == 0 ? 0 : ends[index - 1];
+            const std::span<const part> parts(parts_[parity].data() + begin, ends[index] - begin);
+            if (!all.comm.try_post(now_.to.at(posted_, self), lane_, make_message(all, parts, lent_[parity])))
+                return false;
             ++posted_;
         }
         return true;
@@ -235,47 +247,60 @@ class walker {
 
     /// Lists the pieces of the messages of this round, column by column and block by block.
     void collect_parts(const context& all) {
-        if constexpr (encoded)
-            encode_parts(all);
+        const auto parity = static_cast<std::size_t>(round_ % 2);
+        const std::size_t messages = now_.sent == addressed::alike ? 1 : static_cast<std::size_t>(to_count_);
+        ends_[parity].resize(messages);
+        if (all.encodes())
+            encode_parts(all, messages);
         else
-            list_parts(all);
+            list_parts(all, messages);
     }
-    void list_parts(const context& all) {
-        auto& parts = parts_[static_cast<std::size_t>(round_ % 2)];
-        const bool alike = now_.sent == addressed::alike;
-        const int messages = alike ? 1 : to_count_;
-        const auto blocks = static_cast<std::size_t>(alike ? now_.send.size() : 1);
-        parts.resize(static_cast<std::size_t>(messages) * blocks * columns);
-        std::size_t next = 0;
-        for (int m = 0; m < messages; ++m) {
-            const block_set set = now_.sent_to(now_.to.at(m, all.comm.rank()));
-            for (std::size_t i = 0; i < blocks; ++i) {
-                const int b = set[static_cast<int>(i)];
-                const std::size_t rows = rows_of(all, b).count;
-                const place_type from = rows ? locate(all, source_of(all), b) : place_type{};
-                for (std::size_t c = 0; c < columns; ++c)
-                    parts[next + c * blocks + i] = {from[c], rows * all.kernel.row_bytes(c)};
-            }
-            next += blocks * columns;
+    void list_parts(const context& all, std::size_t messages) {
+        const auto parity = static_cast<std::size_t>(round_ % 2);
+        const std::size_t columns = all.rows.columns();
+        std::size_t end = 0;
+        for (std::size_t m = 0; m < messages; ++m) {
+            for_each_sent(all, now_.to.at(static_cast<int>(m), all.comm.rank()),
+                          [&](slot, const block_set& set) { end += static_cast<std::size_t>(set.size()) * columns; });
+            ends_[parity][m] = end;
         }
+        parts_[parity].resize(end);
+        for (std::size_t m = 0; m < messages; ++m) {
+            const std::size_t begin = m == 0 ? 0 : ends_[parity][m - 1];
+            list_parts_of(all, now_.to.at(static_cast<int>(m), all.comm.rank()), parts_[parity].data() + begin,
+                          (ends_[parity][m] - begin) / columns);
+        }
+    }
+    void list_parts_of(const context& all, int peer, part* parts, std::size_t blocks) {
+        std::size_t next = 0;
+        for_each_sent(all, peer, [&](slot source, const block_set& set) {
+            for (int i = 0; i < set.size(); ++i, ++next) {
+                const std::size_t rows = rows_of(all, source, set[i]).count;
+                const place from = rows ? locate(all, source, set[i]) : place{};
+                for (std::size_t c = 0; c < all.rows.columns(); ++c)
+                    parts[c * blocks + next] = {rows ? all.rows.address(from, c) : nullptr, rows * all.rows.bytes[c]};
+            }
+        });
     }
 
     /// Turns each message of this round into bytes: one part.
-    void encode_parts(const context& all) {
-        using object = typename Kernel::template column_type<0>;
+    void encode_parts(const context& all, std::size_t messages) {
         const auto parity = static_cast<std::size_t>(round_ % 2);
-        const auto messages = static_cast<std::size_t>(now_.sent == addressed::alike ? 1 : to_count_);
         auto& bytes = encoded_[parity];
         auto& parts = parts_[parity];
         bytes.clear();
         parts.resize(messages);
         for (std::size_t m = 0; m < messages; ++m) {
             const std::size_t begin = bytes.size();
-            const block_set set = now_.sent_to(now_.to.at(static_cast<int>(m), all.comm.rank()));
-            for (int i = 0; i < set.size(); ++i)
-                if (const std::size_t rows = rows_of(all, set[i]).count)
-                    encode(reinterpret_cast<const object*>(locate(all, source_of(all), set[i])[0]), rows, bytes);
+            for_each_sent(all, now_.to.at(static_cast<int>(m), all.comm.rank()),
+                          [&](slot source, const block_set& set) {
+                              for (int i = 0; i < set.size(); ++i)
+                                  if (const std::size_t rows = rows_of(all, source, set[i]).count)
+                                      all.rows.functions->encode(all.rows.address(locate(all, source, set[i]), 0), rows,
+                                                                 bytes);
+                          });
             parts[m] = {nullptr, bytes.size() - begin};
+            ends_[parity][m] = m + 1;
         }
         std::byte* next = bytes.data();  // where it lies is known only now
         for (part& p : parts.span()) {
@@ -286,26 +311,32 @@ class walker {
 
     [[nodiscard]] static outgoing make_message(const context& all, std::span<const part> parts,
                                                std::atomic<int>& lent) noexcept {
-        outgoing message{parts, 0, encoded ? 1 : Kernel::alignment, encoded || Kernel::packable, all.hash, &lent};
+        const bool encoded = all.encodes();
+        outgoing message{parts, 0,        encoded ? 1 : all.rows.functions->alignment, encoded || all.rows.packable(),
+                         all.hash, &lent};
         for (const part& p : parts) message.bytes = align_up(message.bytes, message.alignment) + p.bytes;
         return message;
     }
 
+    // Receiving
+
+    /// Calls visit(step, blocks) for each part of what comes from a peer: the step says how it is combined.
+    template <class Visit>
+    void for_each_received(const context& all, int peer, Visit visit) const {
+        visit(now_, now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer));
+        if (now_.has_more) visit(more_, more_.receive);
+    }
+
     bool receive(const context& all) {
         const int self = all.comm.rank();
-        if (keeps() && received_ == 0) kept_.resize(static_cast<std::size_t>(from_count_));
+        if (now_.folds_in_order() && received_ == 0) arrived_.resize(static_cast<std::size_t>(from_count_));
         while (received_ < from_count_) {
             const int peer = now_.from.at(received_, self);
             if (!all.comm.try_receive(peer, lane_, sink{*this, all, peer})) return false;
             ++received_;
         }
-        if constexpr (folds(Schedule::goal))
-            if (keeps()) fold_in_rank_order(all);
+        if (now_.folds_in_order() && all.goal.folds) fold_in_rank_order(all);
         return true;
-    }
-    /// Whether messages are kept until all have come.
-    [[nodiscard]] bool keeps() const noexcept {
-        return now_.how == fold::in_rank_order || now_.how == fold::peers_in_rank_order;
     }
 
     /// What the next message of a peer is handed to.
@@ -316,113 +347,148 @@ class walker {
 
         void operator()(typename Comm::arrival_type&& message) const {
             all.check(message.signature(), peer, self.lane_);
-            if (self.keeps()) {
-                self.kept_[static_cast<std::size_t>(self.received_)] = received(std::move(message));
-            } else if constexpr (encoded) {
-                received objects(std::move(message));
-                self.absorb(all, peer, objects.pieces());
-            } else {
-                self.absorb(all, peer, pieces(message.packed(), message.parts(), Kernel::alignment));
-            }
+            received taken = self.open(all, peer, std::move(message));
+            if (self.now_.folds_in_order())
+                self.arrived_[static_cast<std::size_t>(self.received_)] = std::move(taken);
+            else
+                self.absorb(all, peer, taken.pieces(all.rows.functions->alignment));
         }
-        [[nodiscard]] std::byte* place(std::uint32_t signature, std::size_t bytes) const {
-            return signature == all.hash ? self.place_to_store(all, peer, bytes) : nullptr;
+        [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
+            return signature == all.hash ? self.destination_of(all, peer, bytes) : nullptr;
         }
     };
 
+    /// Checks the length of a message, and makes objects of it where it stands for some.
+    [[nodiscard]] received open(const context& all, int peer, typename Comm::arrival_type&& message) {
+        if (all.encodes()) {
+            object_array objects = all.rows.functions->decode({message.packed(), message.bytes()});
+            all.check_length(objects.size() * all.rows.row_bytes, expected_rows(all, peer) * all.rows.row_bytes, peer);
+            return received(std::move(objects));
+        }
+        all.check_length(message.bytes(), expected_bytes(all, peer), peer);
+        return received(std::move(message));
+    }
+    [[nodiscard]] std::size_t expected_rows(const context& all, int peer) const {
+        std::size_t rows = 0;
+        for_each_received(all, peer, [&](const step& part, const block_set& set) {
+            for (int i = 0; i < set.size(); ++i) rows += rows_of(all, part.into, set[i]).count;
+        });
+        return rows;
+    }
+    [[nodiscard]] std::size_t expected_bytes(const context& all, int peer) const {
+        const std::size_t alignment = all.rows.functions->alignment;
+        std::size_t bytes = 0;
+        for (std::size_t c = 0; c < all.rows.columns(); ++c)
+            for_each_received(all, peer, [&](const step& part, const block_set& set) {
+                for (int i = 0; i < set.size(); ++i)
+                    bytes = align_up(bytes, alignment) + rows_of(all, part.into, set[i]).count * all.rows.bytes[c];
+            });
+        return bytes;
+    }
+
     /// Where the message of a peer belongs when it is stored as it comes, in one piece.
-    [[nodiscard]] std::byte* place_to_store(const context& all, int peer, std::size_t bytes) {
-        if (!Kernel::packable || encoded || columns > 1 || now_.how != fold::store) return nullptr;
+    [[nodiscard]] std::byte* destination_of(const context& all, int peer, std::size_t bytes) {
+        if (!all.rows.packable() || all.encodes() || all.rows.columns() > 1 || now_.how != fold::store ||
+            now_.has_more || is_scratch(now_.into))
+            return nullptr;
         std::byte* first = nullptr;
         std::size_t stored = 0;
-        const block_set set = now_.received_from(peer);
+        const block_set set = now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
         for (int i = 0; i < set.size(); ++i) {
-            const std::size_t rows = rows_of(all, set[i]).count;
+            const std::size_t rows = rows_of(all, now_.into, set[i]).count;
             if (rows == 0) continue;
-            std::byte* const at = locate(all, now_.into, set[i])[0];
+            std::byte* const at = all.rows.address(locate(all, now_.into, set[i]), 0);
             if (stored == 0) first = at;
             if (at != first + stored) return nullptr;
-            stored += rows * all.kernel.row_bytes();
+            stored += rows * all.rows.row_bytes;
         }
         return stored == bytes ? first : nullptr;
     }
 
     /// Stores or folds what one peer sent, where it lies.
     void absorb(const context& all, int peer, pieces rest) {
-        const block_set set = now_.received_from(peer);
-        small_array<place_type, 8> places;
-        places.resize(static_cast<std::size_t>(set.size()));
-        for (std::size_t c = 0; c < columns; ++c)
-            for (int i = 0; i < set.size(); ++i)
-                places[static_cast<std::size_t>(i)][c] =
-                    rest.next(rows_of(all, set[i]).count * all.kernel.row_bytes(c));
-        for (int i = 0; i < set.size(); ++i) {
-            const int b = set[i];
-            const std::size_t rows = rows_of(all, b).count;
-            if (rows == 0) continue;
-            const place_type from = places[static_cast<std::size_t>(i)], into = locate(all, now_.into, b);
-            if (now_.how == fold::store) {
-                all.kernel.copy(from, into, rows);
-            } else if constexpr (folds(Schedule::goal)) {
-                const place_type mine = locate(all, now_.mine, b);
-                all.kernel.fold(now_.how == fold::left ? from : mine, now_.how == fold::left ? mine : from, into, rows);
-            }
+        const std::size_t columns = all.rows.columns();
+        std::size_t blocks = 0;
+        for_each_received(all, peer, [&](const step&, const block_set& set) { blocks += static_cast<std::size_t>(set.size()); });
+        small_array<std::byte*, 16> where;  // block by block, the columns of each
+        where.resize(blocks * columns);
+        for (std::size_t c = 0; c < columns; ++c) {
+            std::size_t block = 0;
+            for_each_received(all, peer, [&](const step& part, const block_set& set) {
+                for (int i = 0; i < set.size(); ++i)
+                    where[block++ * columns + c] = rest.next(rows_of(all, part.into, set[i]).count * all.rows.bytes[c]);
+            });
         }
+        std::size_t block = 0;
+        for_each_received(all, peer, [&](const step& part, const block_set& set) {
+            for (int i = 0; i < set.size(); ++i)
+                combine(all, part, set[i], place{where.data() + block++ * columns, 0});
+        });
+    }
+    void combine(const context& all, const step& part, int block, const place& from) {
+        const std::size_t rows = rows_of(all, part.into, block).count;
+        if (rows == 0) return;
+        const place into = locate_to_write(all, part.into, block, from);
+        if (part.how == fold::store) return all.rows.copy(from, into, rows);
+        const place mine = locate(all, part.mine, block);
+        all.rows.fold(part.how == fold::left ? from : mine, part.how == fold::left ? mine : from, into, rows);
     }
 
     void fold_in_rank_order(const context& all) {
-        const int self = all.comm.rank(), count = from_count_;
+        const int self = all.comm.rank();
+        const auto count = static_cast<std::size_t>(from_count_);
         const bool with_mine = now_.how == fold::in_rank_order;
-        small_array<place_type, 16> sources;
+        const auto below = static_cast<std::size_t>(now_.from.count_below(self, all.comm.size()));
+        const std::size_t columns = all.rows.columns();
+        small_array<place, 16> sources;
+        small_array<std::byte*, 16> where;  // of the messages, the columns of each
+        where.resize(count * columns);
+        sources.resize(count + (with_mine ? 1 : 0));
         for (int i = 0; i < now_.receive.size(); ++i) {
             const int b = now_.receive[i];
-            const std::size_t rows = rows_of(all, b).count;
+            const std::size_t rows = rows_of(all, now_.into, b).count;
             if (rows == 0) continue;
-            sources.resize(static_cast<std::size_t>(count + (with_mine ? 1 : 0)));
-            std::size_t next = 0;
-            for (int k = 0; k < count; ++k) {
-                if (with_mine && now_.from.at(k, self) > self && next == static_cast<std::size_t>(k))
-                    sources[next++] = locate(all, now_.mine, b);
-                sources[next++] = piece_of(all, kept_[static_cast<std::size_t>(k)], i);
+            for (std::size_t k = 0; k < count; ++k) {
+                find_piece(all, arrived_[k], i, where.data() + k * columns);
+                sources[k + (with_mine && k >= below ? 1 : 0)] = {where.data() + k * columns, 0};
             }
-            if (next < sources.size()) sources[next] = locate(all, now_.mine, b);
-            const place_type into = locate(all, now_.into, b);
-            all.kernel.fold(sources.span(), std::span(&into, 1), rows);
+            if (with_mine) sources[below] = locate(all, now_.mine, b);
+            const place into = locate_to_write(all, now_.into, b, sources[0]);
+            all.rows.fold(sources.span(), std::span(&into, 1), rows);
         }
-        kept_.clear();
+        arrived_.clear();
     }
 
     /// Where block number `index` of the received set lies in a message.
-    [[nodiscard]] place_type piece_of(const context& all, received& message, int index) {
-        pieces rest = message.pieces();
-        place_type found{};
-        for (std::size_t c = 0; c < columns; ++c)
+    void find_piece(const context& all, const received& message, int index, std::byte** where) const {
+        pieces rest = message.pieces(all.rows.functions->alignment);
+        for (std::size_t c = 0; c < all.rows.columns(); ++c)
             for (int i = 0; i < now_.receive.size(); ++i) {
-                std::byte* const at = rest.next(rows_of(all, now_.receive[i]).count * all.kernel.row_bytes(c));
-                if (i == index) found[c] = at;
+                std::byte* const at = rest.next(rows_of(all, now_.into, now_.receive[i]).count * all.rows.bytes[c]);
+                if (i == index) where[c] = at;
             }
-        return found;
     }
 
     std::size_t window_ = 0;
-    int asked_block_ = -1;
-    rows_in_window asked_rows_{};
     lane lane_ = 0;
-    int round_ = 0;
+    int round_ = 0, rounds_ = 0;
     int to_count_ = 0, posted_ = 0;
     int from_count_ = 0, received_ = 0;
     bool prepared_ = false;
-    bool is_set_ = false;
     bool on_loan_ = false;  // what it waits for is the end of a loan
     union {
         step now_;
     };
+    union {
+        step more_;
+    };
     std::array<std::atomic<int>, 2> lent_{};  // of the even and of the odd rounds
     std::array<small_array<part, 4>, 2> parts_;
-    [[no_unique_address]] std::conditional_t<encoded, std::array<std::vector<std::byte>, 2>, std::tuple<>> encoded_;
-    small_array<received, 1> kept_;
-    std::array<scratch<Kernel>, 2> scratch_;
-    scratch<Kernel> staged_;
+    std::array<small_array<std::size_t, 4>, 2> ends_;  // of each message's parts
+    std::array<std::vector<std::byte>, 2> encoded_;
+    small_array<received, 1> arrived_;
+    std::array<scratch, 2> scratch_;
+    scratch staged_;
 };
 
 }  // namespace allfold::detail

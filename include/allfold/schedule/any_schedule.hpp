@@ -44,7 +44,7 @@ class any_schedule {
     [[nodiscard]] block_set received_from(int round, int peer) const {
         return functions_->received_from(memory_, round, peer);
     }
-    [[nodiscard]] int scratch_copies() const noexcept { return functions_->scratch_copies; }
+    [[nodiscard]] int scratch_copies() const noexcept { return functions_->scratch_copies(memory_); }
     [[nodiscard]] bool equal_blocks() const noexcept { return functions_->equal_blocks; }
 
     /// The same schedule as another rank sees it.
@@ -66,7 +66,7 @@ class any_schedule {
         block_set (*sent_to)(const void*, int round, int peer);
         block_set (*received_from)(const void*, int round, int peer);
         void (*move_to)(void*, int rank);
-        int scratch_copies;
+        int (*scratch_copies)(const void*);
         bool equal_blocks;
     };
 
@@ -86,7 +86,7 @@ class any_schedule {
         [](const void* m, int round, int peer) { return allfold::sent_to(as<S>(m), per_peer, round, peer); },
         [](const void* m, int round, int peer) { return allfold::received_from(as<S>(m), per_peer, round, peer); },
         [](void* m, int rank) { static_cast<S*>(m)->move_to(rank); },
-        scratch_copies_of<S>,
+        [](const void* m) { return scratch_copies_of(as<S>(m)); },
         needs_equal_blocks<S>};
 
     const functions* functions_;

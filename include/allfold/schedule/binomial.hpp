@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+
 #include "allfold/schedule/canonical_tree.hpp"
+#include "allfold/schedule/detail/doubling.hpp"
 #include "allfold/schedule/schedule_of.hpp"
 #include "allfold/schedule/step.hpp"
 
@@ -77,6 +80,56 @@ struct binomial {
                 s.source = is_root() ? slot::input : slot::result;
             }
             return s;
+        }
+    };
+
+    /// Ranks are counted from the root. In round k those with bit k set, and none below it, send what they have by then,
+    /// the blocks of the 2^k ranks from their own on, to the one 2^k below.
+    ///
+    ///     P = 6, root 0     round 0      round 1         round 2
+    ///     rank 0            ◄─┐ 01       ◄─┐ 0..3        ◄─┐ 0..5
+    ///          1            ──┘            │               │
+    ///          2            ◄─┐ 23       ──┘               │
+    ///          3            ──┘                            │
+    ///          4            ◄─┐ 45                       ──┘
+    ///          5            ──┘
+    ///
+    /// ⌈log2 P⌉ rounds, P - 1 messages; a block travels once for each bit of its distance from the root.
+    class gather : public schedule_of<binomial> {
+      public:
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 1;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return detail::ceil_log2(size()); }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            const int from_root = (rank() - root() + size()) % size(), distance = 1 << round;
+            const bool receives = from_root % (2 * distance) == 0 && from_root + distance < size();
+            const slot mine = is_root() ? slot::result : slot::scratch_a;
+            step s;
+            if (round == 0 && (is_root() || receives))
+                s.local = {.what = local_work::kind::copy, .into = mine, .blocks = block_set::one(rank())};
+            if (from_root % (2 * distance) == distance) {
+                s.to = peers::one((rank() - distance + size()) % size());
+                s.send = blocks_from(from_root, distance);
+                s.source = has_gathered(from_root) ? mine : slot::input;
+            } else if (receives) {
+                s.from = peers::one((rank() + distance) % size());
+                s.receive = blocks_from(from_root + distance, distance);
+                s.into = mine;
+            }
+            return s;
+        }
+
+      private:
+        /// The blocks of `count` ranks, as many as there are, counted from the root.
+        [[nodiscard]] constexpr block_set blocks_from(int first, int count) const noexcept {
+            return block_set::wrapping((first + root()) % size(), std::min(count, size() - first), size());
+        }
+        /// Whether a rank has got something from others before it sends: then its own block lies with theirs.
+        [[nodiscard]] constexpr bool has_gathered(int from_root) const noexcept {
+            return from_root % 2 == 0 && from_root + 1 < size();
         }
     };
 

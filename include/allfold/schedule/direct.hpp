@@ -92,6 +92,24 @@ struct direct {
         }
     };
 
+    /// Every rank sends each other one its block: one round, P - 1 messages and (P - 1)/P of its operand.
+    class all_to_all : public schedule_of<direct> {
+      public:
+        static constexpr order keeps = order::tree;
+        static constexpr bool in_place = false;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 1 : 0; }
+        [[nodiscard]] constexpr step operator[](int) const noexcept {
+            return {.local = keep_input(block_set::one(rank())),
+                    .to = peers::everyone(),
+                    .sent = addressed::per_peer,
+                    .from = peers::everyone(),
+                    .received = addressed::per_peer};
+        }
+    };
+
   private:
     [[nodiscard]] static constexpr step fold_own_block(int rank, slot into) noexcept {
         return {.to = peers::everyone(),

@@ -216,7 +216,7 @@ struct step {
 ///
 /// At P = 1 there are no rounds: the engine copies input to result itself.
 /// Not required: `sent_to(round, peer)` and `received_from(round, peer)`, see `addressed`; `also(round)`, see `step`;
-/// `static constexpr int scratch_copies`, see `slot`; `static constexpr bool equal_blocks`, for one that moves blocks
+/// `scratch_copies`, a constant or a function, see `slot`; `static constexpr bool equal_blocks`, for one that moves blocks
 /// under names of other blocks and so needs all of them to have one length; `static constexpr bool supports(int size)`,
 /// for one that does not exist for every P; `static constexpr bool grouped`, for one that knows which ranks share memory
 /// (the number of ranks is then a multiple of `where().group`).
@@ -273,14 +273,18 @@ template <class S>
         return {};
 }
 
-/// What a schedule says of its blocks, or does not.
+/// How many blocks of a scratch slot belong to one of the others.
 template <class S>
-inline constexpr int scratch_copies_of = [] {
-    if constexpr (requires { S::scratch_copies; })
+[[nodiscard]] constexpr int scratch_copies_of(const S& s) noexcept {
+    if constexpr (requires { s.scratch_copies(); })
+        return s.scratch_copies();
+    else if constexpr (requires { S::scratch_copies; })
         return S::scratch_copies;
     else
         return 1;
-}();
+}
+
+/// Whether a schedule needs all blocks to have one length.
 template <class S>
 inline constexpr bool needs_equal_blocks = [] {
     if constexpr (requires { S::equal_blocks; })

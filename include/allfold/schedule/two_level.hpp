@@ -37,6 +37,8 @@
 /// | all_reduce     | L + 2  | recursive doubling, L·m at most                     | (g - 1 + L)·m at most        |
 /// | reduce_scatter | L + 2  | halving, (G - 1)·g·b at a power of two              | (g - 1)·m and (G - 1)·g·b    |
 /// | all_gather     | L + 2  | halving, (G - 1)·g·b at a power of two              |                              |
+/// | gather         | q + 2  | binomial, half of all blocks at most                |                              |
+/// | all_to_all     | G + 2  | pairs, (G - 1)·g² blocks                            |                              |
 /// | inclusive_scan | q + 2  | doubling windows, q·m at most                       | (g - 2 + 2·q)·m at most      |
 /// | exclusive_scan | q + 2  | doubling windows, q·m at most                       | (g - 3 + 2·q)·m at most      |
 ///
@@ -314,6 +316,122 @@ struct two_level {
                     .send = block_set::one(rank()),
                     .from = others,
                     .received = addressed::per_peer};
+        }
+    };
+
+    /// The leaders gather the blocks of their groups, then among themselves. A root that is no leader gets the whole from
+    /// its leader.
+    class gather : public schedule_of<two_level> {
+      public:
+        static constexpr bool grouped = true;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 1;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept {
+            return (group() > 1 ? 1 : 0) + leaders().rounds() + (root() % group() != 0 ? 1 : 0);
+        }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (group() == 1) return leaders()[round];
+            if (round == 0) return gather_group();
+            if (round - 1 == leaders().rounds()) return give_to_root();
+            if (!is_leader()) return {};
+            return detail::among_leaders(leaders(), round - 1, group(),
+                                         is_root() ? detail::all_in_result : detail::all_in_scratch);
+        }
+
+      private:
+        [[nodiscard]] constexpr binomial::gather leaders() const noexcept {
+            return binomial::gather(setting{own_group(), groups(), root_group()});
+        }
+        [[nodiscard]] constexpr step gather_group() const noexcept {
+            if (!is_leader()) return {.to = peers::one(leader()), .send = block_set::one(rank())};
+            const slot into = is_root() ? slot::result : slot::scratch_a;
+            return {.local = {.what = local_work::kind::copy, .into = into, .blocks = block_set::one(rank())},
+                    .from = detail::others_of_group(*this),
+                    .received = addressed::per_peer,
+                    .into = into};
+        }
+        [[nodiscard]] constexpr step give_to_root() const noexcept {
+            const block_set all = block_set::all(size());
+            if (is_root()) return {.from = peers::one(leader()), .receive = all};
+            if (!is_leader() || own_group() != root_group()) return {};
+            return {.to = peers::one(root()), .send = all, .source = slot::scratch_a};
+        }
+    };
+
+    /// The leaders take what their groups send to whomever, exchange it in pairs, and hand out what has come. With g ranks
+    /// in a group a leader's scratch block g·d + m is what its member m sends to rank d; what has come from group B for
+    /// its member d lies at g²·B + g·d, in the order of the members of B. A leader sends (G - 1)·g² blocks.
+    class all_to_all : public schedule_of<two_level> {
+      public:
+        static constexpr bool grouped = true;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 2;
+        static constexpr bool equal_blocks = true;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int scratch_copies() const noexcept { return group(); }
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? groups() + 2 : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (round == 0) return collect();
+            if (round + 1 == rounds()) return distribute();
+            return is_leader() ? swap_with((own_group() + round - 1) % groups(),
+                                           (own_group() + groups() - round + 1) % groups())
+                               : step{};
+        }
+        [[nodiscard]] constexpr block_set sent_to(int, int peer) const noexcept { return come_for(peer - leader()); }
+        [[nodiscard]] constexpr block_set received_from(int, int peer) const noexcept {
+            return sent_by(peer - leader());
+        }
+
+      private:
+        [[nodiscard]] constexpr block_set sent_by(int member) const noexcept {
+            return block_run{member, size(), group(), 1};
+        }
+        [[nodiscard]] constexpr block_set come_for(int member) const noexcept {
+            return block_run{member * group(), groups(), group() * group(), group()};
+        }
+        [[nodiscard]] constexpr block_set blocks_of_group(int number) const noexcept {
+            return block_run{number * group() * group(), group() * group(), 1, 1};
+        }
+        [[nodiscard]] constexpr step collect() const noexcept {
+            if (!is_leader()) return {.to = peers::one(leader()), .send = block_set::all(size())};
+            step s{.local = {.what = local_work::kind::copy,
+                             .into = slot::scratch_a,
+                             .blocks = block_set::all(size()),
+                             .targets = sent_by(0)}};
+            if (group() == 1) return s;
+            s.from = detail::others_of_group(*this);
+            s.received = addressed::per_peer;
+            s.into = slot::scratch_a;
+            return s;
+        }
+        /// In the first of these rounds a group swaps with itself.
+        [[nodiscard]] constexpr step swap_with(int to, int from) const noexcept {
+            if (to == own_group())
+                return {.local = {local_work::kind::copy, slot::scratch_a, slot::input, slot::scratch_b,
+                                  blocks_of_group(to)}};
+            return {.to = peers::one(to * group()),
+                    .send = blocks_of_group(to),
+                    .source = slot::scratch_a,
+                    .from = peers::one(from * group()),
+                    .receive = blocks_of_group(from),
+                    .into = slot::scratch_b};
+        }
+        [[nodiscard]] constexpr step distribute() const noexcept {
+            if (!is_leader()) return {.from = peers::one(leader()), .receive = block_set::all(size())};
+            step s{.local = {.what = local_work::kind::copy,
+                             .left = slot::scratch_b,
+                             .blocks = come_for(0),
+                             .targets = block_set::all(size())}};
+            if (group() == 1) return s;
+            s.to = detail::others_of_group(*this);
+            s.sent = addressed::per_peer;
+            s.source = slot::scratch_b;
+            return s;
         }
     };
 

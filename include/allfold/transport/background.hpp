@@ -1,16 +1,73 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
 /// @file
-/// Work that a rank has started and not yet finished: whoever waits on a communicator pushes all of it on.
+/// Work that a rank has started and not yet finished: whoever waits pushes all of it on.
 
 namespace allfold {
 
-/// A list, without allocation, of the operations in flight on one communicator. Two ranks may wait for their operations
-/// in different orders; neither hangs because every wait makes progress on all of them.
+/// The operations of one communicator: lists, without allocation. Two ranks may wait for their operations in different
+/// orders, on different communicators; neither hangs because every wait makes progress on all that its thread has in
+/// flight.
+///
+/// Operations are pushed on by the thread that used their communicator last. A communicator may go to another thread
+/// with operations in flight, as long as one thread at a time uses it: the first call there takes them over, and waits
+/// for the one in which the thread that had them is pushing them on.
 class background {
   public:
-    /// An operation in flight. Leaves the list when destroyed.
+    using clock = std::chrono::steady_clock;
+    class work;
+
+  private:
+    /// A place in a circular list: of a piece of work, of a communicator, or of whoever walks along the list.
+    template <class T>
+    struct hook {
+        T* owner = nullptr;
+        hook* previous = this;
+        hook* next = this;
+
+        explicit hook(T* of = nullptr) noexcept : owner(of) {}
+        hook(const hook&) = delete;
+        hook& operator=(const hook&) = delete;
+        ~hook() { leave(); }
+        [[nodiscard]] bool alone() const noexcept { return next == this; }
+        void leave() noexcept {
+            previous->next = next;
+            next->previous = previous;
+            previous = next = this;
+        }
+        /// As the head of a list: puts `h` behind all that are there.
+        void push_back(hook& h) noexcept { h.stand_before(*this); }
+        /// As the head of a list: visits all, whoever leaves or joins meanwhile.
+        template <class Visit>
+        void for_each(Visit visit) noexcept {
+            hook here;  // stands behind the one that is visited
+            for (hook* each = next; each != this; each = here.next) {
+                here.leave();
+                here.stand_before(*each->next);
+                if (each->owner != nullptr) visit(*each->owner);
+            }
+        }
+
+      private:
+        void stand_before(hook& h) noexcept {
+            previous = h.previous;
+            next = &h;
+            previous->next = h.previous = this;
+        }
+    };
+
+  public:
+    /// An operation. Leaves all lists when destroyed; a class that is made of it must `leave` first in its destructor.
     class work {
       public:
         work() = default;
@@ -23,55 +80,264 @@ class background {
         virtual void drop() noexcept = 0;
         /// Keeps its memory from being freed: somebody may still touch it.
         virtual void leave_behind() noexcept {}
+        /// Its communicator is about to end: it must not be used any more.
+        virtual void orphan() noexcept {}
+        /// Looks whether it waits in vain. Asked now and then, of one operation of each communicator.
+        virtual void look_around() noexcept {}
+        /// When it should be done; the end of time where nobody cares.
+        [[nodiscard]] clock::time_point due() const noexcept { return due_; }
         void leave() noexcept {
-            if (previous_) previous_->next_ = next_;
-            if (next_) next_->previous_ = previous_;
-            previous_ = next_ = nullptr;
+            if (home_ != nullptr) home_->remove(*this);
         }
+
+      protected:
+        clock::time_point due_ = clock::time_point::max();
 
       private:
         friend class background;
-        work* previous_ = nullptr;
-        work* next_ = nullptr;
+        background* home_ = nullptr;
+        const void* through_ = nullptr;
+        hook<work> in_flight_{this};
+        hook<work> known_{this};
     };
 
     background() = default;
     background(const background&) = delete;
     background& operator=(const background&) = delete;
+    ~background() { end(); }
 
-    [[nodiscard]] bool empty() const noexcept { return head_.next_ == nullptr; }
-    /// Adds `w` behind all that are there: older operations are pushed on first.
-    void add(work& w) noexcept {
-        work* last = &head_;
-        while (last->next_) last = last->next_;
-        last->next_ = &w;
-        w.previous_ = last;
+    /// Notes the next call of this communicator, and returns what its messages bear: a hash of it and of all calls before
+    /// it, so that a difference between ranks is found with the next message, whichever call that belongs to. Never 0.
+    std::uint32_t follow(std::uint32_t call, std::uint32_t first_lane) noexcept {
+        history_ = (history_ ^ call) * 0x9e3779b1u;
+        history_ ^= history_ >> 15;
+        latest_calls_[calls_++ % latest_calls_.size()] = first_lane;
+        return history_ | 1u;
     }
+    /// Calls visit(number, first lane) for the latest calls, oldest first, until it returns true.
+    template <class Visit>
+    void for_each_call(Visit visit) const {
+        const std::uint64_t known = calls_ < latest_calls_.size() ? calls_ : latest_calls_.size();
+        for (std::uint64_t number = calls_ - known; number < calls_; ++number)
+            if (visit(number + 1, latest_calls_[number % latest_calls_.size()])) return;
+    }
+
+    /// Nothing in flight.
+    [[nodiscard]] bool empty() const noexcept { return flying_ == 0; }
+    /// Tells `w` when the communicator ends, or the decorator of it through which `w` uses it.
+    void attach(work& w, const void* through = nullptr) noexcept {
+        if (w.home_ != nullptr) return;
+        w.home_ = this;
+        w.through_ = through;
+        known_.push_back(w.known_);
+    }
+    /// Puts `w` in flight, behind all that are there: older operations are pushed on first.
+    void add(work& w) noexcept {
+        attach(w);
+        take_over();
+        fleet& mine = fleet::mine();
+        const auto lock = mine.lock();
+        if (w.in_flight_.alone()) ++flying_;
+        w.in_flight_.leave();
+        in_flight_.push_back(w.in_flight_);
+        mine.enlist(*this);
+    }
+    /// Whoever uses the communicator from another thread than before calls this first.
+    void take_over() noexcept {
+        fleet* const theirs = pushed_on_by_.load(std::memory_order_acquire);
+        if (theirs == nullptr ? empty() : theirs == fleet::of_this_thread) return;
+        take_over_from(theirs);
+    }
+
+    /// Pushes on what is in flight here.
     void progress() noexcept {
-        for_each([](work& w) { w.progress(); });
+        in_flight_.for_each([](work& w) { w.progress(); });
     }
     void drop() noexcept {
-        for_each([](work& w) { w.drop(); });
+        in_flight_.for_each([](work& w) { w.drop(); });
     }
     void leave_behind() noexcept {
-        for_each([](work& w) { w.leave_behind(); });
+        in_flight_.for_each([](work& w) { w.leave_behind(); });
+    }
+    /// The communicator calls this first of all in its destructor, and a decorator with itself as `through`: operations
+    /// that outlive it must not use it any more.
+    void end(const void* through = nullptr) noexcept {
+        take_over();
+        known_.for_each([&](work& w) {
+            if (through != nullptr && w.through_ != through) return;
+            w.leave();
+            w.known_.leave();
+            w.home_ = nullptr;
+            w.orphan();
+        });
+    }
+
+    /// Whether this thread has anything in flight, on any communicator.
+    [[nodiscard]] static bool in_flight() noexcept {
+        return fleet::of_this_thread != nullptr && !fleet::of_this_thread->empty();
+    }
+    /// The same of other communicators than this one.
+    [[nodiscard]] bool in_flight_elsewhere() const noexcept {
+        return in_flight() && fleet::of_this_thread->size() > (empty() ? 0 : 1);
+    }
+    /// Pushes on all that this thread has in flight.
+    static void progress_all() noexcept {
+        for_each_of_this_thread([](background& each) { each.progress(); });
+    }
+    /// Looks around on all communicators on which this thread has something in flight, but for this one.
+    void look_around_elsewhere() noexcept {
+        for_each_of_this_thread([this](background& each) {
+            if (&each != this) each.look_around();
+        });
+    }
+    /// When the first of all operations that this thread has in flight is due, of those that are not yet.
+    [[nodiscard]] static clock::time_point next_due() noexcept {
+        clock::time_point first = clock::time_point::max(), now{};
+        for_each_of_this_thread([&](background& each) {
+            each.in_flight_.for_each([&](work& w) {
+                if (w.due() >= first) return;
+                if (now == clock::time_point{}) now = clock::now();
+                if (w.due() > now) first = w.due();
+            });
+        });
+        return first;
+    }
+
+    /// Lives as long as somebody runs, or pushes on, a collective: what is called meanwhile is called by its operator.
+    class running {
+      public:
+        explicit running(background& of) noexcept : of_(of), was_(std::exchange(of.runs_, true)) {}
+        running(const running&) = delete;
+        running& operator=(const running&) = delete;
+        ~running() { of_.runs_ = was_; }
+
+      private:
+        background& of_;
+        bool was_;
+    };
+    [[nodiscard]] bool is_running() noexcept {
+        take_over();
+        return runs_;
     }
 
   private:
-    struct sentinel final : work {
-        void progress() noexcept override {}
-        void drop() noexcept override {}
+    /// The communicators with operations in flight that one thread pushes on.
+    class fleet {
+      public:
+        static inline constinit thread_local fleet* of_this_thread = nullptr;
+
+        [[nodiscard]] static fleet& mine() {
+            if (of_this_thread == nullptr) join();
+            return *of_this_thread;
+        }
+        /// Against a thread that takes a communicator over. Nothing to do while this one pushes on.
+        [[nodiscard]] std::unique_lock<std::mutex> lock() noexcept {
+            return pushes_on_ ? std::unique_lock<std::mutex>() : std::unique_lock(mutex_);
+        }
+        [[nodiscard]] int size() const noexcept { return size_.load(std::memory_order_relaxed); }
+        [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+        void enlist(background& b) noexcept {
+            if (b.pushed_on_by_.load(std::memory_order_relaxed) == this) return;
+            members_.push_back(b.member_);
+            size_.fetch_add(1, std::memory_order_relaxed);
+            b.pushed_on_by_.store(this, std::memory_order_release);
+        }
+        void strike(background& b) noexcept {
+            b.member_.leave();
+            size_.fetch_sub(1, std::memory_order_relaxed);
+            b.pushed_on_by_.store(nullptr, std::memory_order_release);
+        }
+        /// For another thread.
+        void hand_over(background& b) noexcept {
+            const std::lock_guard lock(mutex_);
+            if (b.pushed_on_by_.load(std::memory_order_relaxed) == this) strike(b);
+        }
+        template <class Visit>
+        void for_each(Visit visit) noexcept {
+            const auto held = lock();
+            const bool before = std::exchange(pushes_on_, true);
+            members_.for_each(visit);
+            pushes_on_ = before;
+        }
+
+      private:
+        /// Fleets of threads that are gone: not freed, since somebody may be about to take over from them.
+        struct pool {
+            std::mutex mutex;
+            std::vector<std::unique_ptr<fleet>> idle;
+            [[nodiscard]] static pool& instance() {
+                static pool& all = *new pool;  // threads may outlive the objects of the program
+                return all;
+            }
+        };
+        /// Until its thread ends.
+        struct membership {
+            std::unique_ptr<fleet> held = take();
+            membership() = default;
+            membership(const membership&) = delete;
+            membership& operator=(const membership&) = delete;
+            ~membership() {
+                of_this_thread = nullptr;
+                held->for_each([&](background& b) { held->strike(b); });
+                const std::lock_guard lock(pool::instance().mutex);
+                pool::instance().idle.push_back(std::move(held));
+            }
+            [[nodiscard]] static std::unique_ptr<fleet> take() {
+                pool& all = pool::instance();
+                const std::lock_guard lock(all.mutex);
+                if (all.idle.empty()) return std::make_unique<fleet>();
+                auto last = std::move(all.idle.back());
+                all.idle.pop_back();
+                return last;
+            }
+        };
+        static void join() {
+            static thread_local membership of_thread;
+            of_this_thread = of_thread.held.get();
+        }
+
+        std::mutex mutex_;
+        bool pushes_on_ = false;  // looked at by its own thread only
+        std::atomic<int> size_{0};
+        hook<background> members_;
     };
 
     template <class Visit>
-    void for_each(Visit visit) noexcept {
-        for (work* w = head_.next_; w != nullptr;) {
-            work* const next = w->next_;  // w may leave the list
-            visit(*w);
-            w = next;
-        }
+    static void for_each_of_this_thread(Visit visit) noexcept {
+        if (in_flight()) fleet::of_this_thread->for_each(visit);
     }
-    sentinel head_;
+
+    [[gnu::cold]] void take_over_from(fleet* theirs) noexcept {
+        if (theirs != nullptr) theirs->hand_over(*this);
+        if (empty()) return;
+        fleet& mine = fleet::mine();
+        const auto lock = mine.lock();
+        mine.enlist(*this);
+    }
+    void look_around() noexcept {
+        bool is_first = true;
+        in_flight_.for_each([&](work& w) {
+            if (std::exchange(is_first, false)) w.look_around();
+        });
+    }
+    void remove(work& w) noexcept {
+        take_over();
+        if (w.in_flight_.alone()) return;
+        fleet& mine = fleet::mine();
+        const auto lock = mine.lock();
+        w.in_flight_.leave();
+        if (--flying_ == 0) mine.strike(*this);
+    }
+
+    hook<work> in_flight_;
+    unsigned flying_ = 0;  // how many those are
+    hook<work> known_;
+    hook<background> member_{this};
+    std::atomic<fleet*> pushed_on_by_{nullptr};
+    bool runs_ = false;
+    std::uint32_t history_ = 0;
+    std::uint64_t calls_ = 0;
+    std::array<std::uint32_t, 16> latest_calls_{};  // their first lanes
 };
 
 }  // namespace allfold

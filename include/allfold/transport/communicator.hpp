@@ -30,42 +30,60 @@ struct part {
     std::size_t bytes;
 };
 
-/// What the ranks of one collective must agree about. Its hash travels with every message; the figures are looked up
-/// when the hashes differ.
-struct signature {
-    static constexpr std::size_t longest_name = 160;  ///< more of a name is neither told nor compared
+namespace detail {
+inline constexpr std::size_t longest_name = 160;
 
-    collective what = collective::barrier;
+/// What one rank tells another of a name; the rest is not compared either.
+[[nodiscard]] constexpr std::string_view told_of(std::string_view name) noexcept {
+    return name.substr(0, longest_name);
+}
+/// Of the characters of a name: the same in every process.
+[[nodiscard]] constexpr std::uint64_t hash_of(std::string_view name) noexcept {
+    std::uint64_t h = 0xcbf29ce484222325u;
+    for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    return h;
+}
+}  // namespace detail
+
+/// The figures about which the ranks of one collective must agree.
+struct call_figures {
+    std::uint64_t elements = 0;       ///< of the whole operand
+    std::uint64_t row_bytes = 0;      ///< of one element, or of one row of several tensors
+    std::uint64_t window_rows = 0;    ///< of each block in one window
+    std::uint64_t largest_block = 0;  ///< its elements
+    std::uint64_t borders = 0;        ///< hash of the borders of the blocks
+    std::uint64_t type_id = 0;        ///< hash of all names: of the collective, types and algorithm
     order level = order::any;
-    int root = 0;
-    std::uint64_t elements = 0;  ///< of the whole operand
-    std::uint64_t layout = 0;    ///< hash of the partition or row widths, 0 where there is nothing to agree about
-    std::uint64_t type_id = 0;   ///< hash of element and operator type
+    std::int32_t root = 0;
+    std::uint32_t ranks = 0;
+
+    friend constexpr bool operator==(const call_figures&, const call_figures&) = default;
+};
+
+/// What they must agree about. Its hash travels with every message; the figures are looked up when hashes differ.
+struct signature : call_figures {
+    const char* what = "collective";  ///< its name, with static storage
     const char* element_type = "";
     const char* operator_type = "";
     const char* schedule = "";
 
     /// Never 0.
     [[nodiscard]] constexpr std::uint32_t hash() const noexcept {
-        std::uint64_t h = type_id ^ (elements * 0x9e3779b97f4a7c15u) ^ (layout * 0xc2b2ae3d27d4eb4fu) ^
-                          (static_cast<std::uint64_t>(static_cast<unsigned>(root)) << 16) ^
-                          (static_cast<std::uint64_t>(what) << 8) ^ static_cast<std::uint64_t>(level.level());
-        h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9u;
+        std::uint64_t h = type_id;
+        const auto mix = [&h](std::uint64_t x) { h = (h ^ x ^ (h >> 29)) * 0x9e3779b97f4a7c15u; };
+        mix(elements);
+        mix(row_bytes ^ (window_rows << 24));
+        mix(largest_block ^ borders);
+        mix(static_cast<std::uint64_t>(static_cast<unsigned>(root)) << 32 ^ ranks << 2 ^
+            static_cast<unsigned>(level.level()));
         return static_cast<std::uint32_t>(h >> 32) | 1u;
     }
 };
 
-namespace detail {
-/// What one rank tells another of a name.
-[[nodiscard]] constexpr std::string_view told_of(std::string_view name) noexcept {
-    return name.substr(0, signature::longest_name);
-}
-}  // namespace detail
-
 /// What a rank hands to `try_post`. Parts and the memory that they name stay untouched while `*lent` counts them.
 struct outgoing {
     std::span<const part> parts;
-    std::size_t bytes = 0;      ///< of all parts together
+    std::size_t bytes = 0;      ///< of all parts together, with what aligns each of them to the one before
     std::size_t alignment = 1;  ///< of each part
     bool copyable = true;       ///< bytes may be copied; otherwise the parts hold objects, and go by reference
     std::uint32_t signature = 0;
@@ -73,18 +91,19 @@ struct outgoing {
 };
 
 /// What a sink is given: a message where it lies. A value that can be kept; what it names stays valid as long as it
-/// lives. Its memory may be the sender's own.
+/// lives. Its memory may be the sender's own. `bytes()` is what the sender posted, exactly, however the message came:
+/// who receives compares it with what it expects before it touches anything.
 template <class A>
 concept arrival = std::movable<A> && requires(const A a) {
     { a.signature() } -> std::same_as<std::uint32_t>;
     { a.bytes() } -> std::same_as<std::size_t>;
-    { a.packed() } -> std::same_as<std::byte*>;            // all parts one behind the other, each aligned; or null
+    { a.packed() } -> std::same_as<std::byte*>;            // all parts, contiguous but for what aligns them; or null
     { a.parts() } -> std::same_as<std::span<const part>>;  // otherwise: the parts as they were posted
 };
 
 /// For whom a rank is waiting, for error messages.
 struct waiting {
-    collective what = collective::barrier;
+    const char* what = "collective";  ///< its name, with static storage
     int round = 0;
     int rounds = 0;
     int peer = -1;  ///< one of the ranks without which it cannot go on; -1 for nobody in particular
@@ -101,12 +120,13 @@ concept pending_work = requires(T work, const T& view) {
     view.check();
 };
 
-/// Where the sink wants a packed message with this signature and of so many bytes; null where it does not care. It is
-/// asked once at most, by a transport that is about to take in the message, which is then delivered as lying there.
+/// Where the sink wants a packed message with this signature and of exactly so many bytes; null where it does not care,
+/// or expects another one. It is asked once at most, by a transport that is about to take in the message, which is then
+/// delivered as lying there.
 template <class Sink>
-[[nodiscard]] std::byte* place_for(Sink& sink, std::uint32_t signature, std::size_t bytes) {
-    if constexpr (requires { sink.place(signature, bytes); })
-        return sink.place(signature, bytes);
+[[nodiscard]] std::byte* destination_for(Sink& sink, std::uint32_t signature, std::size_t bytes) {
+    if constexpr (requires { sink.destination(signature, bytes); })
+        return sink.destination(signature, bytes);
     else
         return nullptr;
 }
@@ -120,23 +140,14 @@ class handing_on {
     void operator()(A&& message) const {
         handing_(std::forward<A>(message));
     }
-    [[nodiscard]] std::byte* place(std::uint32_t signature, std::size_t bytes) const {
-        return place_for(sink_, signature, bytes);
+    [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
+        return destination_for(sink_, signature, bytes);
     }
 
   private:
     Sink& sink_;
     Handing handing_;
 };
-
-/// Whether, after `abandon`, somebody may still touch memory that this rank has lent.
-template <class Comm>
-[[nodiscard]] bool holds_memory(const Comm& comm) noexcept {
-    if constexpr (requires { comm.holds_memory(); })
-        return comm.holds_memory();
-    else
-        return false;
-}
 
 namespace detail {
 struct any_sink {
@@ -150,14 +161,51 @@ struct any_work {
 };
 }  // namespace detail
 
-/// What a transport's own collective gets: elements that lie one behind the other.
+/// What a transport's own collective gets: contiguous elements.
 struct native_operands {
+    const char* what = "";  ///< the collective that `native` was asked for
     std::byte* input = nullptr;
     std::byte* result = nullptr;
     std::size_t elements = 0;  ///< of the whole operand
     int root = 0;
     const partition* blocks = nullptr;  ///< of a reduce_scatter
     bool in_place = false;              ///< element for element, input and result are the same memory
+};
+
+/// What a transport need not have: it derives from this and hides what it knows better. Who forwards to another
+/// communicator derives from `forwarding`, which leaves nothing out.
+struct transport_defaults {
+    /// Groups of consecutive ranks share memory, `group()` each, and only the first ones of groups exchange messages.
+    static constexpr bool has_groups = false;
+    [[nodiscard]] int group() const noexcept { return 1; }
+    /// Whether `wait` may sleep until its own transport wakes it; otherwise it only polls and yields.
+    static constexpr bool sleeps = true;
+    /// Does for lanes that were opened before what `open` does for peers that ask `announced`: for each start of a
+    /// prepared collective. Without it mismatches of those are explained less well.
+    void announce(lane, unsigned, const signature&) noexcept {}
+    /// Called before the engine looks for messages: for posts that do not end by themselves, and to throw after a
+    /// failure, since who asks `done()` again and again never waits.
+    void progress() {}
+    /// How many processors the ranks share, the same on every rank, for the choice of schedules; 0: not known.
+    [[nodiscard]] int processors() const noexcept { return 0; }
+    /// Whether, after `abandon`, somebody may still touch memory of this rank: then the engine frees nothing of it.
+    [[nodiscard]] bool holds_memory() const noexcept { return false; }
+    /// Throws where this thread may use the transport only if its process has no other thread.
+    void require_threads_allowed() const {}
+
+    /// Runs a collective of the transport's own.
+    using native_function = void (*)(transport_defaults&, const native_operands&);
+    /// The one that does what `collective` does with this operator on these elements; null where there is none.
+    template <class Op, class T>
+    [[nodiscard]] static constexpr native_function native(std::string_view /*collective*/) noexcept {
+        return nullptr;
+    }
+    /// Why it is the better one for an operand of so many bytes, the same on every rank; null where it is not.
+    [[nodiscard]] const char* prefers_native(std::string_view /*collective*/, std::size_t) const noexcept {
+        return nullptr;
+    }
+    /// What the transport calls it.
+    [[nodiscard]] static constexpr const char* native_name(std::string_view /*collective*/) noexcept { return ""; }
 };
 
 /// A rank's end of a transport. One thread uses it at a time.
@@ -168,19 +216,18 @@ struct native_operands {
 /// 3. `try_post(to, lane, message)` sends, or returns false when there is no room now. It never blocks.
 /// 4. `try_receive(from, lane, sink)` hands the next message on this lane from this rank to `sink` where it lies, or
 ///    returns false when there is none yet. Messages of one pair on one lane arrive in the order of their posts. It may
-///    ask `place_for(sink, signature, bytes)` where the sink would have this message, and put it there.
+///    ask `destination_for(sink, signature, bytes)` where the sink would have this message, and put it there.
 /// 5. `lends(bytes, copyable)`: whether such a message would be read in place, in the sender's memory, after the post.
 /// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
 ///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns
 ///    when none of them touches this rank's memory any more, or, where it cannot wait for that, `holds_memory()`.
-/// 7. `background()`: the operations in flight, which every wait of the engine pushes on.
+/// 7. `background()`: the operations in flight, which every wait of the engine pushes on. The destructor begins with
+///    its `end()`, which may call `abandon()`.
 /// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
 ///
-/// It may have `progress()`, which the engine calls before it looks for messages: for transports whose posts do not end
-/// by themselves. It may have `processors()`: how many processors the ranks share, the same on every rank, for the
-/// choice of schedules. It may have collectives of its own: `has_native<Goal, Op, T>` says for which operators and
-/// elements, `prefers_native(goal, bytes)` returns a reason to take it, or null, the same on every rank,
-/// and `run_native<Op, T>(goal, operands)` runs it. Not required: a barrier, a copy, any collective.
+/// 9. The members of `transport_defaults`, which it gets by deriving from it.
+///
+/// Not required: a barrier, a copy, any collective.
 template <class C>
 concept communicator =
     requires(C& comm, const C& view, int peer, lane on, const signature& what, const outgoing& message,
@@ -197,6 +244,27 @@ concept communicator =
         comm.abandon();
         { comm.background() } -> std::same_as<background&>;
         requires arrival<typename C::arrival_type>;
+        { C::has_groups } -> std::convertible_to<bool>;
+        { C::sleeps } -> std::convertible_to<bool>;
+        comm.announce(on, 1u, what);
+        { view.group() } -> std::same_as<int>;
+        comm.progress();
+        { view.processors() } -> std::same_as<int>;
+        { view.holds_memory() } -> std::same_as<bool>;
+        view.require_threads_allowed();
+        { C::template native<void, void>(std::string_view()) } -> std::same_as<typename C::native_function>;
+        { view.prefers_native(std::string_view(), std::size_t{}) } -> std::same_as<const char*>;
+        { C::native_name(std::string_view()) } -> std::same_as<const char*>;
+    };
+
+/// A communicator that can be the outer one of a hierarchy: `look_around(work, deadline)` does what `wait` does now and
+/// then, for those who wait for several transports at once. It throws when waiting is in vain, and returns true when
+/// the work turns out to be done.
+template <class C>
+concept outer_communicator =
+    communicator<C> &&
+    requires(C& comm, detail::any_work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+        { comm.look_around(work, deadline) } -> std::same_as<bool>;
     };
 
 }  // namespace allfold

@@ -30,13 +30,13 @@ namespace allfold {
 
 /// One thread's end of processes × threads. Models `communicator`; `run(processes, threads, fn)` makes it.
 template <communicator Across>
-class hierarchical_communicator {
-    static_assert(
-        requires(Across& across, detail::any_work& work) { across.look_around(work, std::nullopt); },
-        "allfold: the outer transport of a hierarchy needs look_around, as mpi::communicator has it");
+class hierarchical_communicator : public transport_defaults {
+    static_assert(outer_communicator<Across>,
+                  "allfold: the outer transport of a hierarchy needs look_around, as mpi::communicator has it");
 
   public:
     static constexpr bool shares_memory = false;  // not with everybody
+    static constexpr bool has_groups = true;
     class arrival_type;
 
     /// The end of the thread that has `inside`; of `across` all but the first look at the numbers only.
@@ -48,6 +48,7 @@ class hierarchical_communicator {
           size_(across.size() * inside.size()) {}
     hierarchical_communicator(const hierarchical_communicator&) = delete;
     hierarchical_communicator& operator=(const hierarchical_communicator&) = delete;
+    ~hierarchical_communicator() { background_.end(); }
 
     [[nodiscard]] int rank() const noexcept { return first_ + inside_.rank(); }
     [[nodiscard]] int size() const noexcept { return size_; }
@@ -60,6 +61,11 @@ class hierarchical_communicator {
         const lane first = inside_.open(what, lanes);
         if (across_) between_ = across_->open(what, lanes) - first;
         return first;
+    }
+    void announce(lane first, unsigned lanes, const signature& what) {
+        inside_.announce(first, lanes, what);
+        if constexpr (requires { across_->announce(first, lanes, what); })
+            if (across_) across_->announce(first + between_, lanes, what);
     }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         if (is_inside(peer)) return inside_.announced(peer - first_, on);
@@ -84,8 +90,7 @@ class hierarchical_communicator {
                                         }));
     }
     void progress() {
-        if constexpr (requires { across_->progress(); })
-            if (across_) across_->progress();
+        if (across_) across_->progress();
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
@@ -93,7 +98,7 @@ class hierarchical_communicator {
         inside_.abandon();
         if (across_) across_->abandon();
     }
-    [[nodiscard]] bool holds_memory() const noexcept { return across_ && allfold::holds_memory(*across_); }
+    [[nodiscard]] bool holds_memory() const noexcept { return across_ && across_->holds_memory(); }
 
   private:
     struct from_inside {
@@ -202,8 +207,7 @@ void hierarchical_communicator<Across>::wait(Work& work,
 ///     run(processes, 4, [](auto& comm) { all_reduce(comm, x, op); });
 template <communicator Across, std::invocable<hierarchical_communicator<Across>&> Fn>
 void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = {}) {
-    if constexpr (requires { processes.require_threads_allowed(); })
-        if (threads > 1) processes.require_threads_allowed();
+    if (threads > 1) processes.require_threads_allowed();
     thread_world world(threads, tuning);
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(threads));
     const auto give_up = [&](int thread, const char* why) {

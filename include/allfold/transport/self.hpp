@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -15,7 +16,7 @@
 namespace allfold {
 
 /// A communicator of one rank. Collectives copy their input to their output.
-class self {
+class self : public transport_defaults {
   public:
     static constexpr bool shares_memory = true;
 
@@ -25,6 +26,9 @@ class self {
         [[nodiscard]] std::byte* packed() const noexcept { return nullptr; }
         [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
     };
+
+    self() = default;
+    ~self() { background_.end(); }
 
     [[nodiscard]] int rank() const noexcept { return 0; }
     [[nodiscard]] int size() const noexcept { return 1; }
@@ -40,6 +44,11 @@ class self {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
         if (!work.poll()) nobody();
+    }
+    template <pending_work Work>
+    bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
+        work.check();
+        return false;
     }
     void abandon() noexcept {}
 

@@ -144,8 +144,8 @@ class thread_world {
             auto& b = board(r);
             table += detail::text({"\n  rank ", r});
             if (const int peer = b.waits_for.load(); peer >= 0)
-                table += detail::text({" waits for rank ", peer, " in ", name_of(b.what.load()), ", round ",
-                                       b.round.load() + 1, " of ", b.rounds.load()});
+                table += detail::text({" waits for rank ", peer, " in ", b.what.load(), ", round ", b.round.load() + 1,
+                                       " of ", b.rounds.load()});
             else
                 table += b.departed.load() ? " has returned" : " is not waiting in a collective";
         }
@@ -164,7 +164,7 @@ class thread_world {
 };
 
 /// One rank's end of a `thread_world`. Models `communicator`; used by one thread at a time.
-class thread_communicator {
+class thread_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = true;
     class arrival_type;
@@ -178,11 +178,14 @@ class thread_communicator {
     [[nodiscard]] allfold::background& background() noexcept { return background_; }
 
     lane open(const signature& what, unsigned lanes) {
-        if (world_->failed_.load(std::memory_order_relaxed)) world_->throw_failure(rank_, name_of(what.what));
+        if (world_->failed_.load(std::memory_order_relaxed)) world_->throw_failure(rank_, what.what);
         const lane first = next_lane_;
         next_lane_ += lanes;
         world_->announced(rank_).write(first, lanes, what);
         return first;
+    }
+    void announce(lane first, unsigned lanes, const signature& what) noexcept {
+        world_->announced(rank_).write(first, lanes, what);
     }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const noexcept {
         return world_->announced(peer).find(on);
@@ -377,7 +380,10 @@ struct thread_communicator::link {
 inline thread_communicator::thread_communicator(thread_world& world, int rank)
     : world_(&world), rank_(rank), size_(world.size()), exceptions_(std::uncaught_exceptions()) {}
 
-inline thread_communicator::~thread_communicator() { depart(); }
+inline thread_communicator::~thread_communicator() {
+    background_.end();
+    depart();
+}
 
 inline thread_communicator::link& thread_communicator::link_to(int peer) {
     if (!table_.empty())
@@ -635,11 +641,11 @@ template <pending_work Work>
 template <pending_work Work>
 bool thread_communicator::check(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     const waiting where = work.blocked_on();
-    if (world_->failed_.load(std::memory_order_acquire)) world_->throw_failure(rank_, name_of(where.what));
+    if (world_->failed_.load(std::memory_order_acquire)) world_->throw_failure(rank_, where.what);
     if (where.peer >= 0 && has_departed(where.peer)) {
         drain();  // its last messages may have come before it left
         if (work.poll()) return true;
-        if (work.blocked_on().peer == where.peer) throw_departed(where.peer, name_of(where.what));
+        if (work.blocked_on().peer == where.peer) throw_departed(where.peer, where.what);
     }
     work.check();
     if (deadline && std::chrono::steady_clock::now() >= *deadline) time_out(work.blocked_on());
@@ -666,7 +672,7 @@ inline void thread_communicator::time_out(const waiting& where) {
     const std::string why =
         detail::text({"the deadline of rank ", rank_, " passed; who waits for whom:", world_->waiting_table()});
     world_->fail(rank_, errc::timeout, why);
-    throw error(errc::timeout, detail::text({name_of(where.what), ": ", why}));
+    throw error(errc::timeout, detail::text({where.what, ": ", why}));
 }
 
 /// Called from a handler, while the exception that is the cause can be looked at.

@@ -7,11 +7,12 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/forwarding.hpp"
 
 /// @file
 /// A transport that keeps a time line of another one.
@@ -98,60 +99,59 @@ class trace_recorder {
 ///     });
 ///     recorder.write_chrome_trace(file);
 template <communicator Comm>
-class traced {
+class traced : public forwarding<Comm> {
+    using forwarded = forwarding<Comm>;
+
   public:
-    static constexpr bool shares_memory = Comm::shares_memory;
     using arrival_type = typename Comm::arrival_type;
+    using native_function = void (*)(traced&, const native_operands&);
 
-    traced(Comm& comm, trace_recorder& recorder) : comm_(comm), recorder_(recorder) {}
+    traced(Comm& comm, trace_recorder& recorder) : forwarded(comm), recorder_(recorder) {}
+    traced(const traced&) = delete;
+    traced& operator=(const traced&) = delete;
+    ~traced() { this->background().end(this); }
 
-    [[nodiscard]] int rank() const noexcept { return comm_.rank(); }
-    [[nodiscard]] int size() const noexcept { return comm_.size(); }
-    [[nodiscard]] allfold::background& background() noexcept { return comm_.background(); }
     lane open(const signature& what, unsigned lanes) {
-        latest_ = name_of(what.what);
+        latest_ = what.what;
         opened_ = trace_recorder::clock::now();
-        return comm_.open(what, lanes);
+        return forwarded::open(what, lanes);
     }
-    [[nodiscard]] std::optional<signature> announced(int peer, lane on) const { return comm_.announced(peer, on); }
-    [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return comm_.lends(bytes, copyable); }
-    [[nodiscard]] int processors() const
-        requires requires(const Comm& comm) { comm.processors(); }
-    {
-        return comm_.processors();
-    }
-    [[nodiscard]] int group() const
-        requires requires(const Comm& comm) { comm.group(); }
-    {
-        return comm_.group();
-    }
-    void progress()
-        requires requires(Comm& comm) { comm.progress(); }
-    {
-        comm_.progress();
+    void announce(lane first, unsigned lanes, const signature& what) {
+        latest_ = what.what;
+        opened_ = trace_recorder::clock::now();
+        forwarded::announce(first, lanes, what);
     }
     bool try_post(int to, lane on, const outgoing& message) {
-        const bool posted = comm_.try_post(to, on, message);
-        if (posted) recorder_.message(rank(), "send", to, message.bytes);
+        const bool posted = forwarded::try_post(to, on, message);
+        if (posted) recorder_.message(this->rank(), "send", to, message.bytes);
         return posted;
     }
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
-        return comm_.try_receive(from, on, handing_on(sink, [&](arrival_type&& message) {
-                                     recorder_.message(rank(), "receive", from, message.bytes());
-                                     sink(std::move(message));
-                                 }));
+        return forwarded::try_receive(from, on, handing_on(sink, [&](arrival_type&& message) {
+                                          recorder_.message(this->rank(), "receive", from, message.bytes());
+                                          sink(std::move(message));
+                                      }));
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
-        comm_.wait(work, deadline);
-        recorder_.span(rank(), latest_, opened_, trace_recorder::clock::now());
+        forwarded::wait(work, deadline);
+        if constexpr (requires { work.is_done(); })
+            if (!work.is_done()) return;  // it only looks at something else
+        recorder_.span(this->rank(), latest_, opened_, trace_recorder::clock::now());
     }
-    void abandon() noexcept { comm_.abandon(); }
-    [[nodiscard]] bool holds_memory() const noexcept { return allfold::holds_memory(comm_); }
+    /// The transport's own collective: a span, and no messages, which nobody sees.
+    template <class Op, class T>
+    [[nodiscard]] static constexpr native_function native(std::string_view collective) noexcept {
+        if (forwarded::template native<Op, T>(collective) == nullptr) return nullptr;
+        return [](traced& self, const native_operands& with) {
+            const auto begin = trace_recorder::clock::now();
+            forwarded::template native<Op, T>(with.what)(self, with);
+            self.recorder_.span(self.rank(), self.native_name(with.what), begin, trace_recorder::clock::now());
+        };
+    }
 
   private:
-    Comm& comm_;
     trace_recorder& recorder_;
     const char* latest_ = "";
     trace_recorder::clock::time_point opened_{};

@@ -19,7 +19,7 @@ struct message {
     std::span<const allfold::part> parts() const { return {}; }
 };
 
-struct process {
+struct process : allfold::transport_defaults {
     static constexpr bool shares_memory = false;
     using arrival_type = message;
     int rank() const { return 0; }

@@ -30,16 +30,16 @@ namespace allfold::detail {
 }
 
 /// The ranks of one operand in the order in which they were folded, and whether it came in a message.
-struct operand {
+struct operand_told {
     std::vector<int> ranks;
     bool received = false;
-    friend bool operator==(const operand&, const operand&) = default;
+    friend bool operator==(const operand_told&, const operand_told&) = default;
 };
 
 /// What became of some blocks at one rank in one round: operands folded from left to right.
 struct outcome {
     std::vector<int> blocks;
-    std::vector<operand> operands;
+    std::vector<operand_told> operands;
 };
 
 struct message {
@@ -54,7 +54,11 @@ struct message {
 class history : public reader {
   public:
     history(int size, const schedules& all, const claim& claimed)
-        : size_(size), rounds_(size > 1 ? all.rounds(0) : 0), blocks_(all.blocks(0)), claimed_(claimed) {
+        : size_(size),
+          rounds_(size > 1 ? all.rounds(0) : 0),
+          blocks_(all.blocks(0)),
+          scratch_copies_(all.scratch_copies(0)),
+          claimed_(claimed) {
         interpreter<history> steps(size, all, *this);
         if (rounds_ > 0) steps.run();
         std::sort(messages_.begin(), messages_.end());
@@ -89,20 +93,20 @@ class history : public reader {
             for (int part = 0; part < self.parts(); ++part) remember_sent(self, part, peer);
         }
     }
-    void copies(const running_rank& self, const place& from, const place& into) {
+    void copies(const running_rank& self, const cell& from, const cell& into) {
         if (from.rank != self.rank) add(received_, into, {operand_of(from, self)});
         hold(into, {operand_of(from, self)});
     }
-    void folds(const running_rank& self, const place& left, const place& right, const place& into) {
-        const std::vector<operand> parts{operand_of(left, self), operand_of(right, self)};
+    void folds(const running_rank& self, const cell& left, const cell& right, const cell& into) {
+        const std::vector<operand_told> parts{operand_of(left, self), operand_of(right, self)};
         add(parts[0].received || parts[1].received ? received_ : prepared_, into, parts);
         hold(into, parts);
     }
-    void keeps(const running_rank& self, int part, int peer, int i, const place& from) {
+    void keeps(const running_rank& self, int part, int peer, int i, const cell& from) {
         kept_[{self.rank, part, i}][peer] = operand_of(from, self);
     }
-    void folds_kept(const running_rank& self, int part, int i, int own, const place& into) {
-        std::vector<operand> parts;
+    void folds_kept(const running_rank& self, int part, int i, int own, const cell& into) {
+        std::vector<operand_told> parts;
         for (const auto& [peer, value] : kept_[{self.rank, part, i}]) {
             if (peer == own) parts.push_back(operand_of(own_of(self, part, i), self));
             parts.push_back(value);
@@ -112,7 +116,7 @@ class history : public reader {
         add(received_, into, parts);
         hold(into, parts);
     }
-    void erases(const running_rank&, const place& into) { held_[key(into)].clear(); }
+    void erases(const running_rank&, const cell& into) { held_[key(into)].clear(); }
     void waits(const running_rank& self, int peer) { waits_[{self.rank, self.round}] = peer; }
 
   private:
@@ -120,15 +124,15 @@ class history : public reader {
     template <class T>
     using by_rank_and_round = std::map<std::pair<int, int>, T>;
 
-    [[nodiscard]] static std::tuple<int, slot, int> key(const place& p) { return {p.rank, p.where, p.block}; }
-    [[nodiscard]] static place own_of(const running_rank& self, int part, int i) {
+    [[nodiscard]] static std::tuple<int, slot, int> key(const cell& p) { return {p.rank, p.where, p.block}; }
+    [[nodiscard]] static cell own_of(const running_rank& self, int part, int i) {
         return self.at(self.part(part).mine, self.part(part).receive[i]);
     }
 
-    [[nodiscard]] operand operand_of(const place& p, const running_rank& self) const {
+    [[nodiscard]] operand_told operand_of(const cell& p, const running_rank& self) const {
         return {value(p), p.rank != self.rank};
     }
-    [[nodiscard]] ranks value(const place& p) const {
+    [[nodiscard]] ranks value(const cell& p) const {
         if (p.where != slot::input) {
             const auto found = held_.find(key(p));
             return found == held_.end() ? ranks{} : found->second;
@@ -136,15 +140,15 @@ class history : public reader {
         const content operand = claimed_.promise->input(claimed_.at(p.rank, size_), p.block);
         return operand.exists() ? ranks{operand.first} : ranks{};
     }
-    void hold(const place& into, const std::vector<operand>& parts) {
+    void hold(const cell& into, const std::vector<operand_told>& parts) {
         ranks all;
-        for (const operand& part : parts) all.insert(all.end(), part.ranks.begin(), part.ranks.end());
+        for (const operand_told& part : parts) all.insert(all.end(), part.ranks.begin(), part.ranks.end());
         held_[key(into)] = all;
     }
 
     /// Blocks of a scratch slot bear the names of those whose copies they are.
     [[nodiscard]] int name_of(slot where, int block) const {
-        return where == slot::input || where == slot::result ? block : block / claimed_.scratch_copies;
+        return where == slot::input || where == slot::result ? block : block / scratch_copies_;
     }
     void remember_sent(const running_rank& self, int part, int peer) {
         const block_set blocks = self.sent_to(part, peer);
@@ -152,8 +156,8 @@ class history : public reader {
             sent_[{self.rank, self.round}].insert(name_of(self.part(part).source, blocks[i]));
     }
     /// Blocks with the same operands are told of together.
-    void add(by_rank_and_round<std::vector<outcome>>& to, const place& into,
-             const std::vector<operand>& operands) const {
+    void add(by_rank_and_round<std::vector<outcome>>& to, const cell& into,
+             const std::vector<operand_told>& operands) const {
         std::vector<outcome>& all = to[{into.rank, into.round}];
         const int block = name_of(into.where, into.block);
         for (outcome& each : all)
@@ -174,9 +178,10 @@ class history : public reader {
     int size_;
     int rounds_;
     int blocks_;
+    int scratch_copies_;
     claim claimed_;
     std::map<std::tuple<int, slot, int>, ranks> held_;
-    std::map<std::tuple<int, int, int>, std::map<int, operand>> kept_;
+    std::map<std::tuple<int, int, int>, std::map<int, operand_told>> kept_;
     std::vector<message> messages_;
     by_rank_and_round<std::vector<outcome>> prepared_, received_;
     by_rank_and_round<std::set<int>> sent_;

@@ -1,251 +1,417 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
-#include <optional>
-#include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "allfold/algebra/diagnose.hpp"
 #include "allfold/collective/plan.hpp"
-#include "allfold/engine/launch.hpp"
-#include "allfold/engine/operation.hpp"
+#include "allfold/engine/engine.hpp"
 #include "allfold/transport/detail/processors.hpp"
 
 /// @file
-/// The verbs that every collective has: call, `start`, `prepare` and `plan`.
+/// The verbs that every collective has: call, `start`, `prepare` and `plan`. A collective derives from `folding_verbs` or
+/// `moving_verbs`, and says
+///
+/// 1. `static constexpr contract promise`;
+/// 2. `template <class A> using schedule_in`: which nested type of an algorithm performs it;
+/// 3. `static shape lay_out(const arguments_given&)`: which rows its arguments hold, after checking them;
+/// 4. `in_memory`, `by_messages` and `in_levels`: the candidates of `choose`, where all ranks share memory, where they
+///    exchange messages, and where groups of them share memory.
 
 namespace allfold::detail {
 
-/// Where the rows of a call's arguments lie; what each collective says about its own.
-struct placed {
-    shape where{};
-    int contributions = 1;    ///< for how many operands the result stands
-    bool contributes = true;  ///< whether this rank's input matters
-    bool receives = true;     ///< whether this rank gets a result
-};
-
-/// The shape of collectives whose arguments are all whole operands.
-[[nodiscard]] constexpr shape whole(std::size_t rows) noexcept { return {rows, 0, rows, 0, rows}; }
-
-template <class Comm>
-void require_rows(collective goal, const Comm& comm, const char* what, std::size_t has, std::size_t needs) {
-    if (has != needs)
-        reject(errc::mismatch, goal, comm.rank(), {what, " has ", has, " elements, but ", needs, " are needed"});
+/// The order level of a call: what the caller asked for; else rank order unless the operator is commutative.
+template <class Op, class Element, class OrderOption>
+[[nodiscard]] constexpr order level_of() noexcept {
+    if constexpr (!std::is_void_v<OrderOption>)
+        return OrderOption{};
+    else if constexpr (std::same_as<Op, no_fold> || commutative_operator<Op, Element>)
+        return order::any;
+    else
+        return order::rank;
 }
 
 template <class Comm>
-void require_root(collective goal, const Comm& comm, int root) {
-    if (root < 0 || root >= comm.size())
-        reject(errc::bad_rank, goal, comm.rank(), {"root ", root, " is not in [0, ", comm.size(), ")"});
+inline constexpr reach reach_of = Comm::has_groups      ? reach::levels
+                                  : Comm::shares_memory ? reach::memory
+                                                        : reach::messages;
+
+/// The candidates of a collective.
+template <class Collective, reach Reach>
+[[nodiscard]] constexpr std::span<const candidate> candidates_of() noexcept {
+    if constexpr (Reach == reach::memory)
+        return Collective::in_memory;
+    else if constexpr (Reach == reach::messages)
+        return Collective::by_messages;
+    else
+        return Collective::in_levels;
 }
 
-/// The blocks of a reduce_scatter or all_gather: the caller's partition, checked, or an even one.
-template <class Comm>
-[[nodiscard]] partition blocks_of(collective goal, const Comm& comm, const std::optional<partition>& given,
-                                  std::size_t rows) {
-    if (!given) return partition::even(rows, comm.size());
-    if (given->blocks() != comm.size())
-        reject(errc::bad_partition, goal, comm.rank(),
-               {"the partition has ", given->blocks(), " blocks for ", comm.size(), " ranks"});
-    if (given->total() != rows)
-        reject(errc::bad_partition, goal, comm.rank(),
-               {"the partition adds up to ", given->total(), " elements, but there are ", rows});
-    return *given;
+template <class Algorithm, class Collective>
+concept algorithm_for = requires { typename Collective::template schedule_in<Algorithm>; };
+
+/// Whether an algorithm, or some candidate, gives what a call asks for; where not, one line of the compiler says what to
+/// write.
+template <class Collective, reach Reach, class Algorithm, class Op, class Element, class OrderOption>
+[[nodiscard]] consteval bool fits() {
+    constexpr order level = level_of<Op, Element, OrderOption>();
+    if constexpr (std::same_as<Algorithm, automatic>) {
+        constexpr bool enough = !Collective::promise.folds || [] {
+            for (const candidate& each : candidates_of<Collective, Reach>())
+                if (each.schedule->keeps >= level) return true;
+            return false;
+        }();
+        static_assert(enough,
+                      "allfold: no schedule of this collective gives the order level that the call asks for between "
+                      "processes of several threads: ask for order::rank, or for less");
+        return enough;
+    } else {
+        constexpr bool has = algorithm_for<Algorithm, Collective>;
+        static_assert(has, "allfold: this algorithm has no schedule for this collective (it has those of its nested types): "
+                           "name another one, or none");
+        if constexpr (has) {
+            using chosen = typename Collective::template schedule_in<Algorithm>;
+            constexpr bool reaches = Reach != reach::levels || grouped_schedule<chosen>;
+            static_assert(reaches, "allfold: between processes only their first threads talk: name two_level, "
+                                   "two_level_halving or no algorithm");
+            if constexpr (!reaches || !Collective::promise.folds) {
+                return reaches;
+            } else if constexpr (chosen::keeps == order::any && !commutative_operator<Op, Element>) {
+                return require_commutative<Op, Element>();
+            } else {
+                constexpr bool enough = chosen::keeps >= level;
+                static_assert(enough,
+                              "allfold: this schedule cannot give the order level that the call asks for: see `keeps` "
+                              "of the schedule, or name none and let allfold choose");
+                return enough;
+            }
+        }
+        return false;
+    }
 }
 
-/// The arguments that a tuple of references to one (in place) or two makes.
-template <collective Goal, class Op, class Data>
-struct bound_to;
-template <collective Goal, class Op, class X>
-struct bound_to<Goal, Op, std::tuple<X>> {
-    using type = arguments<Goal, Op, absent, X>;
-};
-template <collective Goal, class Op, class In, class Out>
-struct bound_to<Goal, Op, std::tuple<In, Out>> {
-    using type = arguments<Goal, Op, In, Out>;
-};
+/// Whether a transport can carry elements; where not, one line of the compiler says what to write.
+template <class Comm, class Element>
+[[nodiscard]] consteval bool require_carried() {
+    using every = every_column<typename columns_of<Element>::types>;
+    if constexpr (Comm::shares_memory) {
+        return true;
+    } else if constexpr (!every::copyable) {
+        constexpr bool carried = column_count<Element> > 1 || serializable<column_type<Element, 0>>;
+        static_assert(carried, "allfold: ranks of this transport share no memory, and this element type is not trivially "
+                               "copyable: specialise allfold::serializer for it");
+        return carried;
+    } else {
+        constexpr bool aligned = every::alignment <= 64;
+        static_assert(aligned, "allfold: ranks of this transport share no memory, and it aligns elements to at most 64 "
+                               "bytes: this type asks for more");
+        return aligned;
+    }
+}
 
 enum class verb { call, start, prepare };
+template <verb V>
+using outcome_of = std::conditional_t<V == verb::call, void, std::conditional_t<V == verb::start, operation, persistent>>;
 
-/// The function object behind the name of a collective. `Collective` has a `goal` and a static `place(comm, arguments,
-/// root)` that returns `placed`; one that cuts its operand into blocks for the ranks `rows_to_cut(arguments)`, and
-/// `place(comm, arguments, blocks)`.
-///
-/// Arguments are `(comm, x, op, options...)` in place or `(comm, in, out, op, options...)`; without `op` where nothing
-/// is folded. The options come in any order: `root{r}`, `window{bytes}`, `deadline{2s}`, a `partition`, an order level,
-/// an algorithm such as `ring{}`.
-template <class Collective>
-class verbs {
-  public:
-    /// Runs the collective and returns when this rank's part in it is complete.
-    template <communicator Comm, class X, class... Rest>
-    void operator()(Comm& comm, X&& x, Rest&&... rest) const {
-        understand<verb::call>(comm, std::forward<X>(x), std::forward<Rest>(rest)...);
-    }
-    /// Starts the collective; the operation completes it.
-    template <communicator Comm, class X, class... Rest>
-    [[nodiscard]] operation start(Comm& comm, X&& x, Rest&&... rest) const {
-        return understand<verb::start>(comm, std::forward<X>(x), std::forward<Rest>(rest)...);
-    }
-    /// Prepares the collective, to be started again and again with the same memory.
-    template <communicator Comm, class X, class... Rest>
-    [[nodiscard]] persistent prepare(Comm& comm, X&& x, Rest&&... rest) const {
-        return understand<verb::prepare>(comm, std::forward<X>(x), std::forward<Rest>(rest)...);
-    }
-    /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes at each of them.
-    /// The laws are those of the operator on `Element`: name it where it is not float, `row<float, float>` of records.
-    template <class Element = float, class Op, class... Options>
-        requires(folds(Collective::goal) && !option<Op>)
-    [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Op&, const Options&... options) const {
-        return make_plan<Element, Op>({size, bytes, usable_processors()}, option_set<Options...>(options...));
-    }
-    template <class... Options>
-        requires(!folds(Collective::goal))
-    [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Options&... options) const {
-        return make_plan<std::byte, no_fold>({size, bytes, usable_processors()}, option_set<Options...>(options...));
-    }
-    /// What would run on the ranks of a communicator: over its transport, or as its own collective.
-    template <class Element = float, communicator Comm, class Op, class... Options>
-        requires(folds(Collective::goal) && !option<Op>)
-    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op&, const Options&... options) const {
-        const option_set<Options...> understood(options...);
-        const problem p{comm.size(), bytes, processors_of(comm)};
-        const char* const why = reason_to_delegate<Collective::goal, Comm, Op, Element>(comm, p, understood);
-        const allfold::plan own = make_plan<Element, Op, reach_of<Comm>>(p, understood, group_of(comm));
-        if constexpr (can_delegate<Comm, Collective::goal, Op, Element, option_set<Options...>>())
-            if (why) return own.delegated_to(comm.native_name(Collective::goal), why);
-        return own;
-    }
-    template <communicator Comm, class... Options>
-        requires(!folds(Collective::goal))
-    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Options&... options) const {
-        return make_plan<std::byte, no_fold, reach_of<Comm>>({comm.size(), bytes, processors_of(comm)},
-                                                             option_set<Options...>(options...), group_of(comm));
-    }
+/// A value that a caller may hand in as an output: something that refers to its elements, or a variable.
+template <class X>
+concept output = std::is_lvalue_reference_v<X> || refers<std::remove_cvref_t<X>>;
 
-  private:
-    static constexpr collective goal = Collective::goal;
-    static constexpr std::size_t operators = folds(goal) ? 1 : 0;
+template <class T>
+concept any_option = option<std::remove_cvref_t<T>>;
 
-    /// Out of place when there is something behind the operator's place that is no option.
-    template <class... Rest>
-    [[nodiscard]] static consteval bool out_of_place() {
-        if constexpr (sizeof...(Rest) <= operators)
-            return false;
-        else
-            return !option<std::remove_cvref_t<std::tuple_element_t<operators, std::tuple<Rest...>>>>;
-    }
+/// Whether F looks like an operator on what X holds, so that it cannot be meant as data.
+template <class F, class X>
+concept operation_on = binary_operation<std::remove_cvref_t<F>, element_of<X>>;
 
-    template <verb V, class Comm, class X, class... Rest>
-    static auto understand(Comm& comm, X&& x, Rest&&... rest) {
-        if constexpr (sizeof...(Rest) < operators)
-            static_assert(sizeof...(Rest) >= operators,
-                          "allfold: this collective folds: give it an operator: sum{}, ...");
-        else if constexpr (out_of_place<Rest...>())
-            return with_output<V>(comm, std::forward<X>(x), std::forward<Rest>(rest)...);
-        else
-            return add_operator<V>(comm, std::forward_as_tuple(std::forward<X>(x)), rest...);
+template <class Collective, class Option>
+void name_algorithm([[maybe_unused]] request& what, [[maybe_unused]] const Option& option) {
+    if constexpr (algorithm<Option>) {
+        what.named = &maker_of<typename Collective::template schedule_in<Option>, Option>;
+        what.algorithm = &option;
+        what.algorithm_hash = hash_of_value(option);
     }
-    template <verb V, class Comm, class In, class Out, class... Rest>
-    static auto with_output(Comm& comm, In&& in, Out&& out, Rest&&... rest) {
-        return add_operator<V>(comm, std::forward_as_tuple(std::forward<In>(in), std::forward<Out>(out)), rest...);
-    }
-    template <verb V, class Comm, class Data, class... Rest>
-    static auto add_operator(Comm& comm, const Data& data, const Rest&... rest) {
-        if constexpr (operators == 1)
-            return with_options<V>(comm, data, rest...);
-        else
-            return with_options<V>(comm, data, no_fold{}, rest...);
-    }
-    template <verb V, class Comm, class Data, class Op, class... Options>
-    static auto with_options(Comm& comm, const Data& data, const Op& op, const Options&... options) {
-        constexpr bool known = (option<Options> && ...);
-        static_assert(
-            known,
-            "allfold: unknown argument: behind the data and the operator come options: root{}, window{}, "
-            "deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as "
-            "ring{}");
-        using bound = typename bound_to<goal, Op, Data>::type;
-        if constexpr (known && is_foldable<Op, typename bound::state>())
-            return issue<V, bound>(comm, data, op, option_set<Options...>(options...));
-        else
-            return result_of<V>();
-    }
+}
 
-    /// A rank that finds its arguments wrong breaks the communicator, so that nobody waits for it.
-    template <class Comm, class Body>
-    static void breaking(Comm& comm, Body body) {
+/// All that a request says of types.
+template <class Collective, reach Reach, class Op, class Element, class... Options>
+[[nodiscard]] request make_request(const Options&... options) {
+    using algorithm_type = algorithm_among<Options...>;
+    request what{{&Collective::promise, &Collective::lay_out, candidates_of<Collective, Reach>()},
+                 nullptr, nullptr, 0, algorithm_type::name, level_of<Op, Element, order_among<Options...>>(),
+                 call_options(options...), type_name<Element>, type_name<Op>,
+                 hash_of_types<Collective, Element, Op, algorithm_type>()};
+    (name_algorithm<Collective>(what, options), ...);
+    return what;
+}
+
+/// The transport's own collective for a call, where there is one that may do it.
+template <class Comm, class Collective, class Bound, class Algorithm>
+[[nodiscard]] constexpr typename Comm::native_function native_for(order level) noexcept {
+    if constexpr (Collective::promise.folds && std::same_as<Algorithm, automatic> && column_count<typename Bound::state> == 1 && !Bound::has_lift)
+        if (level == order::any)
+            return Comm::template native<typename Bound::operation, typename Bound::state>(Collective::promise.name);
+    return nullptr;
+}
+
+/// The end of the line for types: arguments are bound, and the engine does what the verb says. A rank that finds its
+/// arguments wrong breaks the communicator, so that nobody waits for it.
+template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... options) {
+    using bound = arguments<Op, In, Out>;
+    using element = typename bound::state;
+    using algorithm_type = algorithm_among<Options...>;
+    constexpr reach here = reach_of<Comm>;
+    if constexpr (require_carried<Comm, element>() &&
+                  fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
+        outcome_of<V == verb::call ? verb::start : V> work;
         try {
-            body();
+            const request what = make_request<Collective, here, Op, element>(options...);
+            if constexpr (V == verb::call) {
+                auto data = bind([&](auto&... x) { return bound(op, x...); });
+                engine<Comm>::run(comm, what, data, native_for<Comm, Collective, bound, algorithm_type>(what.level));
+            } else {
+                auto data = bind([&](auto&... x) { return std::make_unique<bound>(op, x...); });
+                auto prepared = engine<Comm>::prepare(comm, what, std::move(data));
+                if constexpr (V == verb::start) prepared->start();
+                work = outcome_of<V>(std::move(prepared));
+            }
         } catch (...) {
             give_up(comm);
             throw;
         }
+        if constexpr (V != verb::call) return work;
+    } else if constexpr (V != verb::call) {
+        return {};
+    }
+}
+
+/// Says in one line what is wrong with arguments that fit no form of a collective.
+template <bool Folds, class X, class... Rest>
+consteval void explain_arguments() {
+    constexpr bool fits_no_form = sizeof(X) == 0;
+    if constexpr (Folds && sizeof...(Rest) == 0)
+        static_assert(fits_no_form, "allfold: this collective folds: give it an operator: sum{}, ...");
+    else
+        static_assert(fits_no_form,
+                      "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
+                      "deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as "
+                      "ring{}");
+}
+
+/// Options that contradict each other do not compile.
+template <class... Options>
+[[nodiscard]] consteval bool require_different() {
+    constexpr bool once = all_different<Options...>;
+    static_assert(once, "allfold: two options of one kind in one call: give one algorithm, one window, one order level");
+    return once;
+}
+
+/// The plan of a call on ranks of which little is known but their number.
+template <class Collective, reach Reach, class Op, class Element, class... Options>
+[[nodiscard]] plan make_plan(const setting& where, std::size_t bytes, int processors, const Options&... options) {
+    const call_options understood(options...);
+    const arguments_given call{Collective::promise.name, setting{0, where.size, understood.root, where.group}, true, 0, 0,
+                               &understood};
+    if (where.size < 1) call.reject(errc::bad_argument, {"a plan for ", where.size, " ranks"});
+    call.require_root();
+    if constexpr (fits<Collective, Reach, algorithm_among<Options...>, Op, Element, order_among<Options...>>()) {
+        const request what = make_request<Collective, Reach, Op, Element>(options...);
+        const choice chosen = schedule_for(what, call, {where.size, bytes, processors, what.level});
+        return {Collective::promise, chosen.schedule, chosen.why, bytes};
+    }
+}
+
+/// The function object behind the name of a collective that folds. Arguments are `(comm, x, op, options...)` in place or
+/// `(comm, in, out, op, options...)`; options come in any order.
+template <class Collective>
+class folding_verbs {
+  public:
+    /// Runs the collective and returns when this rank's part in it is complete.
+    template <communicator Comm, class X, class Op, any_option... Options>
+    void operator()(Comm& comm, X&& x, Op&& op, Options&&... options) const {
+        in_place<verb::call>(comm, std::forward<X>(x), op, options...);
+    }
+    template <communicator Comm, class In, output Out, class Op, any_option... Options>
+        requires(!any_option<Op> && !operation_on<Out, In>)
+    void operator()(Comm& comm, In&& in, Out&& out, Op&& op, Options&&... options) const {
+        out_of_place<verb::call>(comm, std::forward<In>(in), std::forward<Out>(out), op, options...);
     }
 
-    /// The end of the line: checks the arguments, finds schedule and memory, and does what the verb says.
-    template <verb V, class Bound, class Comm, class Data, class Op, class Options>
-    static auto issue(Comm& comm, const Data& data, const Op& op, const Options& options) {
-        const auto go = [&](Bound& arguments, auto run_or_prepare) {
-            const auto launch = [&](const placed& where, const partition* blocks) {
-                arguments.check(where.where, comm.rank(), where.contributes, where.receives);
-                arguments.place(where.where, where.contributions);
-                run_or_prepare(launcher<goal, Comm, Op, Bound, Options>(comm, options, where.where.rows, blocks));
-            };
-            if constexpr (requires { Collective::rows_to_cut(arguments); }) {
-                const partition blocks = blocks_of(goal, comm, options.blocks, Collective::rows_to_cut(arguments));
-                launch(Collective::place(comm, std::as_const(arguments), blocks), &blocks);
-            } else {
-                launch(Collective::place(comm, std::as_const(arguments), options.root), nullptr);
-            }
-        };
-        if constexpr (V == verb::call) {
-            breaking(comm, [&] {
-                auto arguments = std::apply([&](auto&... x) { return Bound(op, x...); }, data);
-                go(arguments, [&](auto launch) { launch.run(arguments); });
-            });
-        } else {
-            std::unique_ptr<pending> work;
-            breaking(comm, [&] {
-                auto arguments = std::apply([&](auto&... x) { return std::make_unique<Bound>(op, x...); }, data);
-                go(*arguments, [&](auto launch) { work = launch.prepare(std::move(arguments)); });
-                if constexpr (V == verb::start) work->start();
-            });
-            return std::conditional_t < V == verb::start, operation, persistent > (std::move(work));
+    /// Starts the collective; the operation completes it.
+    template <communicator Comm, class X, class Op, any_option... Options>
+    [[nodiscard]] operation start(Comm& comm, X&& x, Op&& op, Options&&... options) const {
+        return in_place<verb::start>(comm, std::forward<X>(x), op, options...);
+    }
+    template <communicator Comm, class In, output Out, class Op, any_option... Options>
+        requires(!any_option<Op> && !operation_on<Out, In>)
+    [[nodiscard]] operation start(Comm& comm, In&& in, Out&& out, Op&& op, Options&&... options) const {
+        return out_of_place<verb::start>(comm, std::forward<In>(in), std::forward<Out>(out), op, options...);
+    }
+
+    /// Prepares the collective, to be started again and again with the same memory.
+    template <communicator Comm, class X, class Op, any_option... Options>
+    [[nodiscard]] persistent prepare(Comm& comm, X&& x, Op&& op, Options&&... options) const {
+        return in_place<verb::prepare>(comm, std::forward<X>(x), op, options...);
+    }
+    template <communicator Comm, class In, output Out, class Op, any_option... Options>
+        requires(!any_option<Op> && !operation_on<Out, In>)
+    [[nodiscard]] persistent prepare(Comm& comm, In&& in, Out&& out, Op&& op, Options&&... options) const {
+        return out_of_place<verb::prepare>(comm, std::forward<In>(in), std::forward<Out>(out), op, options...);
+    }
+
+    // What fits none of these forms.
+    template <communicator Comm, class... Rest>
+    void operator()(Comm&, Rest&&...) const {
+        explain_arguments<true, Rest...>();
+    }
+    template <communicator Comm, class... Rest>
+    operation start(Comm&, Rest&&...) const {
+        explain_arguments<true, Rest...>();
+        return {};
+    }
+    template <communicator Comm, class... Rest>
+    persistent prepare(Comm&, Rest&&...) const {
+        explain_arguments<true, Rest...>();
+        return {};
+    }
+
+    /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes at each of them.
+    /// The laws are those of the operator on `Element`: name it where it is not float, `row<float, float>` of records.
+    template <class Element = float, class Op, option... Options>
+        requires(!option<Op>)
+    [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Op&, const Options&... options) const {
+        return make_plan<Collective, reach::memory, Op, Element>({0, size}, bytes, usable_processors(), options...);
+    }
+    /// What would run on the ranks of a communicator: over its transport, or as its own collective.
+    template <class Element = float, communicator Comm, class Op, option... Options>
+        requires(!option<Op>)
+    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op&, const Options&... options) const {
+        const setting where{0, comm.size(), 0, comm.group()};
+        const allfold::plan own =
+            make_plan<Collective, reach_of<Comm>, Op, Element>(where, bytes, comm.processors(), options...);
+        if constexpr (!is_row<Element> && std::same_as<algorithm_among<Options...>, automatic>) {
+            constexpr const char* name = Collective::promise.name;
+            if (level_of<Op, Element, order_among<Options...>>() == order::any &&
+                Comm::template native<Op, Element>(name) != nullptr)
+                if (const char* const why = engine<Comm>::reason_to_delegate(comm, name, bytes, bytes / sizeof(Element),
+                                                                             call_options(options...)))
+                    return own.delegated_to(Comm::native_name(name), why);
         }
+        return own;
     }
 
-    template <class Op, class Element>
-    [[nodiscard]] static consteval bool is_foldable() {
-        if constexpr (operators == 1)
-            return require_associative<Op, Element>();
-        else
-            return true;
+  private:
+    template <verb V, class Comm, class X, class Op, class... Options>
+    static outcome_of<V> in_place(Comm& comm, X&& x, const Op& op, const Options&... options) {
+        if constexpr (require_different<Options...>() &&
+                      require_associative<Op, typename state_of<Op, element_of<X>>::type>())
+            return issue<V, Collective, absent, X>(comm, op, [&](auto use) { return use(x); }, options...);
+        else if constexpr (V != verb::call)
+            return {};
     }
-    template <verb V>
-    [[nodiscard]] static auto result_of() {
-        if constexpr (V == verb::start)
-            return operation();
-        else if constexpr (V == verb::prepare)
-            return persistent();
+    template <verb V, class Comm, class In, class Out, class Op, class... Options>
+    static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Op& op, const Options&... options) {
+        if constexpr (require_different<Options...>() &&
+                      require_associative<Op, typename state_of<Op, element_of<In>>::type>())
+            return issue<V, Collective, In, Out>(comm, op, [&](auto use) { return use(in, out); }, options...);
+        else if constexpr (V != verb::call)
+            return {};
+    }
+};
+
+/// The same for collectives that move elements and fold none: without the operator.
+template <class Collective>
+class moving_verbs {
+  public:
+    template <communicator Comm, class X, any_option... Options>
+        requires(!any_option<X>)
+    void operator()(Comm& comm, X&& x, Options&&... options) const {
+        in_place<verb::call>(comm, std::forward<X>(x), options...);
+    }
+    template <communicator Comm, class In, output Out, any_option... Options>
+        requires(!any_option<Out>)
+    void operator()(Comm& comm, In&& in, Out&& out, Options&&... options) const {
+        out_of_place<verb::call>(comm, std::forward<In>(in), std::forward<Out>(out), options...);
     }
 
-    template <class Element, class Op, reach Reach = reach::memory, class Options>
-    [[nodiscard]] static allfold::plan make_plan(const problem& p, const Options& options, int group = 1) {
-        if (p.size < 1) reject(errc::bad_argument, goal, 0, {"a plan for ", p.size, " ranks"});
-        std::optional<allfold::plan> made;
-        with_schedule<goal, Reach, Op, Element, Options>(p, [&]<class Schedule>(const char* why) {
-            if constexpr (fits<Schedule, Op, Element, typename Options::order_type>()) {
-                require_support<Schedule>(goal, 0, p.size, group);
-                made.emplace(
-                    goal, Schedule::keeps, Schedule::algorithm::name, why, p.bytes,
-                    any_schedule::of(make_schedule<Schedule>(0, p.size, options.root, group), options.root, group));
-            }
-        });
-        return *made;
+    template <communicator Comm, class X, any_option... Options>
+        requires(!any_option<X>)
+    [[nodiscard]] operation start(Comm& comm, X&& x, Options&&... options) const {
+        return in_place<verb::start>(comm, std::forward<X>(x), options...);
+    }
+    template <communicator Comm, class In, output Out, any_option... Options>
+        requires(!any_option<Out>)
+    [[nodiscard]] operation start(Comm& comm, In&& in, Out&& out, Options&&... options) const {
+        return out_of_place<verb::start>(comm, std::forward<In>(in), std::forward<Out>(out), options...);
+    }
+
+    template <communicator Comm, class X, any_option... Options>
+        requires(!any_option<X>)
+    [[nodiscard]] persistent prepare(Comm& comm, X&& x, Options&&... options) const {
+        return in_place<verb::prepare>(comm, std::forward<X>(x), options...);
+    }
+    template <communicator Comm, class In, output Out, any_option... Options>
+        requires(!any_option<Out>)
+    [[nodiscard]] persistent prepare(Comm& comm, In&& in, Out&& out, Options&&... options) const {
+        return out_of_place<verb::prepare>(comm, std::forward<In>(in), std::forward<Out>(out), options...);
+    }
+
+    // What fits none of these forms.
+    template <communicator Comm, class... Rest>
+    void operator()(Comm&, Rest&&...) const {
+        explain_arguments<false, Comm, Rest...>();
+    }
+    template <communicator Comm, class... Rest>
+    operation start(Comm&, Rest&&...) const {
+        explain_arguments<false, Comm, Rest...>();
+        return {};
+    }
+    template <communicator Comm, class... Rest>
+    persistent prepare(Comm&, Rest&&...) const {
+        explain_arguments<false, Comm, Rest...>();
+        return {};
+    }
+
+    /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes at each of them.
+    template <option... Options>
+    [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Options&... options) const {
+        return make_plan<Collective, reach::memory, no_fold, std::byte>({0, size}, bytes, usable_processors(),
+                                                                        options...);
+    }
+    /// What would run on the ranks of a communicator.
+    template <communicator Comm, option... Options>
+    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Options&... options) const {
+        return make_plan<Collective, reach_of<Comm>, no_fold, std::byte>({0, comm.size(), 0, comm.group()}, bytes,
+                                                                         comm.processors(), options...);
+    }
+
+  private:
+    template <verb V, class Comm, class X, class... Options>
+    static outcome_of<V> in_place(Comm& comm, X&& x, const Options&... options) {
+        if constexpr (require_different<Options...>() && require_data<X>())
+            return issue<V, Collective, absent, X>(comm, no_fold{}, [&](auto use) { return use(x); }, options...);
+        else if constexpr (V != verb::call)
+            return {};
+    }
+    template <verb V, class Comm, class In, class Out, class... Options>
+    static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Options&... options) {
+        if constexpr (require_different<Options...>() && require_data<In>() && require_data<Out>())
+            return issue<V, Collective, In, Out>(comm, no_fold{}, [&](auto use) { return use(in, out); }, options...);
+        else if constexpr (V != verb::call)
+            return {};
+    }
+    /// An address means nothing to another rank, or the wrong thing.
+    template <class X>
+    [[nodiscard]] static consteval bool require_data() {
+        constexpr bool is_data = !std::is_pointer_v<std::remove_cvref_t<X>>;
+        static_assert(is_data, "allfold: this would move an address, not what lies there: pass a view of the elements, such "
+                               "as std::span(pointer, count)");
+        return is_data;
     }
 };
 

@@ -21,8 +21,10 @@ class small_array {
         if (size > N && size > heap_.size()) heap_ = std::vector<T>(size);
     }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    [[nodiscard]] T* data() noexcept { return size_ > N ? heap_.data() : near_.data(); }
+    [[nodiscard]] T* data() noexcept { return size_ > N ? heap_.data() : inside_.data(); }
+    [[nodiscard]] const T* data() const noexcept { return size_ > N ? heap_.data() : inside_.data(); }
     [[nodiscard]] T& operator[](std::size_t i) noexcept { return data()[i]; }
+    [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return data()[i]; }
     [[nodiscard]] std::span<T> span() noexcept { return {data(), size_}; }
     [[nodiscard]] std::span<T> first(std::size_t count) noexcept { return {data(), count}; }
     void clear() noexcept {
@@ -30,7 +32,7 @@ class small_array {
     }
 
   private:
-    std::array<T, N> near_;
+    std::array<T, N> inside_;
     std::vector<T> heap_;
     std::size_t size_ = 0;
 };

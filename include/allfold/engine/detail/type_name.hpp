@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
+#include <typeinfo>
 
 /// @file
 /// Names of types, for agreement between ranks and for error messages.
@@ -36,12 +38,44 @@ inline constexpr auto name_characters = [] {
 template <class T>
 inline constexpr const char* type_name = name_characters<T>.data();
 
-/// A hash of the name (FNV-1a): the same in every process that runs the same program.
-template <class T>
-inline constexpr std::uint64_t type_hash = [] {
-    std::uint64_t h = 0xcbf29ce484222325u;
-    for (char c : spelled<T>()) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+/// A hash of some text (FNV-1a), on top of another one.
+[[nodiscard]] constexpr std::uint64_t hash_of_text(std::string_view text,
+                                                   std::uint64_t h = 0xcbf29ce484222325u) noexcept {
+    for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     return h;
-}();
+}
+
+/// Whether the spelling of T does not tell it from others: g++ spells two lambdas of one function and signature alike.
+template <class T>
+inline constexpr bool spelled_ambiguously = spelled<T>().find("<lambda") != std::string_view::npos;
+
+/// A hash that tells T from other types, and is the same in every process that runs the same program.
+template <class T>
+[[nodiscard]] std::uint64_t type_hash() noexcept {
+#if defined(__GXX_RTTI)
+    if constexpr (spelled_ambiguously<T>) {
+        static const std::uint64_t of_mangled = hash_of_text(typeid(T).name());  // there lambdas are numbered
+        return of_mangled;
+    }
+#endif
+    constexpr std::uint64_t of_spelled = hash_of_text(spelled<T>());
+    return of_spelled;
+}
+
+/// Of the types of a call.
+template <class Collective, class Element, class Op, class Algorithm>
+[[nodiscard]] std::uint64_t hash_of_types() noexcept {
+    return hash_of_text(Collective::promise.name) ^ type_hash<Element>() * 3 ^ type_hash<Op>() * 31 ^
+           type_hash<Algorithm>() * 1009;
+}
+
+/// Of the parameters of an algorithm.
+template <class T>
+[[nodiscard]] std::uint64_t hash_of_value(const T& value) noexcept {
+    if constexpr (std::is_empty_v<T> || !std::has_unique_object_representations_v<T>)
+        return 0;
+    else
+        return hash_of_text({reinterpret_cast<const char*>(&value), sizeof value});
+}
 
 }  // namespace allfold::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,10 +21,10 @@
 ///
 ///     envelope (32 bytes) | introduction | table of ranges | what is not in the table, in order
 ///
-/// The payload is all parts one behind the other, each aligned. Ranges of it that are long follow as messages of their
-/// own, from where they lie; the table says which. The introduction tells the receiver a signature in full; it comes
-/// with the messages of the first call that has it. Introduction and table are padded to a cache line, and an envelope
-/// is put half a line behind one, so that a payload begins at a line.
+/// The payload is all parts, contiguous but for what aligns them. Ranges of it that are long follow as messages of
+/// their own, from where they lie; the table says which. The introduction has a signature in full; it comes with the
+/// messages of the first call that has it. Introduction and table are padded to a cache line, and an envelope is put
+/// half a line after one, so that a payload begins at a line.
 
 namespace allfold::detail {
 
@@ -49,60 +50,90 @@ struct payload_range {
     std::uint64_t bytes;
 };
 inline constexpr std::size_t most_ranges = 16;
-/// A signature, told to another process: figures, then three names that end in a null character.
+
+/// The ranges of a message, as they stand before what goes with its envelope.
+class range_table {
+  public:
+    range_table(const std::byte* from, std::size_t count) noexcept : count_(std::min(count, most_ranges)) {
+        std::memcpy(ranges_.data(), from, count_ * sizeof(payload_range));
+    }
+    [[nodiscard]] std::span<const payload_range> ranges() const noexcept { return {ranges_.data(), count_}; }
+    [[nodiscard]] static constexpr std::size_t padded_bytes(std::size_t count) noexcept {
+        return align_up(count * sizeof(payload_range), line_of_message);
+    }
+    /// Whether the ranges, in order, and `rest` bytes between them make a payload of `bytes`.
+    [[nodiscard]] bool covers(std::uint64_t bytes, std::uint64_t rest) const noexcept {
+        std::uint64_t end = 0, covered = 0;
+        for (const payload_range& r : ranges()) {
+            if (r.offset < end || r.offset > bytes || r.bytes > bytes - r.offset) return false;
+            end = r.offset + r.bytes;
+            covered += r.bytes;
+        }
+        return bytes - covered == rest;
+    }
+
+  private:
+    std::array<payload_range, most_ranges> ranges_;
+    std::size_t count_;
+};
+
+/// Whether what came is an envelope and all that it announces to come along: whoever writes a message by its envelope
+/// asks this first.
+[[nodiscard]] inline bool is_message(std::span<const std::byte> came) noexcept {
+    envelope about;
+    if (came.size() < sizeof about) return false;
+    std::memcpy(&about, came.data(), sizeof about);
+    came = came.subspan(sizeof about);
+    const std::size_t table = range_table::padded_bytes(about.ranges);
+    if (about.ranges > most_ranges || came.size() < about.introduced + table) return false;
+    const std::size_t rest = came.size() - about.introduced - table;
+    if (about.ranges == 0) return rest == about.bytes;
+    return range_table(came.data() + about.introduced, about.ranges).covers(about.bytes, rest);
+}
+
+/// A signature as another process gets it: figures, then four names that end in a null character.
 struct introduction {
-    std::uint64_t elements, layout, type_id;
-    std::int32_t root, level;
-    std::uint32_t what, names;  // bytes of the names
+    call_figures figures;
+    std::uint64_t names;  // bytes of the names
 
     /// Writes it and returns how many bytes that took, a multiple of a line.
     static std::size_t write(const signature& s, std::byte* to) noexcept {
         std::size_t at = sizeof(introduction);
-        for (const char* name : {s.schedule, s.element_type, s.operator_type}) {
+        for (const char* name : {s.what, s.schedule, s.element_type, s.operator_type}) {
             const std::string_view text = told_of(name);
             std::memcpy(to + at, text.data(), text.size());
             at += text.size();
             to[at++] = std::byte{0};
         }
-        const introduction figures{s.elements,
-                                   s.layout,
-                                   s.type_id,
-                                   s.root,
-                                   s.level.level(),
-                                   static_cast<std::uint32_t>(s.what),
-                                   static_cast<std::uint32_t>(at - sizeof figures)};
-        std::memcpy(to, &figures, sizeof figures);
+        const introduction head{s, at - sizeof head};
+        std::memcpy(to, &head, sizeof head);
         const std::size_t padded = align_up(at, line_of_message);
         std::memset(to + at, 0, padded - at);
         return padded;
     }
 };
 inline constexpr std::size_t longest_introduction =
-    align_up(sizeof(introduction) + 3 * (signature::longest_name + 1), line_of_message);
+    align_up(sizeof(introduction) + 4 * (longest_name + 1), line_of_message);
 
 /// What may stand in a message besides the payload.
-inline constexpr std::size_t most_overhead = envelope_offset + envelope_bytes + longest_introduction +
-                                             align_up(most_ranges * sizeof(payload_range), line_of_message);
+inline constexpr std::size_t most_overhead =
+    envelope_offset + envelope_bytes + longest_introduction + range_table::padded_bytes(most_ranges);
 
-/// Signatures that other processes have told.
+/// Signatures that other processes have introduced.
 class known_signatures {
   public:
-    void learn(std::uint32_t hash, const std::byte* told) {
-        introduction figures;
-        std::memcpy(&figures, told, sizeof figures);
-        const char* next = reinterpret_cast<const char*>(told) + sizeof figures;
+    void learn(std::uint32_t hash, const std::byte* introduced) {
+        introduction head;
+        std::memcpy(&head, introduced, sizeof head);
+        const char* next = reinterpret_cast<const char*>(introduced) + sizeof head;
         const auto name = [&] {
             const std::string& kept = *names_.emplace(next).first;
             next += kept.size() + 1;
             return kept.c_str();
         };
         signature s;
-        s.what = static_cast<collective>(figures.what);
-        s.level = figures.level == 0 ? order(order::any) : figures.level == 1 ? order(order::rank) : order(order::tree);
-        s.root = figures.root;
-        s.elements = figures.elements;
-        s.layout = figures.layout;
-        s.type_id = figures.type_id;
+        static_cast<call_figures&>(s) = head.figures;
+        s.what = name();
         s.schedule = name();
         s.element_type = name();
         s.operator_type = name();
@@ -118,15 +149,15 @@ class known_signatures {
     std::unordered_set<std::string> names_;  // where they lie they stay
 };
 
-/// Which signatures this rank has told to whom.
-class told_signatures {
+/// Which signatures this rank has introduced to whom.
+class introductions {
   public:
-    /// Whether a message to `peer` has to tell `hash`: with all messages of the first call that has this signature (its
-    /// lanes begin with `first`), since they may be read in another order than they were sent in.
-    [[nodiscard]] bool must_tell(int peer, std::uint32_t hash, lane first) {
+    /// Whether a message to `peer` has to introduce `hash`: all messages of the first call that has this signature do
+    /// since they may be read in another order than they were sent in.
+    [[nodiscard]] bool is_due(int peer, std::uint32_t hash, std::uint32_t call) {
         if (peer == known_peer_ && hash == known_hash_) return false;
         const auto key = static_cast<std::uint64_t>(peer) << 32 | hash;
-        const bool in_first_call = told_.try_emplace(key, first).first->second == first;
+        const bool in_first_call = first_calls_.try_emplace(key, call).first->second == call;
         if (!in_first_call) {
             known_peer_ = peer;
             known_hash_ = hash;
@@ -137,7 +168,7 @@ class told_signatures {
   private:
     int known_peer_ = -1;  // the last one that was found to know, and what
     std::uint32_t known_hash_ = 0;
-    std::unordered_map<std::uint64_t, lane> told_;
+    std::unordered_map<std::uint64_t, std::uint32_t> first_calls_;
 };
 
 /// The signatures that this rank opened last, by their lanes.
@@ -145,11 +176,12 @@ class opened_lanes {
   public:
     void add(lane first, unsigned lanes, const signature& what) noexcept {
         newest_ = (newest_ + 1) % entries_.size();
-        entries_[newest_] = {first, lanes, what.hash(), what};
+        entries_[newest_] = {first, lanes, ++calls_, what.hash(), what};
     }
     struct entry {
         lane first = 0;
         unsigned lanes = 0;
+        std::uint32_t call = 0;  // another one for each start of a prepared collective
         std::uint32_t hash = 0;
         signature what;
     };
@@ -165,6 +197,7 @@ class opened_lanes {
   private:
     std::array<entry, 32> entries_;
     std::size_t newest_ = 0;
+    std::uint32_t calls_ = 0;
 };
 
 /// How a payload is sent: what is long goes by itself, from where it lies.
@@ -180,7 +213,7 @@ struct division {
 [[nodiscard]] inline division divide(const outgoing& message, std::size_t long_bytes, std::size_t most_rest) noexcept {
     division d;
     std::size_t at = 0;
-    payload_range run{0, 0};  // parts that lie one behind the other in memory as in the payload
+    payload_range run{0, 0};  // parts that are contiguous in memory as in the payload
     const std::byte* from = nullptr;
     const auto finish_run = [&] {
         if (run.bytes < long_bytes) return;

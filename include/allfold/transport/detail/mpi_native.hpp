@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <climits>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/logic.hpp"
 #include "allfold/data/partition.hpp"
-#include "allfold/schedule/contract.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/mpi_tuning.hpp"
 
 /// @file
 /// Collectives that MPI has itself, for operators and types that it knows.
@@ -69,51 +70,72 @@ inline constexpr bool has_native_operator =
     (native_integer<T> && one_of<Op, min, max, bit_and, std::bit_and<>, std::bit_and<T>, bit_or, std::bit_or<>,
                                  std::bit_or<T>, bit_xor, std::bit_xor<>, std::bit_xor<T>>);
 
-[[nodiscard]] constexpr const char* native_name(collective what) noexcept {
-    switch (what) {
-        case collective::reduce: return "MPI_Reduce";
-        case collective::all_reduce: return "MPI_Allreduce";
-        case collective::reduce_scatter: return "MPI_Reduce_scatter";
-        case collective::inclusive_scan: return "MPI_Scan";
-        case collective::exclusive_scan: return "MPI_Exscan";
-        default: return "";
-    }
+/// An operator on elements, as MPI knows it.
+struct native_fold {
+    MPI_Datatype type;
+    MPI_Op op;
+    std::size_t element_bytes;
+};
+template <class Op, class T>
+    requires has_native_operator<Op, T>
+[[nodiscard]] native_fold native_fold_of() noexcept {
+    return {native_type<T>(), native_operator<Op, T>(), sizeof(T)};
 }
 
-/// Runs MPI's own collective.
-template <class Op, class T>
-void run_native(collective what, const native_operands& with, MPI_Comm comm) {
-    const MPI_Datatype type = native_type<T>();
-    const MPI_Op op = native_operator<Op, T>();
-    const int count = static_cast<int>(with.elements);
-    const void* const in = with.in_place ? MPI_IN_PLACE : static_cast<const void*>(with.input);
-    switch (what) {
-        case collective::all_reduce:
-            check(MPI_Allreduce(in, with.result, count, type, op, comm), "MPI_Allreduce");
-            break;
-        case collective::inclusive_scan: check(MPI_Scan(in, with.result, count, type, op, comm), "MPI_Scan"); break;
-        case collective::exclusive_scan: check(MPI_Exscan(in, with.result, count, type, op, comm), "MPI_Exscan"); break;
-        case collective::reduce: {
-            int rank = 0;
-            check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-            const void* const mine = rank == with.root ? in : with.input;
-            check(MPI_Reduce(mine, with.result, count, type, op, with.root, comm), "MPI_Reduce");
-            break;
-        }
-        case collective::reduce_scatter: {
-            int rank = 0;
-            check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-            std::vector<int> counts;
-            for (int b = 0; b < with.blocks->blocks(); ++b) counts.push_back(static_cast<int>(with.blocks->extent(b)));
-            const std::size_t own = with.blocks->extent(rank);
-            std::vector<T> apart(with.in_place ? own : 0);  // MPI wants the result in front of the input, or apart
-            void* const to = with.in_place ? static_cast<void*>(apart.data()) : with.result;
-            check(MPI_Reduce_scatter(with.input, to, counts.data(), type, op, comm), "MPI_Reduce_scatter");
-            if (with.in_place && own != 0) std::memcpy(with.result, apart.data(), own * sizeof(T));
-            break;
-        }
-        default: break;
-    }
+[[nodiscard]] inline int count_of(const native_operands& with) noexcept { return static_cast<int>(with.elements); }
+[[nodiscard]] inline const void* input_of(const native_operands& with) noexcept {
+    return with.in_place ? MPI_IN_PLACE : static_cast<const void*>(with.input);
+}
+[[nodiscard]] inline int rank_in(MPI_Comm comm) {
+    int rank = 0;
+    check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    return rank;
+}
+
+inline void native_all_reduce(const native_operands& with, const native_fold& how, MPI_Comm comm) {
+    check(MPI_Allreduce(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Allreduce");
+}
+inline void native_inclusive_scan(const native_operands& with, const native_fold& how, MPI_Comm comm) {
+    check(MPI_Scan(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Scan");
+}
+inline void native_exclusive_scan(const native_operands& with, const native_fold& how, MPI_Comm comm) {
+    check(MPI_Exscan(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Exscan");
+}
+inline void native_reduce(const native_operands& with, const native_fold& how, MPI_Comm comm) {
+    const void* const mine = rank_in(comm) == with.root ? input_of(with) : with.input;
+    check(MPI_Reduce(mine, with.result, count_of(with), how.type, how.op, with.root, comm), "MPI_Reduce");
+}
+inline void native_reduce_scatter(const native_operands& with, const native_fold& how, MPI_Comm comm) {
+    std::vector<int> counts;
+    for (int b = 0; b < with.blocks->blocks(); ++b) counts.push_back(static_cast<int>(with.blocks->extent(b)));
+    const std::size_t own_bytes = with.blocks->extent(rank_in(comm)) * how.element_bytes;
+    std::vector<std::byte> apart(with.in_place ? own_bytes
+                                               : 0);  // MPI wants the result in front of the input, or apart
+    std::byte* const to = with.in_place ? apart.data() : with.result;
+    check(MPI_Reduce_scatter(with.input, to, counts.data(), how.type, how.op, comm), "MPI_Reduce_scatter");
+    if (with.in_place && own_bytes != 0) std::memcpy(with.result, apart.data(), own_bytes);
+}
+
+/// A collective of MPI's that does what one of ours does.
+struct native_entry {
+    std::string_view what;  ///< ours
+    const char* native_name;
+    std::size_t tuning::* from_bytes;  ///< which number of the tuning says from where on it is the better one
+    void (*run)(const native_operands&, const native_fold&, MPI_Comm);
+};
+/// What MPI has. A collective that is not in this list is never delegated, so a new one need not be put here.
+inline constexpr std::array native_collectives{
+    native_entry{"reduce", "MPI_Reduce", &tuning::native_from, native_reduce},
+    native_entry{"all_reduce", "MPI_Allreduce", &tuning::native_all_reduce_from, native_all_reduce},
+    native_entry{"reduce_scatter", "MPI_Reduce_scatter", &tuning::native_from, native_reduce_scatter},
+    native_entry{"inclusive_scan", "MPI_Scan", &tuning::native_from, native_inclusive_scan},
+    native_entry{"exclusive_scan", "MPI_Exscan", &tuning::native_from, native_exclusive_scan},
+};
+/// Null where MPI has none.
+[[nodiscard]] constexpr const native_entry* native_collective(std::string_view what) noexcept {
+    for (const native_entry& each : native_collectives)
+        if (each.what == what) return &each;
+    return nullptr;
 }
 
 }  // namespace allfold::mpi::detail

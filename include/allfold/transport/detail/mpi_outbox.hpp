@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/mpi_handle.hpp"
 #include "allfold/transport/detail/mpi_tuning.hpp"
 
 /// @file
@@ -29,11 +31,8 @@ class outbox {
     using bounce_buffer = allfold::detail::bounce_buffer;
     using envelope = allfold::detail::envelope;
 
-    outbox(allfold::detail::bounce_pool& pool, const tuning& numbers) : pool_(pool), tuning_(numbers) {}
-    void open(MPI_Comm comm, int size) {
-        comm_ = comm;
-        sent_.resize(static_cast<std::size_t>(size));
-    }
+    outbox(MPI_Comm comm, int size, allfold::detail::bounce_pool& pool, const tuning& numbers)
+        : comm_(comm), pool_(pool), tuning_(numbers), sent_(static_cast<std::size_t>(size)) {}
 
     /// A rank that only sends does not run ahead without end. Copies of later calls do not count, since their receivers
     /// may wait for this one first; and a whole step's messages always have room, since nobody receives before they are
@@ -42,26 +41,28 @@ class outbox {
         constexpr std::size_t most_copies = 512, now_and_then = 16;
         if (copies_.size() >= now_and_then) collect_copies();
         const std::size_t most = std::max(most_copies, sent_.size());
-        const auto is_older = [&](const copy& c) { return static_cast<std::int32_t>(c.on - on) <= 0; };
+        const auto is_older = [&](const copy& c) { return c.on && static_cast<std::int32_t>(*c.on - on) <= 0; };
         return copies_.size() < most || copies_.count(is_older) < most;
     }
 
-    /// Sends a part of a buffer, and keeps it as long as MPI needs it.
-    void send_copy(int to, int tag, bounce_buffer&& buffer, lane on, std::size_t offset, std::size_t bytes);
-    /// Sends a message that does not come with its envelope. In `head` all up to `at` is there but for the envelope.
-    void send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
+    /// Sends a message in a call; null where that is not known any more.
+    void send_message(int to, lane on, const outgoing& message, const allfold::detail::opened_lanes::entry* call);
+    /// Sends the begin of a buffer as a control message.
+    void send_control(int to, bounce_buffer&& buffer, std::size_t bytes) {
+        send_copy(to, control_tag, std::move(buffer), std::nullopt, 0, bytes);
+    }
 
     void collect_copies();
     void collect_loans();
     /// A copy that MPI has not taken at once moves only while its sender calls MPI; who is through may not do so for
     /// long. Not without end: its receiver may come only after something that this rank does next.
-    void see_copies_off(bool crowded);
+    void see_copies_off(bool oversubscribed);
 
     [[nodiscard]] bool empty() const noexcept { return copies_.empty() && wholes_.empty() && loans_.empty(); }
     [[nodiscard]] bool lends() const noexcept { return !loans_.empty(); }
     /// Who has to read what is lent on this lane.
     [[nodiscard]] std::vector<int> borrowers_on(lane on);
-    /// The lenders go away: nobody is told any more when a loan is over.
+    /// The lenders go away: nobody is notified any more when a loan is over.
     void forget_lenders() {
         loans_.for_each([](loan& l) { l.lent = nullptr; });
     }
@@ -71,7 +72,7 @@ class outbox {
   private:
     struct copy {
         bounce_buffer buffer;
-        lane on;
+        std::optional<lane> on;  // none: a control message
     };
     struct loan {
         std::atomic<int>* lent;  // null when the lender has gone
@@ -80,13 +81,19 @@ class outbox {
     };
     static constexpr std::size_t taken_at_once = 4096;  // by most MPI libraries: asking is worth the time
 
+    /// Sends a part of a buffer, and keeps it as long as MPI needs it.
+    void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<lane> on, std::size_t offset,
+                   std::size_t bytes);
+    /// Sends a message that does not come with its envelope. In `head` all up to `at` is there but for the envelope.
+    void send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
     [[nodiscard]] MPI_Request send(int to, int tag, const std::byte* from, std::size_t bytes);
     void send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose);
     void send_whole(int to, int tag, bounce_buffer&& message, std::size_t bytes);
 
+    MPI_Comm comm_;
     allfold::detail::bounce_pool& pool_;
     const tuning& tuning_;
-    MPI_Comm comm_ = MPI_COMM_NULL;
+    allfold::detail::introductions introduced_;
     requests<copy> copies_;
     requests<std::shared_ptr<bounce_buffer>> wholes_;  // by pieces, which may end in any order
     bool long_copies_ = false;                         // among the copies are some that MPI may not have taken at once
@@ -109,10 +116,10 @@ inline void outbox::collect_loans() {
     });
 }
 
-inline void outbox::see_copies_off(bool crowded) {
+inline void outbox::see_copies_off(bool oversubscribed) {
     for (int turn = 0; turn < 1000 && long_copies_ && !(copies_.empty() && wholes_.empty()); ++turn) {
         collect_copies();
-        if (crowded) std::this_thread::yield();
+        if (oversubscribed) std::this_thread::yield();
     }
     long_copies_ = false;
 }
@@ -132,7 +139,27 @@ inline MPI_Request outbox::send(int to, int tag, const std::byte* from, std::siz
     return request;
 }
 
-inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, lane on, std::size_t offset, std::size_t bytes) {
+inline void outbox::send_message(int to, lane on, const outgoing& message,
+                                 const allfold::detail::opened_lanes::entry* call) {
+    using namespace allfold::detail;
+    envelope about{.signature = message.signature, .on = on, .bytes = message.bytes};
+    bounce_buffer head = pool_.take(most_overhead + tuning_.eager_bytes);
+    std::size_t at = envelope_offset + envelope_bytes;
+    if (call != nullptr) {
+        about.call = call->hash;
+        if (introduced_.is_due(to, call->hash, call->call))
+            about.introduced = static_cast<std::uint32_t>(introduction::write(call->what, head.data() + at));
+        at += about.introduced;
+    }
+    const int tag = tag_of(on, tuning_.tags);
+    if (message.bytes > tuning_.eager_bytes) return send_long(to, tag, message, about, std::move(head), at);
+    std::memcpy(head.data() + envelope_offset, &about, sizeof about);
+    pack(message.parts, message.alignment, head.data() + at);
+    send_copy(to, tag, std::move(head), on, envelope_offset, at + message.bytes - envelope_offset);
+}
+
+inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<lane> on, std::size_t offset,
+                              std::size_t bytes) {
     MPI_Request request = send(to, tag, buffer.data() + offset, bytes);
     int done = 0;
     if (bytes <= taken_at_once) check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -166,7 +193,7 @@ inline void outbox::send_long(int to, int tag, const outgoing& message, envelope
     about.ranges = static_cast<std::uint32_t>(parts.count);
     std::memcpy(head.data() + envelope_offset, &about, sizeof about);
     std::memcpy(head.data() + at, parts.ranges.data(), parts.count * sizeof(payload_range));
-    at += align_up(parts.count * sizeof(payload_range), line_of_message);
+    at += range_table::padded_bytes(parts.count);
     if (parts.fits) pack_rest(message, parts, head.data() + at);
     send_copy(to, tag, std::move(head), about.on, envelope_offset, at + parts.rest - envelope_offset);
     if (!parts.fits) return send_whole(to, tag, std::move(whole), message.bytes);

@@ -25,13 +25,13 @@ struct tuning {
     /// Polls before a waiting rank begins to give its turns away; with more ranks on a node than processors it does so
     /// from the first.
     unsigned spins = 20000;
-    /// A rank that is stuck for so long tells the one that it waits for.
+    /// A rank that is stuck for so long notifies the one that it waits for.
     std::chrono::milliseconds notice{100};
     /// After a failure a rank waits at most so long for others to let go of its memory.
     std::chrono::milliseconds patience{3000};
 
     /// Operands from so many bytes on are left to MPI's own collective, for operators that it knows; as they stand,
-    /// none. Two processes: behind an agreement of 0.4 to 1 us MPI's own is faster in few cells (Open MPI: all_reduce
+    /// none. Two processes: after an agreement of 0.4 to 1 us MPI's own is faster in few cells (Open MPI: all_reduce
     /// of 256 KiB 1.1 times, exclusive scans from 4 MiB 1.4 times), and slower in others by far (MPICH: scans 17
     /// times).
     std::size_t native_from = std::size_t{1} << 62;

@@ -25,7 +25,7 @@ struct rank_board {
     std::atomic<int> waits_for{-1};
     std::atomic<int> round{0};
     std::atomic<int> rounds{0};
-    std::atomic<collective> what{collective::barrier};
+    std::atomic<const char*> what{""};
 };
 
 /// The signatures that a rank opened last, for its peers' error messages. A sequence lock of plain words.

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/bruck.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/pairwise.hpp"
+#include "allfold/schedule/two_level.hpp"
+
+/// @file
+/// Every rank gets a block of each rank.
+
+namespace allfold {
+namespace detail {
+
+struct all_to_all_collective : moving_verbs<all_to_all_collective> {
+    template <class Algorithm>
+    using schedule_in = typename Algorithm::all_to_all;
+
+    static constexpr contract promise{
+        .name = "all_to_all",
+        .cut = cut_for::pairs,
+        .input = [](const setting& s, int block) { return content::of(s.rank, block); },
+        .result = [](const setting& s, int block) { return content::of(block, s.rank); },
+    };
+    static constexpr candidate in_memory[]{
+        when<direct::all_to_all>(always, "shared memory: everyone reads its blocks where they lie"),
+    };
+    static constexpr candidate by_messages[]{
+        when<bruck::all_to_all>(few_bytes_for_each, "small: the fewest messages"),
+        when<direct::all_to_all>(few_bytes, "medium: all messages at once"),
+        when<pairwise::all_to_all>(always, "large: one partner at a time"),
+    };
+    static constexpr candidate in_levels[]{
+        when<two_level::all_to_all>(always, "threads within processes: two levels, one message for each pair of processes"),
+    };
+
+    [[nodiscard]] static shape lay_out(const arguments_given& call) {
+        const call_options& options = *call.options;
+        if (call.in_place && options.input_blocks != nullptr && options.output_blocks != nullptr &&
+            !(*options.input_blocks == *options.output_blocks))
+            call.reject(errc::bad_partition, {"in place the blocks of the output are those of the input"});
+        shape s;
+        const partition *const in = options.input_blocks, *const out = options.output_blocks;
+        s.blocks = blocks_of(call, in != nullptr || !call.in_place ? in : out, call.input_rows, "input");
+        s.result_blocks = call.in_place ? s.blocks : blocks_of(call, out, call.output_rows, "output");
+        s.own_lengths = in != nullptr || out != nullptr || options.blocks != nullptr;
+        s.rows = s.input_rows = s.blocks.total();
+        s.result_rows = s.result_blocks.total();
+        return s;
+    }
+
+  private:
+    /// Where nothing else is said, all blocks have one length.
+    [[nodiscard]] static partition blocks_of(const arguments_given& call, const partition* given, std::size_t rows,
+                                             const char* whose) {
+        const partition* const blocks = given != nullptr ? given : call.options->blocks;
+        if (blocks == nullptr) {
+            if (rows % static_cast<std::size_t>(call.where.size) != 0)
+                call.reject(errc::bad_partition,
+                            {"the ", whose, " has ", rows, " elements, which are no ", call.where.size,
+                             " blocks of one length: give input_blocks{} and output_blocks{}"});
+            return partition::even(rows, call.where.size);
+        }
+        call.require_blocks(*blocks, text({" of the ", whose}).c_str());
+        if (blocks->total() != rows)
+            call.reject(errc::bad_partition, {"the partition of the ", whose, " adds up to ", blocks->total(),
+                                              " elements, but there are ", rows});
+        return *blocks;
+    }
+};
+
+}  // namespace detail
+
+/// Afterwards block s of rank r's output is what was block r of rank s's input: the transpose, over ranks.
+///
+///     all_to_all(comm, x, options...)          in place
+///     all_to_all(comm, in, out, options...)    out of place: `in` is never written
+///
+/// - Shapes: P blocks of one length; or as long as `input_blocks{partition}` and `output_blocks{partition}` say, of which
+///   each rank has its own: what rank s sends to r is as long as what r expects of s, 0 as well. In place the two are the
+///   same.
+/// - Cost: on shared memory 1 round, (P-1)/P of the operand sent by each rank. By messages short blocks of one length take
+///   ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds (`pairwise{}`).
+///   A `window{}` has no effect.
+/// - Errors: `bad_partition` for elements that are no P blocks of one length, for partitions of other than P blocks or
+///   another total, and for `bruck{}` with blocks of several lengths; `mismatch` where a block is not as long as its
+///   receiver expects, with both ranks and figures: it is found before that block is touched.
+/// - Source: see `bruck`, `pairwise` and `direct`.
+inline constexpr detail::all_to_all_collective all_to_all{};
+
+}  // namespace allfold

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+/// @file
+/// How long a rank waits.
+
+namespace allfold {
+
+/// How long a rank waits. When it passes, every rank of the communicator throws `errc::timeout`.
+///
+/// A duration counts from each call, or start, that it is given to: `deadline{2s}` may be kept and used again. A
+/// hundred years or more, infinity among them, are for ever; nothing, less than nothing or not a number passes at once.
+/// A time point is what it is.
+class deadline {
+  public:
+    using clock = std::chrono::steady_clock;
+
+    template <class Rep, class Period>
+    constexpr explicit deadline(std::chrono::duration<Rep, Period> after) : after_(in_range(after)) {}
+    constexpr explicit deadline(clock::time_point when) : at_(when) {}
+
+    /// When it passes for what begins now; nothing where it never does.
+    [[nodiscard]] std::optional<clock::time_point> from_now() const {
+        if (at_) return *at_ == clock::time_point::max() ? std::nullopt : at_;
+        if (after_ == clock::duration::max()) return std::nullopt;
+        return clock::now() + after_;
+    }
+
+  private:
+    template <class Duration>
+    [[nodiscard]] static constexpr clock::duration in_range(Duration after) noexcept {
+        constexpr double for_ever = 100.0 * 365 * 24 * 60 * 60;
+        const double seconds = std::chrono::duration<double>(after).count();
+        if (!(seconds > 0)) return clock::duration::zero();
+        return seconds < for_ever ? std::chrono::duration_cast<clock::duration>(after) : clock::duration::max();
+    }
+
+    clock::duration after_{};
+    std::optional<clock::time_point> at_;
+};
+
+}  // namespace allfold

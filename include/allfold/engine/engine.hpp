@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "allfold/engine/agreement.hpp"
+#include "allfold/engine/arguments.hpp"
+#include "allfold/engine/request.hpp"
+#include "allfold/engine/task.hpp"
+
+/// @file
+/// From what a call asks for to a running collective: which schedule, which blocks, which windows. One for each
+/// transport: no types of the caller's are known here.
+
+namespace allfold::detail {
+
+/// How long a message in one window should be, by default: short enough for the memory of the transport and the cache.
+inline constexpr std::size_t default_window_bytes = std::size_t{256} << 10;
+
+/// For the choice of a schedule: what each rank knows of itself only.
+inline constexpr std::size_t unknown_bytes = std::size_t{1} << 62;
+
+template <communicator Comm>
+class engine {
+  public:
+    using native = typename Comm::native_function;
+
+    /// Runs a collective and returns when this rank's part in it is complete. `own`: the transport's own collective,
+    /// where it has one.
+    static void run(Comm& comm, const request& what, bound_arguments& arguments, native own) {
+        const arguments_given call = lay_out(comm, what, arguments);
+        arguments.begin();
+        if (own != nullptr && delegates(comm, what, arguments)) return run_native(comm, what, arguments, own);
+        execution<Comm> running([&] { return make_call(comm, what, call, arguments); });
+        try {
+            run_to_end(comm, running, what.options.deadline);
+        } catch (...) {
+            if (comm.holds_memory()) arguments.leave_behind();
+            throw;
+        }
+        arguments.finish(running.lowers());
+    }
+
+    /// In the background, not started.
+    [[nodiscard]] static std::unique_ptr<pending> prepare(Comm& comm, const request& what,
+                                                          std::unique_ptr<bound_arguments> arguments) {
+        bound_arguments& bound = *arguments;
+        const arguments_given call = lay_out(comm, what, bound);
+        return std::make_unique<task<Comm>>(
+            comm, std::move(arguments), [&] { return make_call(comm, what, call, bound); }, what.options.deadline);
+    }
+
+    /// Why a call is left to the transport; null where it is not.
+    [[nodiscard]] static const char* reason_to_delegate(const Comm& comm, const char* name, std::size_t bytes,
+                                                        std::size_t elements, const call_options& options) {
+        constexpr std::size_t most = std::numeric_limits<int>::max();  // how such transports count
+        if (comm.size() < 2 || bytes == 0 || elements > most || options.window_bytes ||
+            options.delegation == delegate::never)
+            return nullptr;
+        if (options.delegation == delegate::always) return "delegated because the caller wants it";
+        return comm.prefers_native(name, bytes);
+    }
+
+  private:
+    static arguments_given lay_out(Comm& comm, const request& what, bound_arguments& arguments) {
+        const arguments_given call{what.collective.promise->name,
+                                   setting{comm.rank(), comm.size(), what.options.root, comm.group()},
+                                   arguments.is_in_place,
+                                   arguments.input_rows,
+                                   arguments.output_rows,
+                                   &what.options};
+        arguments.where = what.collective.lay_out(call);
+        arguments.check(call, arguments.where);
+        return call;
+    }
+
+    [[nodiscard]] static bool delegates(const Comm& comm, const request& what, const bound_arguments& arguments) {
+        const std::size_t rows = arguments.where.rows;
+        return reason_to_delegate(comm, what.collective.promise->name, rows * arguments.rows().row_bytes, rows,
+                                  what.options) != nullptr;
+    }
+
+    /// The transport's own collective, once all ranks agree.
+    static void run_native(Comm& comm, const request& what, bound_arguments& arguments, native own) {
+        const shape& where = arguments.where;
+        const row_layout rows = arguments.rows();
+        operands memory;
+        arguments.memory(memory);
+        const partition blocks = what.collective.promise->cut == cut_for::ranks ? where.blocks
+                                                                                : partition::even(where.rows, 1);
+        if (what.options.delegation != delegate::always) {
+            signature agreed = sign(comm, what, where.rows, rows);
+            agreed.borders = hash_of_borders(blocks);
+            agree(comm, agreed, what.options.deadline);
+        }
+        try {
+            const auto at = [&](const operand& o) { return rows.address(o.first, 0); };
+            own(comm, {what.collective.promise->name, at(memory.input), at(memory.result), where.rows, what.options.root, &blocks, memory.in_place});
+        } catch (...) {
+            give_up(comm);
+            throw;
+        }
+        // A rank whose result is a fold of nothing is left as it is by such collectives.
+        if (where.contributions == 0 && rows.functions->set_identity != nullptr)
+            rows.functions->set_identity(rows, memory.result.first, where.result_rows);
+        arguments.finish(false);
+    }
+
+    [[nodiscard]] static signature sign(const Comm& comm, const request& what, std::size_t elements,
+                                        const row_layout& rows) {
+        signature s;
+        s.what = what.collective.promise->name;
+        s.root = what.options.root;
+        s.elements = elements;
+        s.row_bytes = rows.row_bytes;
+        s.ranks = static_cast<std::uint32_t>(comm.size());
+        s.type_id = what.type_hash ^ what.algorithm_hash;
+        s.element_type = what.element_type;
+        s.operator_type = what.operator_type;
+        s.schedule = what.algorithm_name;
+        s.level = what.level;
+        return s;
+    }
+
+    [[nodiscard]] static call<Comm> make_call(Comm& comm, const request& what, const arguments_given& given,
+                                              bound_arguments& arguments) {
+        const contract& goal = *what.collective.promise;
+        const shape& where = arguments.where;
+        const row_layout rows = arguments.rows();
+        const bool pairs = goal.cut == cut_for::pairs;
+        problem p{comm.size(), where.rows * rows.row_bytes, comm.processors(), what.level};
+        if (where.own_lengths) p.equal_blocks = false, p.bytes = unknown_bytes;  // all ranks choose alike
+        const choice chosen = schedule_for(what, given, p);
+        if (chosen.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
+            given.reject(errc::bad_partition, {chosen.schedule.name(), " needs blocks of one length"});
+        if (what.options.check != nullptr) what.options.check(goal, chosen.schedule);
+
+        call<Comm> all{comm, goal, chosen.schedule, rows, {}, sign(comm, what, where.own_lengths ? 0 : where.rows, rows)};
+        operands& memory = all.memory;
+        memory.pairs = pairs;
+        memory.contributions = where.contributions;
+        memory.blocks = goal.cut == cut_for::schedule ? cut_for_schedule(where.rows, all) : where.blocks;
+        if (pairs) memory.result_blocks = where.result_blocks;
+        arguments.memory(memory);
+        find_windows(all, what.options.window_bytes);
+        memory.stage_input = must_stage(all);
+        all.agreed.window_rows = pairs ? 0 : memory.window_rows;
+        all.agreed.largest_block = pairs ? 0 : memory.blocks.largest();
+        if (goal.cut == cut_for::ranks) all.agreed.borders = hash_of_borders(memory.blocks);
+        return all;
+    }
+    [[nodiscard]] static partition cut_for_schedule(std::size_t rows, const call<Comm>& all) {
+        const int blocks = all.schedule.blocks();
+        return blocks <= 1 ? partition::even(rows, 1) : cut_evenly(rows, blocks, all.rows.row_bytes);
+    }
+
+    /// Decides how many rows of a block go in one window, or that both steps of a schedule run as one pass.
+    static void find_windows(call<Comm>& all, std::optional<std::size_t> window_bytes) {
+        operands& memory = all.memory;
+        const std::size_t largest =
+            std::max<std::size_t>(1, std::max(memory.blocks.largest(), memory.pairs ? memory.result_blocks.largest() : 0));
+        const std::size_t row_bytes = std::max<std::size_t>(1, all.rows.row_bytes);
+        memory.window_rows = largest;
+        if (memory.pairs) return;  // each rank has lengths of its own, so numbers of windows would differ
+        const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
+        if (Comm::shares_memory && lent && !window_bytes && all.goal.folds && fused(all.schedule)) {
+            memory.fused = true;
+            return;
+        }
+        const bool pipelines = all.schedule.rounds() > 1 || !all.schedule.in_place;
+        const std::size_t bytes = window_bytes.value_or(lent && pipelines ? default_window_bytes : largest * row_bytes);
+        if (largest * row_bytes > bytes) memory.window_rows = std::max<std::size_t>(1, bytes / row_bytes);
+    }
+
+    /// In place, a schedule that was not made for it needs a copy of the input, unless its only messages are copied
+    /// when they are posted.
+    [[nodiscard]] static bool must_stage(const call<Comm>& all) {
+        const int rounds = all.schedule.rounds();
+        if (!all.memory.in_place || all.schedule.in_place || rounds == 0) return false;
+        return rounds > 1 || all.comm.lends(all.rows.packed_bytes(all.memory.window_rows), all.rows.packable());
+    }
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "allfold/engine/detail/small_array.hpp"
+#include "allfold/engine/operands.hpp"
+#include "allfold/schedule/fusion.hpp"
+
+/// @file
+/// Both steps of a schedule that folds and then publishes as one pass, for ranks that share memory.
+
+namespace allfold::detail {
+
+/// Every rank lends its input and its result to all others, reads its own block of all inputs, folds it in rank order,
+/// and stores it in all results: each input is read once and each result written once, with one synchronisation before
+/// and one after. In place as well, since no other rank touches this block. Which schedules can run so, and that the
+/// outcome is the same, is said and proved in `schedule/fusion.hpp`.
+template <communicator Comm>
+class fused_walk {
+  public:
+    using context = call<Comm>;
+
+    void begin(const context& all, lane on) {
+        lane_ = on;
+        posted_ = received_ = 0;
+        folded_ = false;
+        pass_ = *fused(all.schedule);
+        const std::size_t columns = all.rows.columns();
+        parts_.resize(2 * columns);
+        for (std::size_t c = 0; c < columns; ++c) {
+            parts_[c] = {all.memory.input.first.columns[c], 0};
+            parts_[columns + c] = {all.memory.result.first.columns[c], 0};
+        }
+        arrived_.resize(static_cast<std::size_t>(all.comm.size() - 1));
+    }
+
+    bool advance(const context& all) {
+        if (!folded_) {
+            if (!post(all) || !receive(all)) return false;
+            fold(all);
+            folded_ = true;
+            arrived_.clear();
+        }
+        return lent_.load(std::memory_order_acquire) == 0;
+    }
+
+    [[nodiscard]] waiting blocked_on(const context& all) const {
+        waiting where{all.goal.name, folded_ ? 1 : 0, 2, -1, lane_};
+        if (!folded_) where.peer = everyone.at(posted_ < all.comm.size() - 1 ? posted_ : received_, all.comm.rank());
+        return where;
+    }
+
+    void drop() noexcept { arrived_.clear(); }
+
+  private:
+    static constexpr peers everyone = peers::everyone();
+
+    bool post(const context& all) {
+        const outgoing message{parts_.span(), 0, all.rows.functions->alignment, false, all.hash, &lent_};
+        for (; posted_ < all.comm.size() - 1; ++posted_)
+            if (!all.comm.try_post(everyone.at(posted_, all.comm.rank()), lane_, message)) return false;
+        return true;
+    }
+
+    bool receive(const context& all) {
+        for (; received_ < all.comm.size() - 1; ++received_) {
+            const int peer = everyone.at(received_, all.comm.rank());
+            const bool came = all.comm.try_receive(peer, lane_, [&](typename Comm::arrival_type&& message) {
+                all.check(message.signature(), peer, lane_);
+                all.check_length(message.parts().size(), parts_.size(), peer);
+                arrived_[static_cast<std::size_t>(received_)] = std::move(message);
+            });
+            if (!came) return false;
+        }
+        return true;
+    }
+
+    void fold(const context& all) {
+        const int self = all.comm.rank(), size = all.comm.size();
+        const std::size_t row = all.memory.blocks.offset(pass_.block), rows = all.memory.blocks.extent(pass_.block);
+        const std::size_t columns = all.rows.columns();
+        small_array<std::byte*, 16> where;  // rank by rank, the columns of its input and of its result
+        small_array<place, 8> sources, targets;
+        where.resize(static_cast<std::size_t>(size) * 2 * columns);
+        sources.resize(static_cast<std::size_t>(size));
+        targets.resize(static_cast<std::size_t>(size));
+        std::size_t count = 0;
+        for (int r = 0; r < size; ++r) {
+            const std::span<const part> lent = r == self ? std::span<const part>(parts_.span()) : lent_by(r, self);
+            std::byte** const lists = where.data() + static_cast<std::size_t>(r) * 2 * columns;
+            for (std::size_t c = 0; c < 2 * columns; ++c) lists[c] = lent[c].data;
+            sources[static_cast<std::size_t>(r)] = {lists, row};
+            const bool gets_it = r == self ? pass_.keeps_own : pass_.targets.contains(r, self);
+            if (gets_it) targets[count++] = {lists + columns, row};
+        }
+        all.rows.fold(sources.span(), targets.first(count), rows, way_to_store(all, count), all.memory.contributions);
+    }
+
+    [[nodiscard]] std::span<const part> lent_by(int rank, int self) const {
+        return arrived_[static_cast<std::size_t>(rank < self ? rank : rank - 1)].parts();
+    }
+
+    /// Past the cache once inputs and results exceed it.
+    [[nodiscard]] static store way_to_store(const context& all, std::size_t targets) noexcept {
+        const std::size_t bytes = all.memory.blocks.total() * all.rows.row_bytes;
+        return bytes * (static_cast<std::size_t>(all.comm.size()) + targets) > streaming_bytes ? store::streaming
+                                                                                               : store::plain;
+    }
+    static constexpr std::size_t streaming_bytes = std::size_t{24} << 20;
+
+    lane lane_ = 0;
+    int posted_ = 0;
+    int received_ = 0;
+    bool folded_ = false;
+    fused_pass pass_{};
+    small_array<part, 4> parts_;
+    std::atomic<int> lent_{0};
+    small_array<typename Comm::arrival_type, 1> arrived_;
+};
+
+/// For ranks that share no memory.
+template <communicator Comm>
+    requires(!Comm::shares_memory)
+class fused_walk<Comm> {
+  public:
+    void begin(const call<Comm>&, lane) {}
+    bool advance(const call<Comm>&) { return true; }
+    [[nodiscard]] waiting blocked_on(const call<Comm>&) const { return {}; }
+    void drop() noexcept {}
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "allfold/data/partition.hpp"
+#include "allfold/engine/choose.hpp"
+#include "allfold/engine/options.hpp"
+#include "allfold/engine/shape.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// What a call asks the engine for: all that its types have said, as values.
+
+namespace allfold::detail {
+
+/// What the engine knows of a collective: its contract, which rows its arguments hold, and its schedules.
+struct collective_facts {
+    const contract* promise;
+    shape (*lay_out)(const arguments_given&);
+    std::span<const candidate> candidates;  ///< for what ranks can do for each other here
+};
+
+struct request {
+    collective_facts collective;
+    const schedule_maker* named = nullptr;  ///< of the algorithm that the caller names
+    const void* algorithm = nullptr;        ///< that algorithm
+    std::uint64_t algorithm_hash = 0;
+    const char* algorithm_name = "";
+    order level = order::any;
+    call_options options;
+    const char* element_type = "";
+    const char* operator_type = "";
+    std::uint64_t type_hash = 0;
+};
+
+/// Blocks of whole cache lines, so that no line has two writers.
+[[nodiscard]] inline partition cut_evenly(std::size_t rows, int blocks, std::size_t row_bytes) {
+    constexpr std::size_t line = 64;
+    return partition::even_grains(rows, blocks, row_bytes == 0 || row_bytes > line ? 1 : line / row_bytes);
+}
+
+/// Of the borders of blocks, however they were described.
+[[nodiscard]] inline std::uint64_t hash_of_borders(const partition& blocks) noexcept {
+    std::uint64_t h = static_cast<std::uint64_t>(blocks.blocks());
+    for (int b = 1; b <= blocks.blocks(); ++b) h = (h ^ blocks.offset(b)) * 0x9e3779b97f4a7c15u;
+    return h ^ (h >> 32);
+}
+
+[[noreturn, gnu::cold]] inline void reject_size(const arguments_given& call, const schedule_maker& named) {
+    std::string sizes;
+    for (int size = 1; size <= 64 && sizes.size() < 24; ++size)
+        if (named.supports(size, call.where.group)) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    const std::string groups = call.where.group > 1 ? text({" in groups of ", call.where.group}) : std::string();
+    call.reject(errc::bad_argument, {named.name, " has no schedule for ", call.where.size, " ranks", groups,
+                                     "; it has some for ", sizes, " ... ranks"});
+}
+
+/// The schedule that the caller names, or the chosen one, and why.
+struct choice {
+    any_schedule schedule;
+    const char* why;
+};
+[[nodiscard]] inline choice schedule_for(const request& what, const arguments_given& call, const problem& p) {
+    const setting& where = call.where;
+    if (what.named != nullptr) {
+        if (!what.named->supports(where.size, where.group)) reject_size(call, *what.named);
+        return {what.named->make(where, what.algorithm), "named by the caller"};
+    }
+    const candidate* const chosen =
+        choose(what.collective.candidates, p, where.group, what.collective.promise->folds);
+    if (chosen == nullptr)
+        call.reject(errc::bad_argument, {"no schedule gives order::", name_of(p.level), " to ", where.size, " ranks"});
+    return {chosen->schedule->make(where, nullptr), chosen->why};
+}
+
+}  // namespace allfold::detail

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/elementwise.hpp"
+#include "allfold/algebra/operator.hpp"
+#include "allfold/data/serializer.hpp"
+#include "allfold/engine/rows.hpp"
+#include "allfold/error.hpp"
+
+/// @file
+/// The loops over elements: emitted once for each (operator, element), behind a table.
+
+namespace allfold::detail {
+
+/// The types of the columns of a row: T of single values, Ts... of `row<Ts...>`.
+template <class Element>
+struct columns_of {
+    using types = std::tuple<Element>;
+};
+template <class... Ts>
+struct columns_of<row<Ts...>> {
+    using types = std::tuple<Ts...>;
+};
+template <class Element>
+inline constexpr std::size_t column_count = std::tuple_size_v<typename columns_of<Element>::types>;
+template <class Element, std::size_t C>
+using column_type = std::tuple_element_t<C, typename columns_of<Element>::types>;
+
+template <class F, std::size_t... C>
+constexpr void for_each_index(std::index_sequence<C...>, F f) {
+    (f.template operator()<C>(), ...);
+}
+template <class Element, class F>
+constexpr void for_each_column(F f) {
+    for_each_index(std::make_index_sequence<column_count<Element>>(), f);
+}
+
+template <class Tuple>
+struct every_column;
+template <class... Ts>
+struct every_column<std::tuple<Ts...>> {
+    static constexpr bool copyable = (std::is_trivially_copyable_v<Ts> && ...);
+    static constexpr std::size_t alignment = std::max({alignof(Ts)...});
+};
+
+/// Stands for an operator where nothing is folded.
+struct no_fold {};
+
+template <class T>
+[[nodiscard]] T* elements_at(const row_layout& all, const place& at, std::size_t column) noexcept {
+    return reinterpret_cast<T*>(all.address(at, column));
+}
+template <class Op>
+[[nodiscard]] const Op& operation_of(const row_layout& all) noexcept {
+    return *static_cast<const Op*>(all.operation);
+}
+
+/// Row i of some rows, as operators see it.
+template <class Element, class Row>
+struct row_reader;
+template <class Element, class... Ts>
+struct row_reader<Element, row<Ts...>> {
+    static row<Ts...> at(const row_layout& all, const place& from, std::size_t i) {
+        return read(all, from, i, std::index_sequence_for<Ts...>());
+    }
+    template <std::size_t... C>
+    static row<Ts...> read(const row_layout& all, const place& from, std::size_t i, std::index_sequence<C...>) {
+        return {std::span<Ts>(elements_at<std::remove_const_t<Ts>>(all, from + i, C),
+                              all.bytes[C] / sizeof(std::remove_const_t<Ts>))...};
+    }
+};
+template <class Row>
+struct constant_row;
+template <class... Ts>
+struct constant_row<row<Ts...>> {
+    using type = row<const Ts...>;
+};
+template <class Element>
+[[nodiscard]] Element row_at(const row_layout& all, const place& from, std::size_t i) {
+    return row_reader<Element, Element>::at(all, from, i);
+}
+template <class Element>
+[[nodiscard]] typename constant_row<Element>::type constant_row_at(const row_layout& all, const place& from,
+                                                                   std::size_t i) {
+    return row_reader<Element, typename constant_row<Element>::type>::at(all, from, i);
+}
+
+/// So many elements of column C stand in so many rows.
+template <class Element, std::size_t C>
+[[nodiscard]] std::size_t elements_in(const row_layout& all, std::size_t rows) noexcept {
+    if constexpr (column_count<Element> == 1)
+        return rows;
+    else
+        return rows * (all.bytes[C] / sizeof(column_type<Element, C>));
+}
+
+template <class Op, class Element>
+void fold_rows(const row_layout& all, const place& left, const place& right, const place& to, std::size_t rows) {
+    const Op& op = operation_of<Op>(all);
+    if constexpr (folds_rows<Op, Element>) {
+        for (std::size_t i = 0; i < rows; ++i)
+            op(constant_row_at<Element>(all, left, i), constant_row_at<Element>(all, right, i),
+               row_at<Element>(all, to, i));
+    } else {
+        for_each_column<Element>([&]<std::size_t C>() {
+            using T = column_type<Element, C>;
+            elementwise<touches::anything>(
+                static_cast<const T*>(elements_at<T>(all, left, C)), static_cast<const T*>(elements_at<T>(all, right, C)),
+                elements_at<T>(all, to, C), elements_in<Element, C>(all, rows),
+                [&op](const T& a, const T& b) -> T { return op(a, b); });
+        });
+    }
+}
+
+/// Whether an operator knows the identity of rows: as a whole, or of each of their elements.
+template <class Op, class Element>
+inline constexpr bool has_identity = operator_with_identity<Op, Element>;
+template <class Op, class... Ts>
+inline constexpr bool has_identity<Op, row<Ts...>> = (operator_with_identity<Op, Ts> && ...);
+template <class Op, class... Ts>
+    requires folds_rows<Op, row<Ts...>>
+inline constexpr bool has_identity<Op, row<Ts...>> = requires(const Op& op, row<Ts...> out) { op.set_identity(out); };
+
+template <class Op, class Element>
+void set_identity_of_rows(const row_layout& all, const place& to, std::size_t rows) {
+    const Op& op = operation_of<Op>(all);
+    if constexpr (folds_rows<Op, Element>) {
+        for (std::size_t i = 0; i < rows; ++i) op.set_identity(row_at<Element>(all, to, i));
+    } else {
+        for_each_column<Element>([&]<std::size_t C>() {
+            using T = column_type<Element, C>;
+            std::fill_n(elements_at<T>(all, to, C), elements_in<Element, C>(all, rows), identity_of<T>(op));
+        });
+    }
+}
+
+/// Whether folds become values of the same types: where that is so it can happen in the pass that completes them.
+template <class Op, class Element>
+inline constexpr bool lowers_in_place = requires(const Op& op, const Element& state, int contributions) {
+    { op.lower(state, contributions) } -> std::same_as<Element>;
+};
+template <class Op, class... Ts>
+inline constexpr bool lowers_in_place<Op, row<Ts...>> = (lowers_in_place<Op, Ts> && ...);
+template <class Op, class... Ts>
+    requires folds_rows<Op, row<Ts...>>
+inline constexpr bool lowers_in_place<Op, row<Ts...>> =
+    requires(const Op& op, row<const Ts...> state, int contributions, row<Ts...> out) {
+        op.lower(state, contributions, out);
+    };
+
+template <class Op, class Element>
+void lower_rows(const row_layout& all, const place& at, std::size_t rows, int contributions) {
+    const Op& op = operation_of<Op>(all);
+    if constexpr (folds_rows<Op, Element>) {
+        for (std::size_t i = 0; i < rows; ++i)
+            op.lower(constant_row_at<Element>(all, at, i), contributions, row_at<Element>(all, at, i));
+    } else {
+        for_each_column<Element>([&]<std::size_t C>() {
+            using T = column_type<Element, C>;
+            T* const values = elements_at<T>(all, at, C);
+            const std::size_t count = elements_in<Element, C>(all, rows);
+            for (std::size_t i = 0; i < count; ++i) values[i] = op.lower(values[i], contributions);
+        });
+    }
+}
+
+// Objects
+
+template <class T>
+[[nodiscard]] object_array own_objects(void* first, std::size_t count) noexcept {
+    return {first, count, [](void* begin, std::size_t n) {
+                std::destroy_n(static_cast<T*>(begin), n);
+                ::operator delete(begin, std::align_val_t{alignof(T)});
+            }};
+}
+template <class T>
+[[nodiscard]] void* memory_for(std::size_t count) {
+    return ::operator new(count * sizeof(T), std::align_val_t{alignof(T)});
+}
+
+template <class T>
+[[nodiscard]] object_array make_objects(const std::byte* sample, std::size_t count) {
+    void* const memory = memory_for<T>(count);
+    try {
+        std::uninitialized_fill_n(static_cast<T*>(memory), count, *reinterpret_cast<const T*>(sample));
+    } catch (...) {
+        ::operator delete(memory, std::align_val_t{alignof(T)});
+        throw;
+    }
+    return own_objects<T>(memory, count);
+}
+
+template <class T>
+void copy_objects(const std::byte* from, std::byte* to, std::size_t count) {
+    std::copy_n(reinterpret_cast<const T*>(from), count, reinterpret_cast<T*>(to));
+}
+
+template <class Op, class T>
+[[nodiscard]] T fold_tree_of_objects(const row_layout& all, std::span<const place> sources, int low, int high,
+                                     std::size_t i) {
+    if (high - low == 1) return *elements_at<T>(all, sources[static_cast<std::size_t>(low)] + i, 0);
+    const int cut = canonical_cut(static_cast<int>(sources.size()), low, high);
+    return operation_of<Op>(all)(fold_tree_of_objects<Op, T>(all, sources, low, cut, i),
+                                 fold_tree_of_objects<Op, T>(all, sources, cut, high, i));
+}
+template <class Op, class T>
+void fold_objects(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
+                  std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const T value = fold_tree_of_objects<Op, T>(all, sources, 0, static_cast<int>(sources.size()), i);
+        for (const place& target : targets) *elements_at<T>(all, target + i, 0) = value;
+    }
+}
+template <class T>
+void copy_to_all(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
+                 std::size_t count) {
+    for (const place& target : targets)
+        if (all.address(target, 0) != all.address(sources[0], 0))
+            copy_objects<T>(all.address(sources[0], 0), all.address(target, 0), count);
+}
+
+using encoded_size = std::uint64_t;
+
+/// Appends elements, each as its size and its payload.
+template <class T>
+void encode_objects(const std::byte* from, std::size_t count, std::vector<std::byte>& to) {
+    const T* const elements = reinterpret_cast<const T*>(from);
+    for (std::size_t i = 0; i < count; ++i) {
+        const encoded_size bytes = serializer<T>::bytes(elements[i]);
+        const std::size_t at = to.size();
+        to.resize(at + sizeof bytes + static_cast<std::size_t>(bytes));
+        std::memcpy(to.data() + at, &bytes, sizeof bytes);
+        serializer<T>::write(elements[i], to.data() + at + sizeof bytes);
+    }
+}
+
+/// The bytes of the first element of a message, without its size.
+[[nodiscard]] inline std::span<const std::byte> first_encoded(std::span<const std::byte> from) {
+    encoded_size bytes = 0;
+    if (from.size() >= sizeof bytes) std::memcpy(&bytes, from.data(), sizeof bytes);
+    if (from.size() < sizeof bytes || from.size() - sizeof bytes < bytes)
+        throw error(errc::truncated, text({"an element of ", bytes, " bytes does not fit into the ", from.size(),
+                                           " bytes that are left of its message"}));
+    return from.subspan(sizeof bytes, static_cast<std::size_t>(bytes));
+}
+
+/// Makes the elements of a message.
+template <class T>
+[[nodiscard]] object_array decode_objects(std::span<const std::byte> from) {
+    std::size_t count = 0;
+    for (auto rest = from; !rest.empty(); ++count) rest = rest.subspan(sizeof(encoded_size) + first_encoded(rest).size());
+    if (count == 0) return {};
+    T* const memory = static_cast<T*>(memory_for<T>(count));
+    std::size_t made = 0;
+    try {
+        for (; made < count; ++made) {
+            const auto bytes = first_encoded(from);
+            ::new (static_cast<void*>(memory + made)) T(serializer<T>::read(bytes));
+            from = from.subspan(sizeof(encoded_size) + bytes.size());
+        }
+    } catch (...) {
+        std::destroy_n(memory, made);
+        ::operator delete(memory, std::align_val_t{alignof(T)});
+        throw;
+    }
+    return own_objects<T>(memory, count);
+}
+
+template <class Op, class Element>
+[[nodiscard]] consteval row_functions make_row_functions() {
+    using every = every_column<typename columns_of<Element>::types>;
+    static_assert(every::copyable || column_count<Element> == 1,
+                  "allfold: records fold rows of trivially copyable elements; fold a range of structs instead when an "
+                  "element owns memory");
+    row_functions table;
+    table.columns = column_count<Element>;
+    table.alignment = every::alignment;
+    table.copyable = every::copyable;
+    if constexpr (!std::same_as<Op, no_fold>) {
+        table.fold = fold_rows<Op, Element>;
+        if constexpr (has_identity<Op, Element>) table.set_identity = set_identity_of_rows<Op, Element>;
+        if constexpr (every::copyable && lowers_in_place<Op, Element>) table.lower = lower_rows<Op, Element>;
+    }
+    if constexpr (!every::copyable) {
+        using T = column_type<Element, 0>;
+        table.copy = copy_objects<T>;
+        table.make = make_objects<T>;
+        if constexpr (std::same_as<Op, no_fold>)
+            table.fold_tree = copy_to_all<T>;
+        else
+            table.fold_tree = fold_objects<Op, T>;
+        if constexpr (serializable<T>) {
+            table.encode = encode_objects<T>;
+            table.decode = decode_objects<T>;
+        }
+    }
+    return table;
+}
+
+/// The table of (operator, element).
+template <class Op, class Element>
+inline constexpr row_functions functions_of_rows = make_row_functions<Op, Element>();
+
+}  // namespace allfold::detail

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "allfold/engine/detail/small_array.hpp"
+#include "allfold/engine/store.hpp"
+#include "allfold/schedule/canonical_tree.hpp"
+
+/// @file
+/// Rows as the engine sees them: how long they are, and a table of what can be done to them. The one seam between what
+/// has types (the call, and the loops over elements) and what has none.
+
+namespace allfold::detail {
+
+/// Where some rows lie: where each column begins, and the number of the first of them from there.
+struct place {
+    std::byte* const* columns = nullptr;
+    std::size_t row = 0;
+
+    [[nodiscard]] friend place operator+(place at, std::size_t rows) noexcept { return {at.columns, at.row + rows}; }
+};
+
+struct row_layout;
+
+/// Elements that are objects, in memory of our own; they end with it.
+class object_array {
+  public:
+    using destroy_function = void (*)(void* first, std::size_t count);
+
+    object_array() = default;
+    object_array(void* first, std::size_t count, destroy_function destroy) noexcept
+        : first_(first), count_(count), destroy_(destroy) {}
+    object_array(object_array&& other) noexcept { *this = std::move(other); }
+    object_array& operator=(object_array&& other) noexcept {
+        std::swap(first_, other.first_);
+        std::swap(count_, other.count_);
+        std::swap(destroy_, other.destroy_);
+        return *this;
+    }
+    ~object_array() {
+        if (first_ != nullptr) destroy_(first_, count_);
+    }
+    [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(first_); }
+    [[nodiscard]] std::size_t size() const noexcept { return count_; }
+
+  private:
+    void* first_ = nullptr;
+    std::size_t count_ = 0;
+    destroy_function destroy_ = nullptr;
+};
+
+/// What an operator does to rows of one type: a constant object for each (operator, element).
+struct row_functions {
+    std::size_t columns = 1;
+    std::size_t alignment = 1;
+    bool copyable = true;  ///< rows are bytes to a transport, rather than objects
+
+    /// to ← left ∘ right, where `to` may be `left` or `right`. Null for those that only move.
+    void (*fold)(const row_layout&, const place& left, const place& right, const place& to, std::size_t rows) = nullptr;
+    /// to ← the identity. Null where the operator knows none.
+    void (*set_identity)(const row_layout&, const place& to, std::size_t rows) = nullptr;
+    /// Turns folds into values where they lie. Null where they are the same, or of different types.
+    void (*lower)(const row_layout&, const place& at, std::size_t rows, int contributions) = nullptr;
+
+    // Of objects, which form one column.
+    void (*copy)(const std::byte* from, std::byte* to, std::size_t count) = nullptr;
+    void (*fold_tree)(const row_layout&, std::span<const place> sources, std::span<const place> targets,
+                      std::size_t count) = nullptr;
+    object_array (*make)(const std::byte* sample, std::size_t count) = nullptr;  ///< copies of the sample
+    void (*encode)(const std::byte* from, std::size_t count, std::vector<std::byte>& to) = nullptr;
+    object_array (*decode)(std::span<const std::byte> from) = nullptr;
+};
+
+/// The rows of one call. What it refers to belongs to the call's arguments.
+struct row_layout {
+    const row_functions* functions = nullptr;
+    const void* operation = nullptr;
+    const std::size_t* bytes = nullptr;  ///< of a row in each column
+    std::size_t row_bytes = 0;           ///< in all columns together
+
+    [[nodiscard]] std::size_t columns() const noexcept { return functions->columns; }
+    /// Whether a transport may pack rows into memory of its own, which is aligned to a cache line.
+    [[nodiscard]] bool packable() const noexcept { return functions->copyable && functions->alignment <= 64; }
+    [[nodiscard]] std::byte* address(const place& at, std::size_t column) const noexcept {
+        return at.columns[column] + at.row * bytes[column];
+    }
+    /// Of a message of so many rows: one column after the other, each aligned.
+    [[nodiscard]] std::size_t packed_bytes(std::size_t rows) const noexcept {
+        std::size_t all = 0;
+        for (std::size_t c = 0; c < columns(); ++c) all += align_up(rows * bytes[c], functions->alignment);
+        return all;
+    }
+
+    /// to ← from, which may be the same place.
+    void copy(const place& from, const place& to, std::size_t rows, store how = store::plain) const {
+        for (std::size_t c = 0; c < columns(); ++c) {
+            const std::byte* const source = address(from, c);
+            std::byte* const target = address(to, c);
+            if (source == target || rows == 0) continue;
+            if (functions->copyable)
+                store_bytes(target, source, rows * bytes[c], how);
+            else
+                functions->copy(source, target, rows);
+        }
+    }
+    void fold(const place& left, const place& right, const place& to, std::size_t rows) const {
+        functions->fold(*this, left, right, to, rows);
+    }
+    /// Every target ← the canonical tree of the sources. A target may be a source.
+    /// `contributions`: where that is more than 0, the fold is complete, and lowered where the operator can.
+    void fold(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
+              store how = store::plain, int contributions = 0) const {
+        if (rows * row_bytes == 0) return;
+        if (!functions->copyable) return functions->fold_tree(*this, sources, targets, rows);
+        const bool lowers = contributions > 0 && functions->lower != nullptr;
+        if (sources.size() == 1 && !lowers) {
+            for (const place& target : targets) copy(sources[0], target, rows, how);
+        } else if (sources.size() == 2 && targets.size() == 1 && how == store::plain && !lowers) {
+            fold(sources[0], sources[1], targets[0], rows);
+        } else {
+            fold_in_chunks(sources, targets, rows, how, lowers ? contributions : 0);
+        }
+    }
+
+  private:
+    struct chunk {
+        std::span<const place> sources;
+        std::size_t first;
+        std::size_t rows;
+        std::byte* const* buffers;  ///< where the columns of each buffer begin, buffer by buffer
+    };
+
+    static constexpr std::size_t chunk_bytes = 4096;
+    static constexpr std::size_t stack_bytes = 16384;
+    static constexpr std::size_t buffer_alignment = 64;
+
+    void fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows, store how,
+                        int contributions) const;
+    [[nodiscard]] place fold_tree(const chunk& all, int low, int high, std::size_t depth) const;
+    [[nodiscard]] std::size_t rows_to_line_border(std::span<const place> targets,
+                                                  std::size_t chunk_rows) const noexcept;
+};
+
+/// A few kilobytes at a time, so that partial folds stay in the first-level cache and go to memory once.
+inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
+                                       store how, int contributions) const {
+    const int size = static_cast<int>(sources.size());
+    const auto levels = std::max<std::size_t>(1, static_cast<std::size_t>(power_of_two_fold(size).rounds()));
+    const std::size_t chunk_rows = std::max<std::size_t>(1, chunk_bytes / row_bytes);
+    const std::size_t line = std::max(buffer_alignment, functions->alignment);
+    std::size_t buffer_bytes = 0;
+    for (std::size_t c = 0; c < columns(); ++c) buffer_bytes += align_up(chunk_rows * bytes[c], line);
+    alignas(buffer_alignment) std::byte nearby[stack_bytes];
+    std::unique_ptr<std::byte[]> far_memory;
+    std::byte* next = nearby;
+    if (levels * buffer_bytes > stack_bytes || line > buffer_alignment) {
+        far_memory = std::make_unique_for_overwrite<std::byte[]>(levels * buffer_bytes + line);
+        next = far_memory.get() + (line - reinterpret_cast<std::uintptr_t>(far_memory.get()) % line);
+    }
+    small_array<std::byte*, 8> buffers;
+    buffers.resize(levels * columns());
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+        buffers[i] = next;
+        next += align_up(chunk_rows * bytes[i % columns()], line);
+    }
+    std::size_t count = std::min(rows, rows_to_line_border(targets, chunk_rows));
+    for (std::size_t done = 0; done < rows; done += count, count = std::min(chunk_rows, rows - done)) {
+        const chunk all{sources, done, count, buffers.data()};
+        place value = fold_tree(all, 0, size, 0);
+        if (contributions > 0) {
+            const place own{buffers.data(), 0};
+            copy(value, own, count);
+            functions->lower(*this, own, count, contributions);
+            value = own;
+        }
+        for (const place& target : targets) copy(value, target + done, count, how);
+    }
+    if (how == store::streaming) finish_streams();
+}
+
+/// The value of the tree's node [low, high): a source, or buffer `depth`. The left child uses its parent's buffer.
+inline place row_layout::fold_tree(const chunk& all, int low, int high, std::size_t depth) const {
+    if (high - low == 1) return all.sources[static_cast<std::size_t>(low)] + all.first;
+    const int cut = canonical_cut(static_cast<int>(all.sources.size()), low, high);
+    const place left = fold_tree(all, low, cut, depth);
+    const place right = fold_tree(all, cut, high, depth + 1);
+    const place to{all.buffers + depth * columns(), 0};
+    fold(left, right, to, all.rows);
+    return to;
+}
+
+/// How many rows make the first chunk end where a cache line of the first target does, so that all other chunks store
+/// whole lines.
+inline std::size_t row_layout::rows_to_line_border(std::span<const place> targets,
+                                                   std::size_t chunk_rows) const noexcept {
+    constexpr std::size_t line = 64;
+    if (columns() > 1 || targets.empty() || line % row_bytes != 0 || chunk_rows * row_bytes % line != 0)
+        return chunk_rows;
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(address(targets[0], 0)) % line;
+    return past == 0 ? chunk_rows : (line - past) / row_bytes + chunk_rows - line / row_bytes;
+}
+
+}  // namespace allfold::detail

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+
+#include "allfold/data/partition.hpp"
+#include "allfold/engine/options.hpp"
+#include "allfold/error.hpp"
+#include "allfold/schedule/contract.hpp"
+
+/// @file
+/// Which rows of the whole operand the arguments of a call hold, as a collective says it of its own.
+
+namespace allfold::detail {
+
+/// What a collective is asked about: the arguments of one call at one rank.
+struct arguments_given {
+    const char* collective;
+    setting where;
+    bool in_place = false;
+    std::size_t input_rows = 0;   ///< of the argument; in place of the one that is both
+    std::size_t output_rows = 0;  ///< the same
+    const call_options* options = nullptr;
+
+    [[noreturn, gnu::cold]] void reject(errc code, std::initializer_list<text_piece> about) const {
+        const std::string words = text(about);
+        throw error(code, text({collective, ": rank ", where.rank, ": ", words}));
+    }
+    void require_rows(const char* what, std::size_t has, std::size_t needs) const {
+        if (has != needs) reject(errc::mismatch, {what, " has ", has, " elements, but ", needs, " are needed"});
+    }
+    void require_root() const {
+        if (where.root < 0 || where.root >= where.size)
+            reject(errc::bad_rank, {"root ", where.root, " is not in [0, ", where.size, ")"});
+    }
+    void require_blocks(const partition& given, const char* whose) const {
+        if (given.blocks() != where.size)
+            reject(errc::bad_partition,
+                   {"the partition", whose, " has ", given.blocks(), " blocks for ", where.size, " ranks"});
+    }
+    /// The caller's partition, checked, or an even one.
+    [[nodiscard]] partition blocks_of(std::size_t rows) const {
+        const partition* const given = options->blocks;
+        if (given == nullptr) return partition::even(rows, where.size);
+        require_blocks(*given, "");
+        if (given->total() != rows)
+            reject(errc::bad_partition,
+                   {"the partition adds up to ", given->total(), " elements, but there are ", rows});
+        return *given;
+    }
+};
+
+/// The answer.
+struct shape {
+    std::size_t rows = 0;  ///< of the whole operand
+    std::size_t input_first = 0, input_rows = 0;
+    std::size_t result_first = 0, result_rows = 0;
+    int contributions = 1;    ///< for how many operands the result stands
+    bool contributes = true;  ///< whether this rank's input matters
+    bool receives = true;     ///< whether this rank gets a result
+    bool own_lengths = false; ///< each rank has lengths of its own: no other one knows them
+    partition blocks = partition::even(0, 1);         ///< where the collective cuts for ranks or pairs: of the input
+    partition result_blocks = partition::even(0, 1);  ///< where it cuts for pairs: of the result
+
+    /// Of collectives whose arguments are all whole operands.
+    [[nodiscard]] static shape whole(std::size_t rows, int contributions) {
+        shape s;
+        s.rows = s.input_rows = s.result_rows = rows;
+        s.contributions = contributions;
+        return s;
+    }
+};
+
+}  // namespace allfold::detail

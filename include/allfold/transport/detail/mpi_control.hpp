@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "allfold/error.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/mpi_handle.hpp"
+#include "allfold/transport/detail/mpi_outbox.hpp"
+
+/// @file
+/// What ranks let each other know outside of their collectives: "I have failed", "I wait for you", "I have left".
+
+namespace allfold::mpi::detail {
+
+/// How a control message begins. An introduction of the blocked call may follow, then a text.
+struct control_message {
+    enum class kind : std::uint32_t { failed, blocked, departed };
+    kind what = kind::failed;
+    errc code = errc::peer_failed;  ///< of a failure, whose reason is the text
+    std::int32_t round = 0;         ///< of a blocked rank, whose collective the text names
+    std::int32_t rounds = 0;
+    lane on = 0;
+    std::uint32_t call = 0;        ///< hash of the blocked call
+    std::uint32_t introduced = 0;  ///< bytes of the introduction
+    std::uint32_t chars = 0;       ///< of the text
+};
+inline constexpr std::size_t longest_text = 2048;
+inline constexpr std::size_t longest_control_message =
+    sizeof(control_message) + allfold::detail::longest_introduction + longest_text;
+
+/// Control messages, and what is known through them: a failure, who waits for this rank, who has left.
+class control {
+  public:
+    using clock = std::chrono::steady_clock;
+    /// The first cause.
+    struct failure {
+        int rank;
+        errc code;
+        std::string why;
+    };
+    /// What a rank says that waits for this one.
+    struct blocked_report {
+        std::string what;
+        int round;
+        int rounds;
+        lane on;
+        std::uint32_t call;
+    };
+
+    control(const handle& job, outbox& out, allfold::detail::known_signatures& known)
+        : job_(job), outbox_(out), known_(known) {}
+
+    /// Reads all that are there.
+    void attend();
+
+    /// Breaks the communicator: every rank that waits, or will wait, throws. The first cause is kept.
+    [[gnu::cold]] void fail(errc code, const std::string& why);
+    [[nodiscard]] bool has_failed() const noexcept { return failure_.has_value(); }
+    void throw_if_failed(const char* during) const {
+        if (failure_) [[unlikely]]
+            throw_failure(during);
+    }
+
+    /// Says to `peer` that this rank waits for it in a call; null where that is not known any more.
+    void notify_blocked(int peer, const waiting& where, const signature* call);
+    /// The call on this lane in which `peer` says to wait.
+    [[nodiscard]] std::optional<std::uint32_t> blocked_call(int peer, lane on) const;
+
+    /// This rank leaves: those who wait for it are notified, and from now on whoever says so.
+    void depart();
+    /// Nobody waits for this rank any more, and it sends nothing more.
+    void fall_silent() noexcept { departs_ = false; }
+    /// Since when it is known that `peer` has left.
+    [[nodiscard]] std::optional<clock::time_point> departure_of(int peer) const;
+
+    [[noreturn, gnu::cold]] void throw_departed(const waiting& where) const;
+    /// A deadline has passed: a failure, and its cause says who waits for whom.
+    [[noreturn, gnu::cold]] void time_out(const waiting& where);
+
+    /// How many messages of MPI's have been received.
+    [[nodiscard]] std::uint64_t received() const noexcept { return count_; }
+
+  private:
+    void send(int to, control_message head, const signature* call, std::string_view text);
+    void read(int from, std::span<const std::byte> raw);
+    [[noreturn, gnu::cold]] void throw_failure(const char* during) const;
+
+    const handle& job_;
+    outbox& outbox_;
+    allfold::detail::known_signatures& known_;
+    std::optional<failure> failure_;
+    std::unordered_map<int, blocked_report> blocked_;  // who waits for this rank
+    std::unordered_map<int, clock::time_point> departed_;
+    bool departs_ = false;
+    std::uint64_t count_ = 0;
+};
+
+inline void control::send(int to, control_message head, const signature* call, std::string_view text) {
+    allfold::detail::bounce_buffer buffer(longest_control_message);
+    std::byte* next = buffer.data() + sizeof head;
+    if (call != nullptr) {
+        head.call = call->hash();
+        head.introduced = static_cast<std::uint32_t>(allfold::detail::introduction::write(*call, next));
+        next += head.introduced;
+    }
+    head.chars = static_cast<std::uint32_t>(std::min(text.size(), longest_text));
+    std::memcpy(next, text.data(), head.chars);
+    next += head.chars;
+    std::memcpy(buffer.data(), &head, sizeof head);
+    outbox_.send_control(to, std::move(buffer), static_cast<std::size_t>(next - buffer.data()));
+}
+
+inline void control::attend() {
+    for (;;) {
+        int there = 0;
+        MPI_Status status;
+        MPI_Message message;
+        check(MPI_Improbe(MPI_ANY_SOURCE, control_tag, job_.get(), &there, &message, &status), "MPI_Improbe");
+        if (there == 0) return;
+        std::array<std::byte, longest_control_message> raw;
+        check(MPI_Mrecv(raw.data(), static_cast<int>(raw.size()), MPI_BYTE, &message, &status), "MPI_Mrecv");
+        ++count_;
+        read(status.MPI_SOURCE, {raw.data(), bytes_of(status)});
+    }
+}
+
+inline void control::read(int from, std::span<const std::byte> raw) {
+    control_message head;
+    if (raw.size() < sizeof head) refuse_foreign(from, control_tag);
+    std::memcpy(&head, raw.data(), sizeof head);
+    if (raw.size() - sizeof head != std::size_t{head.introduced} + head.chars) refuse_foreign(from, control_tag);
+    const std::byte* const introduction = raw.data() + sizeof head;
+    const std::string text(reinterpret_cast<const char*>(introduction + head.introduced), head.chars);
+    switch (head.what) {
+        case control_message::kind::failed:
+            if (!failure_) failure_.emplace(failure{from, head.code, text});
+            break;
+        case control_message::kind::blocked:
+            if (head.introduced != 0) known_.learn(head.call, introduction);
+            blocked_.insert_or_assign(from, blocked_report{text, head.round, head.rounds, head.on, head.call});
+            if (departs_) send(from, {.what = control_message::kind::departed}, nullptr, "");
+            break;
+        case control_message::kind::departed: departed_.emplace(from, clock::now()); break;
+    }
+}
+
+inline void control::fail(errc code, const std::string& why) {
+    if (failure_) return;
+    failure_.emplace(failure{job_.rank(), code, why});
+    for (int r = 0; r < job_.size(); ++r)
+        if (r != job_.rank()) send(r, {.what = control_message::kind::failed, .code = code}, nullptr, why);
+}
+
+inline void control::notify_blocked(int peer, const waiting& where, const signature* call) {
+    send(peer, {.what = control_message::kind::blocked, .round = where.round, .rounds = where.rounds, .on = where.on},
+         call, where.what);
+}
+
+inline std::optional<std::uint32_t> control::blocked_call(int peer, lane on) const {
+    const auto found = blocked_.find(peer);
+    return found != blocked_.end() && found->second.on == on ? std::optional(found->second.call) : std::nullopt;
+}
+
+inline void control::depart() {
+    for (const auto& [peer, report] : blocked_) send(peer, {.what = control_message::kind::departed}, nullptr, "");
+    departs_ = true;
+}
+
+inline std::optional<control::clock::time_point> control::departure_of(int peer) const {
+    const auto found = departed_.find(peer);
+    return found != departed_.end() ? std::optional(found->second) : std::nullopt;
+}
+
+inline void control::throw_failure(const char* during) const {
+    using allfold::detail::text;
+    const std::string who = text({during, ": rank ", job_.rank(), " of ", job_.size(), " stops: "});
+    if (failure_->code == errc::timeout) throw error(errc::timeout, who + failure_->why);
+    throw error(errc::peer_failed, text({who, "rank ", failure_->rank, " failed: ", failure_->why}));
+}
+
+inline void control::throw_departed(const waiting& where) const {
+    throw error(errc::peer_failed,
+                allfold::detail::text({where.what, ": rank ", job_.rank(), " waits for rank ", where.peer, " of ",
+                                       job_.size(), ", which has returned without taking part"}));
+}
+
+inline void control::time_out(const waiting& where) {
+    using allfold::detail::text;
+    const int self = job_.rank();
+    const auto line = [](int rank, int peer, const auto& w) {
+        return text(
+            {"\n  rank ", rank, " waits for rank ", peer, " in ", w.what, ", round ", w.round + 1, " of ", w.rounds});
+    };
+    std::string why = text({"the deadline of rank ", self, " passed; who waits for whom:"});
+    why += where.peer >= 0 ? line(self, where.peer, where) : text({"\n  rank ", self, " waits for its messages to go"});
+    for (const auto& [rank, report] : blocked_) why += line(rank, self, report);
+    fail(errc::timeout, why);
+    throw error(errc::timeout, text({where.what, ": ", why}));
+}
+
+/// How long this rank has been stuck, and where.
+class vigil {
+  public:
+    using clock = std::chrono::steady_clock;
+
+    void begin() noexcept { *this = {}; }
+    /// Whether it is time to say so: after `notice`, and then ten times more seldom.
+    [[nodiscard]] bool is_notice_due(const waiting& where, clock::time_point now, std::chrono::milliseconds notice) {
+        if (where.peer != where_.peer || where.on != where_.on || where.round != where_.round) {
+            where_ = where;
+            since_ = now;
+            next_notice_ = now + notice;
+        }
+        if (now < next_notice_) return false;
+        next_notice_ = now + 10 * notice;
+        return true;
+    }
+    [[nodiscard]] clock::time_point since() const noexcept { return since_; }
+
+  private:
+    waiting where_{};
+    clock::time_point since_{}, next_notice_{};
+};
+
+}  // namespace allfold::mpi::detail

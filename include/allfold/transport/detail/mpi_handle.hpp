@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "allfold/error.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/processors.hpp"
+
+/// @file
+/// The communicator of MPI's that carries the messages, and its tags.
+
+namespace allfold::mpi {
+
+/// What a communicator does with the one that it is given.
+enum class ownership : std::uint8_t {
+    duplicate,  ///< duplicates it (collective), and frees the duplicate: nothing that others send gets in the way
+    borrow      ///< uses it as it is: its point-to-point messages are allfold's as long as the communicator lives
+};
+inline constexpr ownership duplicate = ownership::duplicate;
+inline constexpr ownership borrow = ownership::borrow;
+
+namespace detail {
+
+/// A duplicate, or a borrowed communicator that has another error handler for a while.
+class handle {
+  public:
+    handle(MPI_Comm base, ownership how) : owned_(how == duplicate) {
+        require_running();
+        require_thread_level();
+        require_intracommunicator(base);
+        if (owned_) {
+            check(MPI_Comm_dup(base, &comm_), "MPI_Comm_dup");
+        } else {
+            comm_ = base;
+            check(MPI_Comm_get_errhandler(comm_, &handler_), "MPI_Comm_get_errhandler");
+        }
+        check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+        check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+        check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    }
+
+    [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
+    [[nodiscard]] int rank() const noexcept { return rank_; }
+    [[nodiscard]] int size() const noexcept { return size_; }
+
+    /// Gives back what was borrowed. A duplicate is freed only when it is `clean`: no message is under way any more.
+    void close(bool clean) noexcept {
+        if (!owned_) {
+            MPI_Comm_set_errhandler(comm_, handler_);
+            MPI_Errhandler_free(&handler_);
+        } else if (clean) {
+            MPI_Comm_free(&comm_);
+        }
+    }
+
+  private:
+    MPI_Comm comm_ = MPI_COMM_NULL;
+    bool owned_;
+    MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;  // of a borrowed communicator
+    int rank_ = 0;
+    int size_ = 1;
+};
+
+[[noreturn, gnu::cold]] inline void refuse_foreign(int peer, int tag) {
+    throw error(errc::transport,
+                allfold::detail::text({"what came from rank ", peer, " under tag ", tag,
+                                       " is no message of allfold's: does the program use this communicator too?"}));
+}
+
+inline constexpr int control_tag = 0;
+inline constexpr int first_tag = 1;
+
+[[nodiscard]] inline int tag_of(lane on, int tags) noexcept {
+    return first_tag + static_cast<int>(on % static_cast<lane>(tags));
+}
+/// As many tags as are wanted, if MPI has them; 0 wants all.
+[[nodiscard]] inline int usable_tags(MPI_Comm comm, int wanted) {
+    int* most = nullptr;
+    int known = 0;
+    check(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&most), &known), "MPI_Comm_get_attr");
+    const int highest = known != 0 ? *most : 32767;  // tags 1 ... highest
+    return wanted <= 0 || wanted > highest ? highest : wanted;
+}
+
+/// Whether there are more ranks than processors on this node. Collective.
+[[nodiscard]] inline bool is_oversubscribed(MPI_Comm comm, int rank) {
+    MPI_Comm node = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+    auto bits = allfold::detail::usable_processor_bits();
+    int ranks = 0;
+    MPI_Comm_size(node, &ranks);
+    const int code =
+        MPI_Allreduce(MPI_IN_PLACE, bits.data(), static_cast<int>(bits.size()), MPI_UINT64_T, MPI_BOR, node);
+    MPI_Comm_free(&node);
+    check(code, "MPI_Allreduce");
+    int processors = 0;
+    for (const std::uint64_t word : bits) processors += std::popcount(word);
+    if (processors == 0) processors = allfold::detail::usable_processors();
+    return ranks > processors;
+}
+
+}  // namespace detail
+}  // namespace allfold::mpi

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/mpi_control.hpp"
+#include "allfold/transport/detail/mpi_handle.hpp"
+#include "allfold/transport/detail/mpi_inbox.hpp"
+#include "allfold/transport/detail/mpi_outbox.hpp"
+#include "allfold/transport/detail/mpi_tuning.hpp"
+
+/// @file
+/// How a communicator over MPI ends: together, so that nothing of it is under way, or, after a failure, without others.
+
+namespace allfold::mpi::detail {
+
+/// Takes in what still comes, and waits for what must still go.
+class shutdown {
+  public:
+    shutdown(const handle& job, inbox& in, outbox& out, control& messages, const tuning& numbers)
+        : job_(job), inbox_(in), outbox_(out), control_(messages), tuning_(numbers) {}
+
+    /// Whether MPI may still touch memory that is not ours.
+    [[nodiscard]] bool holds_memory() const noexcept { return outbox_.lends() || inbox_.stores_in_place(); }
+    /// After a failure: waits for others to let go of this rank's memory, the first time for as long as `patience`.
+    void let_go();
+    /// True when all ranks have come here and nothing of ours is under way any more.
+    [[nodiscard]] bool wind_up();
+    /// Requests are under way still: the memory to which they refer stays for good.
+    void leave_behind() noexcept;
+
+  private:
+    using clock = std::chrono::steady_clock;
+
+    void drain() {
+        inbox_.drain([this] { control_.attend(); });
+    }
+    template <class Ready, class Begin>
+    [[nodiscard]] bool meet(Ready ready, Begin begin, bool is_last);
+    [[nodiscard]] bool has_received_all() const noexcept {
+        return inbox_.received() + control_.received() == *expected_ && !inbox_.is_draining() && outbox_.empty();
+    }
+
+    const handle& job_;
+    inbox& inbox_;
+    outbox& outbox_;
+    control& control_;
+    const tuning& tuning_;
+    bool has_waited_ = false;
+    /// How many messages of MPI's this rank has been sent; MPI may write it when all else is gone.
+    std::unique_ptr<std::uint64_t> expected_ = std::make_unique<std::uint64_t>(0);
+};
+
+inline void shutdown::let_go() {
+    inbox_.cancel();
+    const bool is_first = !std::exchange(has_waited_, true);
+    for (const auto until = clock::now() + tuning_.patience; is_first; std::this_thread::yield()) {
+        drain();
+        outbox_.collect_loans();
+        if (!holds_memory() || clock::now() >= until) break;
+    }
+}
+
+/// Calls `begin(request)` of a collective of MPI's once `ready()`, and returns when all ranks have done so. Messages
+/// are taken in meanwhile; `is_last`: only until this rank is ready. False: after a failure some rank does not come.
+template <class Ready, class Begin>
+bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
+    MPI_Request all = MPI_REQUEST_NULL;
+    std::optional<clock::time_point> until;
+    bool has_begun = false;
+    for (int done = 0; done == 0; std::this_thread::yield()) {
+        if (!has_begun || !is_last) drain();
+        outbox_.collect_loans();
+        outbox_.collect_copies();
+        if (control_.has_failed() && !until) until = clock::now() + tuning_.patience;
+        if (until && clock::now() >= *until) return false;
+        if (!has_begun && ready()) {
+            check(begin(&all), "a collective of MPI");
+            has_begun = true;
+        }
+        if (has_begun) check(MPI_Test(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    }
+    return true;
+}
+
+/// What has been sent must be received before the communicator is freed: MPI may give its number to the next one, which
+/// would find old control messages, and what nobody has read. So the ranks let each other know how many messages they
+/// have sent.
+inline bool shutdown::wind_up() {
+    const auto leave = [this](MPI_Request* request) {
+        control_.depart();
+        return MPI_Ibarrier(job_.get(), request);
+    };
+    const auto count = [this](MPI_Request* request) {
+        control_.fall_silent();
+        return MPI_Ireduce_scatter_block(outbox_.sent(), expected_.get(), 1, MPI_UINT64_T, MPI_SUM, job_.get(),
+                                         request);
+    };
+    const auto end = [this](MPI_Request* request) { return MPI_Ibarrier(job_.get(), request); };
+    inbox_.cancel();
+    return meet([this] { return outbox_.empty(); }, leave, false) && meet([] { return true; }, count, false) &&
+           meet([this] { return has_received_all(); }, end, true);
+}
+
+inline void shutdown::leave_behind() noexcept {
+    struct leftovers {
+        inbox in;
+        outbox out;
+        std::unique_ptr<std::uint64_t> expected;
+    };
+    static_cast<void>(new leftovers{std::move(inbox_), std::move(outbox_), std::move(expected_)});
+}
+
+}  // namespace allfold::mpi::detail

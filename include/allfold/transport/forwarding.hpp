@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// What transports that are made of another one have in common.
+
+namespace allfold {
+
+/// A communicator that is another one: each member forwards, those of `transport_defaults` too. A decorator derives
+/// from it and hides what it does differently.
+template <communicator Comm>
+class forwarding {
+  public:
+    static constexpr bool shares_memory = Comm::shares_memory;
+    static constexpr bool has_groups = Comm::has_groups;
+    static constexpr bool sleeps = Comm::sleeps;
+    using arrival_type = typename Comm::arrival_type;
+    using native_function = void (*)(forwarding&, const native_operands&);
+
+    explicit forwarding(Comm& base) noexcept : base_(base) {}
+
+    [[nodiscard]] int rank() const noexcept { return base_.rank(); }
+    [[nodiscard]] int size() const noexcept { return base_.size(); }
+    [[nodiscard]] allfold::background& background() noexcept { return base_.background(); }
+    lane open(const signature& what, unsigned lanes) { return base_.open(what, lanes); }
+    void announce(lane first, unsigned lanes, const signature& what) { base_.announce(first, lanes, what); }
+    [[nodiscard]] std::optional<signature> announced(int peer, lane on) const { return base_.announced(peer, on); }
+    [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return base_.lends(bytes, copyable); }
+    bool try_post(int to, lane on, const outgoing& message) { return base_.try_post(to, on, message); }
+    template <class Sink>
+    bool try_receive(int from, lane on, Sink&& sink) {
+        return base_.try_receive(from, on, std::forward<Sink>(sink));
+    }
+    template <pending_work Work>
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+        base_.wait(work, deadline);
+    }
+    template <pending_work Work>
+        requires outer_communicator<Comm>
+    bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+        return base_.look_around(work, deadline);
+    }
+    void abandon() noexcept { base_.abandon(); }
+
+    [[nodiscard]] int group() const noexcept { return base_.group(); }
+    void progress() { base_.progress(); }
+    [[nodiscard]] int processors() const noexcept { return base_.processors(); }
+    [[nodiscard]] bool holds_memory() const noexcept { return base_.holds_memory(); }
+    void require_threads_allowed() const { base_.require_threads_allowed(); }
+    template <class Op, class T>
+    [[nodiscard]] static constexpr native_function native(std::string_view collective) noexcept {
+        if (Comm::template native<Op, T>(collective) == nullptr) return nullptr;
+        return [](forwarding& self, const native_operands& with) {
+            Comm::template native<Op, T>(with.what)(self.base_, with);
+        };
+    }
+    [[nodiscard]] const char* prefers_native(std::string_view collective, std::size_t bytes) const noexcept {
+        return base_.prefers_native(collective, bytes);
+    }
+    [[nodiscard]] static constexpr const char* native_name(std::string_view collective) noexcept {
+        return Comm::native_name(collective);
+    }
+
+  protected:
+    [[nodiscard]] Comm& base() const noexcept { return base_; }
+
+  private:
+    Comm& base_;
+};
+
+}  // namespace allfold

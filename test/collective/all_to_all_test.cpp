@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/collective/all_to_all.hpp"
+
+#include <string>
+#include <vector>
+
+#include "allfold/schedule/bruck.hpp"
+#include "test/collective/all_to_all_checks.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/groups.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
+
+using namespace test;
+
+TEMPLATE_TEST_CASE("all_to_all gives every rank a block of each rank", "", words, matrices, integers) {
+    for (const int size : group_sizes)
+        for (const auto& tuning : {allfold::thread_tuning(), impatient})
+            on_ranks(
+                size,
+                [&](auto& comm) {
+                    check_all_to_all_with_all_algorithms<TestType>(
+                        comm, std::string(TestType::name) + ", rank " + std::to_string(comm.rank()) + " of " +
+                                  std::to_string(size));
+                },
+                tuning);
+    SUCCEED();
+}
+
+TEST_CASE("all_to_all works where ranks share no memory") {
+    for (const int size : group_sizes)
+        on_ranks(
+            size,
+            [&](auto& base) {
+                remote comm(base);
+                check_all_to_all_with_all_algorithms<integers>(comm, std::to_string(size) + " ranks, remote");
+            },
+            roomy);
+    SUCCEED();
+}
+
+TEST_CASE("all_to_all can be started and prepared") {
+    on_ranks(3, [](auto& comm) {
+        std::vector<int> in{10 * comm.rank(), 10 * comm.rank() + 1, 10 * comm.rank() + 2}, out(3);
+        const std::vector expected{comm.rank(), 10 + comm.rank(), 20 + comm.rank()};
+        auto started = allfold::all_to_all.start(comm, in, out);
+        started.wait();
+        expect(out == expected, "started");
+        auto prepared = allfold::all_to_all.prepare(comm, in);
+        prepared();
+        expect(in == expected, "prepared, in place");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a block that is not as long as its receiver expects is refused with both figures, and not touched") {
+    std::vector<std::vector<int>> outputs(2);
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        using allfold::partition;
+        const std::vector<int> in(comm.rank() == 0 ? 5 : 2, 1);
+        auto& out = outputs[static_cast<std::size_t>(comm.rank())];
+        out.assign(comm.rank() == 0 ? 2 : 3, -1);  // rank 1 expects 2 elements of rank 0, which sends 4
+        allfold::all_to_all(comm, in, out,
+                            allfold::input_blocks{comm.rank() == 0 ? partition::sizes({1, 4}) : partition::sizes({1, 1})},
+                            allfold::output_blocks{comm.rank() == 0 ? partition::sizes({1, 1}) : partition::sizes({2, 1})});
+    });
+    CHECK(outcomes[1].code == allfold::errc::mismatch);
+    CHECK(outcomes[1].says("all_to_all: rank 1 expects 2 elements from rank 0, which sends 4"));
+    CHECK(outputs[1][0] == -1);
+}
+
+TEST_CASE("all_to_all refuses what it cannot cut") {
+    const auto uneven = outcomes_on_ranks(3, [](auto& comm) {
+        std::vector<int> x(7);
+        allfold::all_to_all(comm, x);
+    });
+    CHECK(uneven[0].code == allfold::errc::bad_partition);
+    CHECK(uneven[0].says("has 7 elements, which are no 3 blocks of one length"));
+    const auto bruck = outcomes_on_ranks(2, [](auto& comm) {
+        const auto blocks = allfold::partition::sizes({1, 2});
+        std::vector<int> x(3), y(comm.rank() == 0 ? 2 : 4);
+        const auto own = allfold::partition::even(y.size(), 2);
+        allfold::all_to_all(comm, x, y, allfold::bruck(), allfold::input_blocks{blocks}, allfold::output_blocks{own});
+    });
+    CHECK(bruck[0].code == allfold::errc::bad_partition);
+    CHECK(bruck[0].says("Bruck needs blocks of one length"));
+}

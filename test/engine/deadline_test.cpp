@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/engine/options.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/two_worlds.hpp"
+
+using namespace test;
+using namespace std::chrono_literals;
+using allfold::deadline;
+using allfold::errc;
+using allfold::operation;
+using allfold::persistent;
+using allfold::sum;
+
+using fractional_seconds = std::chrono::duration<double>;
+
+TEST_CASE("a deadline that is kept in a variable counts from each call") {
+    on_ranks(2, [](auto& comm) {
+        const deadline limit{300ms};
+        int x = 1;
+        for (int turn = 0; turn < 3; ++turn) {
+            std::this_thread::sleep_for(200ms);
+            allfold::all_reduce(comm, x, sum(), limit);
+            operation op = allfold::all_reduce.start(comm, x, sum(), limit);
+            op.wait();
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("the deadline of a prepared operation counts from each start") {
+    on_ranks(2, [](auto& comm) {
+        int x = 1;
+        persistent op = allfold::all_reduce.prepare(comm, x, sum(), deadline{300ms});
+        for (int turn = 0; turn < 3; ++turn) {
+            std::this_thread::sleep_for(200ms);
+            op();
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("the deadline of a prepared operation passes at a later start too") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        int x = 1;
+        persistent op = allfold::all_reduce.prepare(comm, x, sum(), deadline{comm.rank() == 0 ? 50ms : 20000ms});
+        op();
+        if (comm.rank() == 1) std::this_thread::sleep_for(300ms);
+        op();
+    });
+    for (const auto& each : outcomes) {
+        INFO(each.text);
+        CHECK(each.code == errc::timeout);
+    }
+}
+
+TEST_CASE("a huge deadline never passes") {
+    using std::chrono::steady_clock;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const deadline limits[] = {deadline{std::chrono::seconds::max()},     deadline{std::chrono::hours::max()},
+                               deadline{steady_clock::duration::max()},   deadline{fractional_seconds(infinity)},
+                               deadline{steady_clock::time_point::max()}, deadline{fractional_seconds(1e300)}};
+    on_ranks(2, [&](auto& comm) {
+        for (const deadline& limit : limits) {
+            int x = 1, y = 1;
+            if (comm.rank() == 1) std::this_thread::sleep_for(5ms);
+            operation op = allfold::all_reduce.start(comm, y, sum(), limit);
+            if (comm.rank() == 0) std::this_thread::sleep_for(5ms);
+            allfold::all_reduce(comm, x, sum(), limit);
+            op.wait();
+            expect(x == 2 && y == 2, "wrong sum");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a deadline of no time, or less, or not a number, passes at once") {
+    for (const deadline& limit : {deadline{0s}, deadline{-1h}, deadline{std::chrono::hours::min()},
+                                  deadline{fractional_seconds(std::numeric_limits<double>::quiet_NaN())},
+                                  deadline{std::chrono::steady_clock::time_point::min()}}) {
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+            if (comm.rank() == 1) std::this_thread::sleep_for(20ms);
+            allfold::barrier(comm, limit);
+        });
+        CHECK(outcomes[0].code == errc::timeout);
+        CHECK(outcomes[1].code == errc::timeout);
+    }
+}
+
+TEST_CASE("an absolute deadline is a point in time") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        const deadline limit{std::chrono::steady_clock::now() + 100ms};
+        std::this_thread::sleep_for(150ms);
+        if (comm.rank() == 1) std::this_thread::sleep_for(50ms);
+        allfold::barrier(comm, limit);
+    });
+    CHECK(outcomes[0].code == errc::timeout);
+}
+
+TEST_CASE("the deadline of one operation passes while another one is waited for, and tells who waits for whom") {
+    for (const auto& tuning : {allfold::thread_tuning(), impatient})
+        for (const bool blocking : {false, true}) {
+            std::atomic<bool> over = false;
+            std::chrono::milliseconds took{};
+            const auto outcomes = outcomes_on_ranks(
+                2,
+                [&](auto& comm) {
+                    int x = 1;
+                    if (comm.rank() == 1) {
+                        while (!over) std::this_thread::yield();
+                        return allfold::barrier(comm);
+                    }
+                    operation hurried = allfold::all_reduce.start(comm, x, sum(), deadline{50ms});
+                    operation other;
+                    const auto begin = std::chrono::steady_clock::now();
+                    try {
+                        if (blocking) {
+                            allfold::barrier(comm);
+                        } else {
+                            other = allfold::barrier.start(comm);
+                            other.wait();
+                        }
+                    } catch (const allfold::error&) {
+                    }
+                    took =
+                        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+                    over = true;
+                    hurried.wait();
+                },
+                tuning);
+            CHECK(took < 600ms);
+            for (const auto& each : outcomes) {
+                INFO(each.text);
+                CHECK(each.code == errc::timeout);
+                CHECK(each.says("rank 0 waits for rank 1 in all_reduce, round 1 of 1"));
+            }
+        }
+}
+
+TEST_CASE("the deadline of an operation on one communicator spares the other one") {
+    for (const auto& tuning : {allfold::thread_tuning(), impatient}) {
+        std::string text;
+        std::chrono::milliseconds took{};
+        on_two_communicators(
+            2,
+            [&](auto& a, auto& b) {
+                int x = 1, y = 1;
+                if (a.rank() == 1) {
+                    std::this_thread::sleep_for(300ms);
+                    return allfold::all_reduce(b, y, sum());
+                }
+                operation hurried = allfold::all_reduce.start(a, x, sum(), deadline{50ms});
+                allfold::all_reduce(b, y, sum());
+                expect(y == 2, "wrong sum");
+                try {
+                    hurried.wait();
+                } catch (const allfold::error& e) {
+                    text = e.what();
+                }
+            },
+            tuning);
+        INFO(text);
+        CHECK(text.find("the deadline of rank 0 passed") != std::string::npos);
+        CHECK(text.find("rank 0 waits for rank 1 in all_reduce") != std::string::npos);
+    }
+}
+
+TEST_CASE("wait_any looks at the deadlines of all its operations") {
+    std::atomic<bool> over = false;
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        int x = 1, y = 1;
+        if (comm.rank() == 1) {
+            while (!over) std::this_thread::yield();
+            return allfold::barrier(comm);
+        }
+        std::vector<operation> operations;
+        operations.push_back(allfold::all_reduce.start(comm, x, sum()));
+        operations.push_back(allfold::all_reduce.start(comm, y, sum(), deadline{50ms}));
+        try {
+            static_cast<void>(wait_any(operations));
+        } catch (const allfold::error&) {
+            over = true;
+            throw;
+        }
+    });
+    CHECK(outcomes[0].code == errc::timeout);
+    CHECK(outcomes[0].says("the deadline of rank 0 passed"));
+}
+
+TEST_CASE("who asks whether an operation is done is told who waits for whom when its deadline passes") {
+    std::atomic<bool> over = false;
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        int x = 1;
+        if (comm.rank() == 1) {
+            while (!over) std::this_thread::yield();
+            return allfold::barrier(comm);
+        }
+        operation op = allfold::all_reduce.start(comm, x, sum(), deadline{50ms});
+        try {
+            while (!op.done()) std::this_thread::yield();
+        } catch (const allfold::error&) {
+            over = true;
+            throw;
+        }
+    });
+    INFO(outcomes[0].text);
+    CHECK(outcomes[0].code == errc::timeout);
+    CHECK(outcomes[0].says("rank 0 waits for rank 1 in all_reduce, round 1 of 1"));
+}

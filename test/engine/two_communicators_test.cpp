@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "allfold/transport/traced.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/two_worlds.hpp"
+
+using namespace test;
+using namespace std::chrono_literals;
+using allfold::operation;
+using allfold::ring;
+using allfold::sum;
+
+namespace {
+
+constexpr std::size_t length = 20000;
+
+void expect_total(const std::vector<double>& x, double each) {
+    for (const double got : x) expect(got == each, "wrong sum " + std::to_string(got));
+}
+
+}  // namespace
+
+TEST_CASE("operations on two communicators may be waited for in opposite orders") {
+    for (const int size : {2, 3})
+        for (const auto& tuning : {allfold::thread_tuning(), impatient})
+            on_two_communicators(
+                size,
+                [&](auto& a, auto& b) {
+                    std::vector<double> x(length, 1), y(length, 2);
+                    operation first = allfold::all_reduce.start(a, x, sum(), ring());
+                    operation second = allfold::all_reduce.start(b, y, sum(), ring());
+                    if (a.rank() % 2) std::swap(first, second);
+                    first.wait();
+                    second.wait();
+                    expect_total(x, size);
+                    expect_total(y, 2 * size);
+                },
+                tuning);
+    SUCCEED();
+}
+
+TEST_CASE("a blocking collective pushes on the operations of another communicator") {
+    for (const auto& tuning : {allfold::thread_tuning(), impatient})
+        on_two_communicators(
+            2,
+            [](auto& a, auto& b) {
+                std::vector<double> x(length, 1);
+                operation op = allfold::all_reduce.start(a, x, sum(), ring());
+                if (a.rank() == 1) op.wait();
+                allfold::barrier(b);
+                op.wait();
+                expect_total(x, 2);
+            },
+            tuning);
+    SUCCEED();
+}
+
+TEST_CASE("who asks whether one operation is done pushes on those of all communicators") {
+    on_two_communicators(2, [](auto& a, auto& b) {
+        std::vector<double> x(length, 1), y(length, 2);
+        operation first = allfold::all_reduce.start(a, x, sum(), ring());
+        operation second = allfold::all_reduce.start(b, y, sum(), ring());
+        if (a.rank() == 1) std::swap(first, second);
+        while (!first.done()) std::this_thread::yield();
+        while (!second.done()) std::this_thread::yield();
+        expect_total(x, 2);
+        expect_total(y, 4);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("wait_any returns whichever operation is done first, on whichever communicator") {
+    for (const auto& tuning : {allfold::thread_tuning(), impatient}) {
+        std::atomic<bool> go = false;
+        on_two_communicators(
+            2,
+            [&](auto& a, auto& b) {
+                int late = a.rank(), soon = a.rank();
+                if (a.rank() == 1) {
+                    operation second = allfold::broadcast.start(b, soon, allfold::root{1});
+                    second.wait();
+                    while (!go) std::this_thread::yield();
+                    allfold::broadcast(a, late, allfold::root{1});
+                    return;
+                }
+                std::vector<operation> operations;
+                operations.push_back(allfold::broadcast.start(a, late, allfold::root{1}));
+                operations.push_back(allfold::broadcast.start(b, soon, allfold::root{1}));
+                expect(wait_any(operations) == 1, "not the one that is done");
+                expect(soon == 1, "not broadcast");
+                go = true;
+                wait_all(operations);
+            },
+            tuning);
+    }
+    SUCCEED();
+}
+
+TEST_CASE("wait_any hears that a rank has left any of its communicators") {
+    for (const auto& tuning : {allfold::thread_tuning(), impatient}) {
+        const watchdog watch("who has left", 40s);
+        std::atomic<bool> told = false;
+        allfold::thread_world second(2, tuning);
+        std::string text;
+        allfold::run(
+            2,
+            [&](auto& a) {
+                int x = 1, y = 1;
+                if (a.rank() == 1) {
+                    static_cast<void>(second.communicator(1));  // and leaves
+                    while (!told) std::this_thread::yield();
+                    allfold::all_reduce(a, x, sum());
+                    return;
+                }
+                std::vector<operation> operations;
+                operations.push_back(allfold::all_reduce.start(a, x, sum()));
+                allfold::thread_communicator b = second.communicator(0);
+                operations.push_back(allfold::all_reduce.start(b, y, sum()));
+                try {
+                    static_cast<void>(wait_any(operations));
+                } catch (const allfold::error& e) {
+                    text = e.what();
+                }
+                told = true;
+                operations[0].wait();
+                expect(x == 2, "wrong sum");
+                operations.clear();
+            },
+            tuning);
+        INFO(text);
+        CHECK(text.find("rank 1") != std::string::npos);
+        CHECK(text.find("returned") != std::string::npos);
+    }
+}
+
+TEST_CASE("a failure on one communicator leaves the other one alone") {
+    on_two_communicators(2, [](auto& a, auto& b) {
+        const auto fails = allfold::associative([](int, int) -> int { throw std::runtime_error("boom"); });
+        int x = 1;
+        std::vector<double> y(length, 1);
+        operation broken = allfold::all_reduce.start(a, x, fails);
+        operation fine = allfold::all_reduce.start(b, y, sum(), ring());
+        fine.wait();
+        expect_total(y, 2);
+        bool thrown = false;
+        try {
+            broken.wait();
+        } catch (const std::runtime_error&) {
+            thrown = true;
+        }
+        expect(thrown, "not thrown");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("an operation may be waited for in another thread than the one that started it") {
+    for (const auto& tuning : {allfold::thread_tuning(), impatient})
+        for (int turn = 0; turn < 20; ++turn)
+            on_two_communicators(
+                2,
+                [](auto& a, auto& b) {
+                    std::vector<double> x(length, 1), y(length, 2);
+                    operation first = allfold::all_reduce.start(a, x, sum(), ring());
+                    operation second = allfold::all_reduce.start(b, y, sum(), ring());
+                    std::exception_ptr thrown;
+                    std::thread helper([&] {  // from here on `a` is used by this thread
+                        try {
+                            first.wait();
+                            expect_total(x, 2);
+                            allfold::barrier(a);
+                        } catch (...) {
+                            thrown = std::current_exception();
+                        }
+                    });
+                    second.wait();
+                    expect_total(y, 4);
+                    allfold::barrier(b);
+                    helper.join();
+                    if (thrown) std::rethrow_exception(thrown);
+                },
+                tuning);
+    SUCCEED();
+}
+
+TEST_CASE("a thread may end and leave an operation in flight to another one") {
+    for (int turn = 0; turn < 20; ++turn)
+        on_two_communicators(2, [](auto& a, auto&) {
+            std::vector<double> x(length, 1);
+            operation op;
+            std::thread([&] { op = allfold::all_reduce.start(a, x, sum(), ring()); }).join();
+            op.wait();
+            expect_total(x, 2);
+        });
+    SUCCEED();
+}
+
+TEST_CASE("operations through a decorator and past it are pushed on by each other") {
+    allfold::trace_recorder recorder(2);
+    on_two_communicators(2, [&](auto& a, auto& b) {
+        allfold::traced watched(a, recorder);
+        std::vector<double> x(length, 1), y(length, 2), z(length, 3);
+        operation operations[] = {allfold::all_reduce.start(watched, x, sum(), ring()),
+                                  allfold::all_reduce.start(a, y, sum(), ring()),
+                                  allfold::all_reduce.start(b, z, sum(), ring())};
+        for (std::size_t i = 0; i < 3; ++i) operations[a.rank() == 0 ? i : 2 - i].wait();
+        expect_total(x, 2);
+        expect_total(y, 4);
+        expect_total(z, 6);
+    });
+    SUCCEED();
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/barrier.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "allfold/transport/mpi.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/watchdog.hpp"
+
+using allfold::operation;
+using allfold::persistent;
+using allfold::ring;
+using allfold::sum;
+using test::watchdog;
+
+/// Short ones come with their envelopes, long ones in pieces of their own.
+constexpr std::size_t lengths[] = {3, 300, 60000};
+
+TEST_CASE("over MPI too, operations on two communicators may be waited for in opposite orders") {
+    const watchdog watch("two communicators over MPI");
+    allfold::mpi::communicator a(MPI_COMM_WORLD), b(MPI_COMM_WORLD);
+    for (const std::size_t n : lengths) {
+        std::vector<int> x(n, 1), y(n, 2);
+        operation first = allfold::all_reduce.start(a, x, sum(), ring());
+        operation second = allfold::all_reduce.start(b, y, sum(), ring());
+        if (a.rank() % 2) std::swap(first, second);
+        first.wait();
+        second.wait();
+        CHECK(x == std::vector(n, a.size()));
+        CHECK(y == std::vector(n, 2 * a.size()));
+    }
+}
+
+TEST_CASE("over MPI too, prepared operations may be started in another order on every rank") {
+    const watchdog watch("prepared operations over MPI");
+    // Few tags, so that several lanes share one.
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.tags = 2});
+    for (const std::size_t n : lengths) {
+        std::vector<std::vector<int>> x(4, std::vector<int>(n));
+        std::vector<persistent> prepared;
+        for (auto& each : x) prepared.push_back(allfold::all_reduce.prepare(comm, each, sum(), ring()));
+        for (std::size_t turn = 0; turn < 50; ++turn) {
+            for (std::size_t i = 0; i < x.size(); ++i) x[i].assign(n, static_cast<int>(i + turn));
+            const auto shift = static_cast<std::size_t>(comm.rank()) + turn;
+            for (std::size_t i = 0; i < x.size(); ++i) prepared[(i + shift) % x.size()].start();
+            if (turn % 7 == 0) allfold::barrier(comm);
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                const std::size_t each = (3 * i + shift) % x.size();
+                prepared[each].wait();
+                REQUIRE(x[each] == std::vector(n, comm.size() * static_cast<int>(each + turn)));
+            }
+        }
+    }
+}
