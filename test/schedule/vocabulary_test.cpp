@@ -250,6 +250,8 @@ struct rotate_fn {
     template <class A>
     using schedule_in = typename A::permute;
 };
+template <int By>
+constexpr rotate_fn<By> rotate{};
 
 struct rotation {
     int by;
@@ -596,7 +598,7 @@ static_assert(allfold::proved_up_to<allfold::reduce_scatter, circulant{}, 32>);
 static_assert(allfold::proved_up_to<allfold::all_gather, circulant{}, 32>);
 static_assert(allfold::proved_up_to<allfold::reduce_scatter, near_first{}, 32>);
 static_assert(allfold::proved_up_to<allfold::all_to_all, bruck{}, 16>);
-static_assert(allfold::proved_up_to<rotate_fn<3>{}, rotation{3}, 32>);
+static_assert(allfold::proved_up_to<rotate<3>, rotation{3}, 32>);
 static_assert(allfold::proved_up_to<allfold::broadcast, chain{4}, 16>);
 static_assert(allfold::proved_up_to<allfold::broadcast, double_tree{5}, 16>);
 static_assert(allfold::proved_up_to<allfold::broadcast, circulant_broadcast{3}, 8>);
@@ -640,9 +642,9 @@ TEST_CASE("everyone sends a block to everyone: in pairs, at once, and in a logar
 }
 
 TEST_CASE("operands go round by a number that the algorithm is given") {
-    prove_for(rotate_fn<5>(), rotation{5}, 40, [](const proof& p) { CHECK(p.rounds == std::min(p.size - 1, 1)); });
-    prove_for(rotate_fn<-1>(), rotation{-1}, 40, [](const proof& p) { CHECK(p.blocks == 1); });
-    CHECK(allfold::prove(rotate_fn<2>(), rotation{3}, 5).what == allfold::fault::wrong_result);
+    prove_for(rotate<5>, rotation{5}, 40, [](const proof& p) { CHECK(p.rounds == std::min(p.size - 1, 1)); });
+    prove_for(rotate<-1>, rotation{-1}, 40, [](const proof& p) { CHECK(p.blocks == 1); });
+    CHECK(allfold::prove(rotate<2>, rotation{3}, 5).what == allfold::fault::wrong_result);
 }
 
 TEST_CASE("several messages at once save rounds") {

@@ -141,6 +141,9 @@ class interpreter {
     }
     [[nodiscard]] constexpr bool ended(int rank) const { return at(rank).round == rounds_; }
 
+    /// A peer for which a rank waits in its step; itself where it waits for nobody.
+    [[nodiscard]] constexpr int waits_for(int rank) const { return waits_for(at(rank)); }
+
     constexpr void report_stuck() {
         for (int r = 0; r < size_ && reader_.ok; ++r)
             if (!ended(r)) reader_.waits(at(r), waits_for(at(r)));
