@@ -373,10 +373,11 @@ TEST_CASE("groups of a power of two bracket as the canonical tree of all ranks")
 }
 
 TEST_CASE("a thousand groups of sixteen are proved") {
-    CHECK(prove(allfold::all_reduce, two_level{}, 16000, 0, 16).ok());
-    CHECK(prove(allfold::reduce, two_level{}, 16000, 12345, 16).ok());
-    CHECK(prove(allfold::inclusive_scan, two_level{}, 16000, 0, 16).rounds == 12);
-    CHECK(prove(allfold::exclusive_scan, two_level{}, 16000, 0, 16).rounds == 12);
+    int size = 16000;  // no constant: a compiler would try to prove it itself
+    CHECK(prove(allfold::all_reduce, two_level{}, size, 0, 16).ok());
+    CHECK(prove(allfold::reduce, two_level{}, size, 12345, 16).ok());
+    CHECK(prove(allfold::inclusive_scan, two_level{}, size, 0, 16).rounds == 12);
+    CHECK(prove(allfold::exclusive_scan, two_level{}, size, 0, 16).rounds == 12);
 }
 
 TEST_CASE("a broken step of a two-level schedule is noticed") {

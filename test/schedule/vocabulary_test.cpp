@@ -590,13 +590,13 @@ struct double_tree {
     };
 };
 
-static_assert(allfold::proved_up_to<allfold::gather, k_nomial{2}, 32>);
-static_assert(allfold::proved_up_to<scatter, k_nomial{3}, 32>);
+static_assert(allfold::proved_up_to<allfold::gather, k_nomial{2}, 24>);
+static_assert(allfold::proved_up_to<scatter, k_nomial{3}, 24>);
 static_assert(allfold::proved_up_to<allfold::barrier, k_ported{2}, 32>);
-static_assert(allfold::proved_up_to<allfold::all_gather, k_ported{3}, 32>);
-static_assert(allfold::proved_up_to<allfold::reduce_scatter, circulant{}, 32>);
-static_assert(allfold::proved_up_to<allfold::all_gather, circulant{}, 32>);
-static_assert(allfold::proved_up_to<allfold::reduce_scatter, near_first{}, 32>);
+static_assert(allfold::proved_up_to<allfold::all_gather, k_ported{3}, 20>);
+static_assert(allfold::proved_up_to<allfold::reduce_scatter, circulant{}, 24>);
+static_assert(allfold::proved_up_to<allfold::all_gather, circulant{}, 24>);
+static_assert(allfold::proved_up_to<allfold::reduce_scatter, near_first{}, 20>);
 static_assert(allfold::proved_up_to<allfold::all_to_all, bruck{}, 16>);
 static_assert(allfold::proved_up_to<rotate<3>, rotation{3}, 32>);
 static_assert(allfold::proved_up_to<allfold::broadcast, chain{4}, 16>);
