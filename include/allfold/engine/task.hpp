@@ -42,7 +42,7 @@ void require_outside_operator(Comm& comm, const execution<Comm>& run) {
 
 /// How long a rank sleeps at one communicator while it has operations in flight on others, whose messages need not wake
 /// it.
-inline constexpr std::chrono::milliseconds nap{1};
+inline constexpr std::chrono::milliseconds longest_nap{1};
 
 /// Some work, and meanwhile all that this thread has in flight on any communicator. It also counts as done when it is
 /// time to look again: when the next operation in flight is due, or after a nap.
@@ -73,7 +73,7 @@ class pushing_on {
     [[nodiscard]] std::optional<time_point> look_again(std::optional<time_point> until) {
         next_look_ = background::in_flight() ? background::next_due() : time_point::max();
         if (Naps && home_.in_flight_elsewhere())
-            next_look_ = std::min(next_look_, std::chrono::steady_clock::now() + nap);
+            next_look_ = std::min(next_look_, std::chrono::steady_clock::now() + longest_nap);
         if (next_look_ == time_point::max()) return until;
         // The transport's own deadline is behind it: it is there to be woken, not to pass.
         const time_point wake = next_look_ + std::chrono::milliseconds(1);
