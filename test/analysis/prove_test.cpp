@@ -45,7 +45,7 @@ class edited {
     static constexpr bool in_place = S::in_place;
 
     constexpr edited(const S& original, Edit edit) : original_(original), edit_(edit) {}
-    static constexpr int scratch_copies = allfold::scratch_copies_of<S>;
+    [[nodiscard]] constexpr int scratch_copies() const { return allfold::scratch_copies_of(original_); }
     static constexpr bool equal_blocks = allfold::needs_equal_blocks<S>;
 
     [[nodiscard]] constexpr const setting& where() const { return original_.where(); }

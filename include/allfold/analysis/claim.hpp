@@ -14,7 +14,6 @@ struct claim {
     order keeps;
     int scratch_slots = 0;
     bool in_place = false;
-    int scratch_copies = 1;
     bool equal_blocks = false;
     int root = 0;
     int group = 1;
@@ -24,8 +23,7 @@ struct claim {
     /// What the schedule `S` claims where it performs the collective of that contract.
     template <schedule S>
     [[nodiscard]] static constexpr claim of(const contract& promise, int root = 0, int group = 1) noexcept {
-        return {&promise, S::keeps, S::scratch_slots, S::in_place, scratch_copies_of<S>, needs_equal_blocks<S>,
-                root,     group};
+        return {&promise, S::keeps, S::scratch_slots, S::in_place, needs_equal_blocks<S>, root, group};
     }
 };
 

@@ -57,8 +57,7 @@ enum class way : std::uint8_t { step_by_step, in_one_pass, both };
 template <class Value>
 [[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed,
                                   const std::vector<fused_pass>& passes) {
-    const int blocks = all.blocks(0);
-    prover<Value> reads(size, blocks, claimed);
+    prover<Value> reads(size, all, claimed);
     interpreter<prover<Value>> steps(size, all, reads);
     if (passes.empty())
         steps.run();
@@ -66,7 +65,7 @@ template <class Value>
         steps.run_fused(passes);
     if (reads.ok) reads.check_end();
     proof outcome = reads.verdict;
-    outcome.blocks = blocks;
+    outcome.blocks = all.blocks(0);
     outcome.rounds = all.rounds(0);
     outcome.scratch_slots = reads.used_scratch_slots();
     outcome.in_one_pass = !passes.empty() && !reads.ok;

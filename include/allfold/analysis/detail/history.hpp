@@ -54,7 +54,7 @@ struct message {
 class history : public reader {
   public:
     history(int size, const schedules& all, const claim& claimed)
-        : size_(size), rounds_(size > 1 ? all.rounds(0) : 0), blocks_(all.blocks(0)), claimed_(claimed) {
+        : size_(size), rounds_(size > 1 ? all.rounds(0) : 0), blocks_(all.blocks(0)), scratch_copies_(all.scratch_copies(0)), claimed_(claimed) {
         interpreter<history> steps(size, all, *this);
         if (rounds_ > 0) steps.run();
         std::sort(messages_.begin(), messages_.end());
@@ -89,19 +89,19 @@ class history : public reader {
             for (int part = 0; part < self.parts(); ++part) remember_sent(self, part, peer);
         }
     }
-    void copies(const running_rank& self, const place& from, const place& into) {
+    void copies(const running_rank& self, const block_place& from, const block_place& into) {
         if (from.rank != self.rank) add(received_, into, {operand_of(from, self)});
         hold(into, {operand_of(from, self)});
     }
-    void folds(const running_rank& self, const place& left, const place& right, const place& into) {
+    void folds(const running_rank& self, const block_place& left, const block_place& right, const block_place& into) {
         const std::vector<operand> parts{operand_of(left, self), operand_of(right, self)};
         add(parts[0].received || parts[1].received ? received_ : prepared_, into, parts);
         hold(into, parts);
     }
-    void keeps(const running_rank& self, int part, int peer, int i, const place& from) {
+    void keeps(const running_rank& self, int part, int peer, int i, const block_place& from) {
         kept_[{self.rank, part, i}][peer] = operand_of(from, self);
     }
-    void folds_kept(const running_rank& self, int part, int i, int own, const place& into) {
+    void folds_kept(const running_rank& self, int part, int i, int own, const block_place& into) {
         std::vector<operand> parts;
         for (const auto& [peer, value] : kept_[{self.rank, part, i}]) {
             if (peer == own) parts.push_back(operand_of(own_of(self, part, i), self));
@@ -112,7 +112,7 @@ class history : public reader {
         add(received_, into, parts);
         hold(into, parts);
     }
-    void erases(const running_rank&, const place& into) { held_[key(into)].clear(); }
+    void erases(const running_rank&, const block_place& into) { held_[key(into)].clear(); }
     void waits(const running_rank& self, int peer) { waits_[{self.rank, self.round}] = peer; }
 
   private:
@@ -120,15 +120,15 @@ class history : public reader {
     template <class T>
     using by_rank_and_round = std::map<std::pair<int, int>, T>;
 
-    [[nodiscard]] static std::tuple<int, slot, int> key(const place& p) { return {p.rank, p.where, p.block}; }
-    [[nodiscard]] static place own_of(const running_rank& self, int part, int i) {
+    [[nodiscard]] static std::tuple<int, slot, int> key(const block_place& p) { return {p.rank, p.where, p.block}; }
+    [[nodiscard]] static block_place own_of(const running_rank& self, int part, int i) {
         return self.at(self.part(part).mine, self.part(part).receive[i]);
     }
 
-    [[nodiscard]] operand operand_of(const place& p, const running_rank& self) const {
+    [[nodiscard]] operand operand_of(const block_place& p, const running_rank& self) const {
         return {value(p), p.rank != self.rank};
     }
-    [[nodiscard]] ranks value(const place& p) const {
+    [[nodiscard]] ranks value(const block_place& p) const {
         if (p.where != slot::input) {
             const auto found = held_.find(key(p));
             return found == held_.end() ? ranks{} : found->second;
@@ -136,7 +136,7 @@ class history : public reader {
         const content operand = claimed_.promise->input(claimed_.at(p.rank, size_), p.block);
         return operand.exists() ? ranks{operand.first} : ranks{};
     }
-    void hold(const place& into, const std::vector<operand>& parts) {
+    void hold(const block_place& into, const std::vector<operand>& parts) {
         ranks all;
         for (const operand& part : parts) all.insert(all.end(), part.ranks.begin(), part.ranks.end());
         held_[key(into)] = all;
@@ -144,7 +144,7 @@ class history : public reader {
 
     /// Blocks of a scratch slot bear the names of those whose copies they are.
     [[nodiscard]] int name_of(slot where, int block) const {
-        return where == slot::input || where == slot::result ? block : block / claimed_.scratch_copies;
+        return where == slot::input || where == slot::result ? block : block / scratch_copies_;
     }
     void remember_sent(const running_rank& self, int part, int peer) {
         const block_set blocks = self.sent_to(part, peer);
@@ -152,7 +152,7 @@ class history : public reader {
             sent_[{self.rank, self.round}].insert(name_of(self.part(part).source, blocks[i]));
     }
     /// Blocks with the same operands are told of together.
-    void add(by_rank_and_round<std::vector<outcome>>& to, const place& into,
+    void add(by_rank_and_round<std::vector<outcome>>& to, const block_place& into,
              const std::vector<operand>& operands) const {
         std::vector<outcome>& all = to[{into.rank, into.round}];
         const int block = name_of(into.where, into.block);
@@ -174,6 +174,7 @@ class history : public reader {
     int size_;
     int rounds_;
     int blocks_;
+    int scratch_copies_;
     claim claimed_;
     std::map<std::tuple<int, slot, int>, ranks> held_;
     std::map<std::tuple<int, int, int>, std::map<int, operand>> kept_;

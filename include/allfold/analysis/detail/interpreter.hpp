@@ -16,7 +16,7 @@
 namespace allfold::detail {
 
 /// A block in one slot of a rank, and the step in which the rank is.
-struct place {
+struct block_place {
     int rank;
     int round;
     slot where;
@@ -42,7 +42,7 @@ struct running_rank {
     }
     [[nodiscard]] constexpr const step& part(int which) const noexcept { return which == 0 ? now : more; }
     [[nodiscard]] constexpr int parts() const noexcept { return now.has_more ? 2 : 1; }
-    [[nodiscard]] constexpr place at(slot where, int block) const noexcept { return {rank, round, where, block}; }
+    [[nodiscard]] constexpr block_place at(slot where, int block) const noexcept { return {rank, round, where, block}; }
 
     /// The blocks of a part of the message to a peer, and of that from a peer.
     [[nodiscard]] constexpr block_set sent_to(int which, int peer) const {
@@ -79,16 +79,16 @@ struct reader {
     /// A message is taken; what becomes of its blocks has been told before.
     constexpr void receives(const running_rank& /*sender*/, const running_rank& /*receiver*/, int /*blocks*/) {}
     /// into ← from, which may lie at another rank.
-    constexpr void copies(const running_rank&, const place& /*from*/, const place& /*into*/) {}
+    constexpr void copies(const running_rank&, const block_place& /*from*/, const block_place& /*into*/) {}
     /// into ← left ∘ right, one of which may lie at another rank.
-    constexpr void folds(const running_rank&, const place& /*left*/, const place& /*right*/, const place& /*into*/) {}
+    constexpr void folds(const running_rank&, const block_place& /*left*/, const block_place& /*right*/, const block_place& /*into*/) {}
     /// Block i of the given part of a peer's message is kept for an ordered fold. Peers are numbered as in the step.
-    constexpr void keeps(const running_rank&, int /*part*/, int /*peer*/, int /*i*/, const place& /*from*/) {}
+    constexpr void keeps(const running_rank&, int /*part*/, int /*peer*/, int /*i*/, const block_place& /*from*/) {}
     /// into ← what was kept for block i of that part, in the order of peers, bracketed as the canonical tree. The own
     /// operand, if there is one, is operand number `own`; else that is -1.
-    constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const place& /*into*/) {}
+    constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const block_place& /*into*/) {}
     /// into ← the identity
-    constexpr void erases(const running_rank&, const place& /*into*/) {}
+    constexpr void erases(const running_rank&, const block_place& /*into*/) {}
     /// In the end: a rank that cannot leave its step, and a peer for which it waits.
     constexpr void waits(const running_rank&, int /*peer*/) {}
 };
@@ -248,9 +248,9 @@ class interpreter {
     }
 
     /// Block i of a part of a message.
-    constexpr void take(state& self, int part, int i, const place& from, int block) {
+    constexpr void take(state& self, int part, int i, const block_place& from, int block) {
         const step& now = part == 0 ? self.now : self.more;
-        const place into{self.rank, self.round, now.into, block}, mine{self.rank, self.round, now.mine, block};
+        const block_place into{self.rank, self.round, now.into, block}, mine{self.rank, self.round, now.mine, block};
         switch (now.how) {
             case fold::store: return reader_.copies(self, from, into);
             case fold::left: return reader_.folds(self, from, mine, into);
@@ -266,7 +266,7 @@ class interpreter {
         if (work.what == local_work::kind::identity) return;  // at the end of the step
         if (!work.targets.empty() && work.targets.size() != work.blocks.size()) return fail_targets(self);
         for (int i = 0; i < work.blocks.size() && reader_.ok; ++i) {
-            const place left = self.at(work.left, work.blocks[i]), into = self.at(work.into, work.target(i));
+            const block_place left = self.at(work.left, work.blocks[i]), into = self.at(work.into, work.target(i));
             if (work.what == local_work::kind::fold)
                 reader_.folds(self, left, self.at(work.right, work.blocks[i]), into);
             else

@@ -13,6 +13,7 @@ class schedules {
   public:
     [[nodiscard]] virtual constexpr int blocks(int rank) const = 0;
     [[nodiscard]] virtual constexpr int rounds(int rank) const = 0;
+    [[nodiscard]] virtual constexpr int scratch_copies(int rank) const = 0;
     [[nodiscard]] virtual constexpr step at(int rank, int round) const = 0;
     [[nodiscard]] virtual constexpr step also(int rank, int round) const = 0;
     [[nodiscard]] virtual constexpr block_set sent_to(int rank, int round, int peer) const = 0;
@@ -29,6 +30,7 @@ class schedules_made_by final : public schedules {
     constexpr explicit schedules_made_by(const Make& make) : make_(make) {}
     [[nodiscard]] constexpr int blocks(int rank) const override { return make_(rank).blocks(); }
     [[nodiscard]] constexpr int rounds(int rank) const override { return make_(rank).rounds(); }
+    [[nodiscard]] constexpr int scratch_copies(int rank) const override { return scratch_copies_of(make_(rank)); }
     [[nodiscard]] constexpr step at(int rank, int round) const override { return make_(rank)[round]; }
     [[nodiscard]] constexpr step also(int rank, int round) const override { return also_of(make_(rank), round); }
     [[nodiscard]] constexpr block_set sent_to(int rank, int round, int peer) const override {
