@@ -51,6 +51,13 @@ template <class Collective, reach Reach>
         return Collective::in_levels;
 }
 
+/// Whether some candidate gives the order.
+[[nodiscard]] constexpr bool some_keeps(std::span<const candidate> candidates, order level) noexcept {
+    for (const candidate& each : candidates)
+        if (each.schedule->keeps >= level) return true;
+    return false;
+}
+
 template <class Algorithm, class Collective>
 concept algorithm_for = requires { typename Collective::template schedule_in<Algorithm>; };
 
@@ -60,11 +67,7 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
 [[nodiscard]] consteval bool fits() {
     constexpr order level = level_of<Op, Element, OrderOption>();
     if constexpr (std::same_as<Algorithm, automatic>) {
-        constexpr bool enough = !Collective::promise.folds || [] {
-            for (const candidate& each : candidates_of<Collective, Reach>())
-                if (each.schedule->keeps >= level) return true;
-            return false;
-        }();
+        constexpr bool enough = !Collective::promise.folds || some_keeps(candidates_of<Collective, Reach>(), level);
         static_assert(enough,
                       "allfold: no schedule of this collective gives the order level that the call asks for between "
                       "processes of several threads: ask for order::rank, or for less");
