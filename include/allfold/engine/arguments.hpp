@@ -170,25 +170,66 @@ void require_columns_apart(const arguments_given& call, const column_set<Columns
                 call.reject(errc::overlap, {"tensors ", a, " and ", b, " of the output share memory"});
 }
 
-/// A call's arguments bound to memory. In the in-place form `In` is `absent` and `Out` is both.
+/// Whether an operator has a member of the name `lower`, whatever it takes.
+struct member_named_lower {
+    int lower;
+};
+template <class Op>
+struct ambiguous_lower : Op, member_named_lower {};
+template <class Op>
+inline constexpr bool has_member_lower = false;
+template <class Op>
+    requires(std::is_class_v<Op> && !std::is_final_v<Op>)
+inline constexpr bool has_member_lower<Op> = !requires { &ambiguous_lower<Op>::lower; };
+
+/// What the types of a call say. In the in-place form `In` is `absent` and `Out` is both.
 template <class Op, class In, class Out>
-class arguments final : public bound_arguments {
-  public:
+struct call_types {
     static constexpr bool in_place = std::same_as<In, absent>;
-    using operation = Op;
     using value = element_of<std::conditional_t<in_place, Out, In>>;
     using result = element_of<Out>;
     using state = typename state_of<Op, value>::type;
     static constexpr bool has_lift = lifts<Op, value>;
     static constexpr bool has_lower = lowers<Op, state>;
-    static constexpr std::size_t columns = column_count<state>;
+};
 
-    static_assert(writable<std::remove_reference_t<Out>>, "allfold: the output of this collective must not be const");
-    static_assert(column_count<result> == columns && (has_lift || has_lower || std::same_as<value, result>),
-                  "allfold: input and output of this collective must have the same element type");
-    static_assert(lowerable<Op, state, result>,
-                  "allfold: what this operator folds cannot be stored in the output: give it lower(state, "
-                  "contributions), which returns an element of the output");
+/// Whether the arguments of a call fit together; where not, one line of the compiler says what to write.
+template <class Op, class In, class Out>
+[[nodiscard]] consteval bool require_arguments() {
+    using types = call_types<Op, In, Out>;
+    constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
+    static_assert(is_writable, "allfold: the output of this collective must not be const");
+    constexpr bool is_alike = column_count<typename types::result> == column_count<typename types::state> &&
+                              (types::has_lift || types::has_lower ||
+                               std::same_as<typename types::value, typename types::result>);
+    static_assert(is_alike, "allfold: input and output of this collective must have the same element type");
+    if constexpr (is_writable && is_alike) {
+        constexpr bool uses_lower = types::has_lower || !has_member_lower<Op>;
+        static_assert(uses_lower,
+                      "allfold: this operator's lower cannot be called with what it folds: write lower(state, "
+                      "contributions), which returns a value, or of rows lower(state, contributions, out)");
+        if constexpr (uses_lower) {
+            constexpr bool is_storable = lowerable<Op, typename types::state, typename types::result>;
+            static_assert(is_storable,
+                          "allfold: what this operator folds cannot be stored in the output: give it lower(state, "
+                          "contributions), which returns an element of the output");
+            return is_storable;
+        }
+    }
+    return false;
+}
+
+/// A call's arguments bound to memory. In the in-place form `In` is `absent` and `Out` is both.
+template <class Op, class In, class Out>
+class arguments final : public bound_arguments {
+  public:
+    using types = call_types<Op, In, Out>;
+    static constexpr bool in_place = types::in_place, has_lift = types::has_lift, has_lower = types::has_lower;
+    using operation = Op;
+    using value = typename types::value;
+    using result = typename types::result;
+    using state = typename types::state;
+    static constexpr std::size_t columns = column_count<state>;
 
     /// For an out-of-place call.
     arguments(const Op& op, std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out)

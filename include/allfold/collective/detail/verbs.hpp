@@ -165,12 +165,12 @@ template <class Comm, class Collective, class Bound, class Algorithm>
 /// arguments wrong breaks the communicator, so that nobody waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... options) {
-    using bound = arguments<Op, In, Out>;
-    using element = typename bound::state;
+    using element = typename call_types<Op, In, Out>::state;
     using algorithm_type = algorithm_among<Options...>;
     constexpr reach here = reach_of<Comm>;
-    if constexpr (require_carried<Comm, element>() &&
+    if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
                   fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
+        using bound = arguments<Op, In, Out>;
         outcome_of<V == verb::call ? verb::start : V> work;
         try {
             const request what = make_request<Collective, here, Op, element>(options...);
