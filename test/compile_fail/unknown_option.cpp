@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: unknown argument: behind the data and the operator come options: root{}, window{}, deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as ring{}
+// expect: allfold: unknown argument: after the data and the operator come options: root{}, window{}, deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as ring{}
 
 #include <functional>
 #include <string>
@@ -14,6 +14,6 @@ int main() {
 #ifdef ALLFOLD_MUST_COMPILE
     allfold::reduce(comm, x, allfold::sum{}, allfold::root{0});
 #else
-    allfold::reduce(comm, x, allfold::sum{}, allfold::root{0}, 3);
+    allfold::reduce(comm, x, allfold::sum{}, allfold::root{0}, 0);
 #endif
 }

@@ -8,6 +8,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -207,4 +208,33 @@ TEST_CASE("rows without elements are no work") {
         allfold::inclusive_scan(comm, records(tensor<float, 2>(none.data(), {4, 0})), sum());
     });
     SUCCEED();
+}
+
+TEST_CASE("records whose tensors lie in the output in another order, or twice, are an overlap") {
+    for (const std::size_t n : {std::size_t{4}, std::size_t{50000}})
+        for (const int size : {1, 2, 3}) {
+            const auto expect_overlap = [&](auto call, std::string_view text) {
+                const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
+                    std::vector<double> a(n, 1), b(n, 2);
+                    call(comm, a, b);
+                });
+                for (const auto& each : outcomes) {
+                    INFO(each.text);
+                    CHECK(each.code == allfold::errc::overlap);
+                    CHECK(each.says(text));
+                }
+            };
+            expect_overlap(
+                [](auto& comm, auto& a, auto& b) {
+                    allfold::all_reduce(comm, records(a, b), records(b, a), sum());
+                },
+                "input, tensor 1 and output, tensor 0 overlap");
+            expect_overlap([](auto& comm, auto& a, auto&) { allfold::all_reduce(comm, records(a, a), sum()); },
+                           "tensors 0 and 1 of the output share memory");
+            expect_overlap(
+                [](auto& comm, auto& a, auto& b) {
+                    allfold::inclusive_scan(comm, records(a, b), records(b, b), sum());
+                },
+                "share memory");
+        }
 }

@@ -1,70 +1,143 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/engine/choose.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <map>
+#include <span>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "allfold/analysis/prove.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/collectives.hpp"
 
 namespace {
 
-using allfold::collective;
+using allfold::candidate;
+using allfold::contract;
+using allfold::order;
 using allfold::problem;
-
-struct choice {
-    std::string name;
-    std::string why;
-};
-
-/// What is chosen, which must give the order that the call asks for and be proved for so many ranks.
-template <collective Goal, bool Shared, bool Rotates = false, bool OneTree = false>
-choice chosen(const problem& p) {
-    choice c;
-    allfold::detail::choose<Goal, Shared, Rotates, OneTree>(p, [&]<class Schedule>(const char* why) {
-        CHECK(Schedule::goal == Goal);
-        if (allfold::folds(Goal)) CHECK(Schedule::keeps.level() >= (OneTree ? 2 : Rotates ? 0 : 1));
-        CHECK(allfold::supports<Schedule>(p.size));
-        if (p.size <= 64) CHECK(allfold::proved<Schedule>(p.size));
-        c = {Schedule::algorithm::name, why};
-    });
-    CHECK(!c.why.empty());
-    return c;
-}
-
-template <collective Goal>
-void check_all_laws(const problem& p) {
-    static_cast<void>(chosen<Goal, false, false, false>(p));
-    static_cast<void>(chosen<Goal, false, false, true>(p));
-    static_cast<void>(chosen<Goal, false, true, false>(p));
-    static_cast<void>(chosen<Goal, true, false, false>(p));
-    static_cast<void>(chosen<Goal, true, false, true>(p));
-    static_cast<void>(chosen<Goal, true, true, false>(p));
-}
+using allfold::reach;
+using allfold::setting;
 
 constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
+
+/// The candidates of one collective where ranks can do one kind of thing for each other.
+struct place_to_choose {
+    const contract* promise;
+    std::span<const candidate> candidates;
+    bool in_groups;
+
+    [[nodiscard]] std::string text() const { return promise->name + std::string(in_groups ? ", in groups" : ""); }
+    [[nodiscard]] bool can_give(order level) const {
+        return !promise->folds ||
+               std::ranges::any_of(candidates, [&](const candidate& c) { return c.schedule->keeps >= level; });
+    }
+};
+
+std::vector<place_to_choose> everywhere() {
+    std::vector<place_to_choose> all;
+    test::for_each_collective([&]<class C>(const C&) {
+        all.push_back({&C::promise, allfold::detail::candidates_of<C, reach::memory>(), false});
+        all.push_back({&C::promise, allfold::detail::candidates_of<C, reach::messages>(), false});
+        all.push_back({&C::promise, allfold::detail::candidates_of<C, reach::levels>(), true});
+    });
+    return all;
+}
+
+/// Each proof is made once.
+bool is_proved(const contract& promise, const candidate& c, int size, int group) {
+    static std::map<std::tuple<const contract*, const candidate*, int, int>, bool> known;
+    const auto [found, is_new] = known.try_emplace({&promise, &c, size, group});
+    if (is_new) {
+        const int root = promise.rooted ? size / 3 : 0;
+        const auto make = [&](int rank) { return c.schedule->make(setting{rank, size, root, group}, nullptr); };
+        const auto first = make(0);
+        const allfold::claim claimed{.promise = &promise,
+                                     .keeps = first.keeps,
+                                     .scratch_slots = first.scratch_slots,
+                                     .in_place = first.in_place,
+                                     .equal_blocks = first.equal_blocks(),
+                                     .root = root,
+                                     .group = group};
+        const auto outcome = allfold::prove(size, make, claimed);
+        UNSCOPED_INFO(allfold::explain(outcome));
+        found->second = outcome.ok();
+    }
+    return found->second;
+}
+
+/// What is chosen must give the order that is asked for, exist for so many ranks, and be proved.
+void check_choice(const place_to_choose& where, const problem& p, int group) {
+    const candidate* const chosen = allfold::detail::choose(where.candidates, p, group, where.promise->folds);
+    REQUIRE((chosen != nullptr) == where.can_give(p.level));
+    if (chosen == nullptr) return;
+    if (where.promise->folds) CHECK(chosen->schedule->keeps >= p.level);
+    CHECK(chosen->schedule->supports(p.size, group));
+    CHECK(!std::string(chosen->why).empty());
+    if (p.size > 17) return;
+    INFO(chosen->schedule->name);
+    CHECK(is_proved(*where.promise, *chosen, p.size, group));
+}
+
+template <class Collective>
+std::string chosen_for(const Collective&, std::span<const candidate> among, const problem& p) {
+    const candidate* const c = allfold::detail::choose(among, p, 1, Collective::promise.folds);
+    return c == nullptr ? "none" : c->schedule->name;
+}
 
 }  // namespace
 
 TEST_CASE("whatever is chosen does what is asked for, on every number of ranks") {
-    for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 64, 1000})
-        for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, 16 * KiB, 1 * MiB, 64 * MiB})
-            for (const int processors : {0, 2, 16}) {
-                const problem p{size, bytes, processors};
-                INFO("P = " << size << ", " << bytes << " bytes, " << processors << " processors");
-                check_all_laws<collective::barrier>(p);
-                check_all_laws<collective::broadcast>(p);
-                check_all_laws<collective::reduce>(p);
-                check_all_laws<collective::all_reduce>(p);
-                check_all_laws<collective::reduce_scatter>(p);
-                check_all_laws<collective::all_gather>(p);
-                check_all_laws<collective::inclusive_scan>(p);
-                check_all_laws<collective::exclusive_scan>(p);
+    for (const auto& where : everywhere())
+        for (const int group : {1, 2, 4})
+            for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 64, 1000})
+                for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, 16 * KiB, 1 * MiB, 64 * MiB})
+                    for (const int processors : {0, 2, 16})
+                        for (const order level : {order(order::any), order(order::rank), order(order::tree)}) {
+                            if ((group > 1) != where.in_groups || size % group != 0) continue;
+                            INFO(where.text() << ", P = " << size << ", " << bytes << " bytes, " << processors
+                                              << " processors, order::" << name_of(level));
+                            check_choice(where, {size, bytes, processors, level}, group);
+                        }
+}
+
+TEST_CASE("the last candidate of every list is one for all sizes and lengths") {
+    for (const auto& where : everywhere()) {
+        INFO(where.text());
+        REQUIRE(!where.candidates.empty());
+        const candidate& last = where.candidates.back();
+        CHECK(last.when == &allfold::detail::always);
+        for (int groups = 1; groups <= 100; ++groups)
+            CHECK(last.schedule->supports(where.in_groups ? 4 * groups : groups, where.in_groups ? 4 : 1));
+        for (const candidate& each : where.candidates) {
+            INFO(each.why);
+            CHECK(each.schedule->keeps <= order::tree);
+            CHECK(each.why != nullptr);
+        }
+    }
+}
+
+TEST_CASE("where blocks have lengths of their own, no schedule is chosen that needs equal ones") {
+    for (const auto& where : everywhere())
+        for (const int size : {2, 3, 8, 16})
+            for (const std::size_t bytes : {std::size_t{8}, 16 * KiB, std::size_t{1} << 62}) {
+                if (where.in_groups) continue;
+                problem p{size, bytes};
+                p.equal_blocks = false;
+                const candidate* const chosen =
+                    allfold::detail::choose(where.candidates, p, 1, where.promise->folds);
+                REQUIRE(chosen != nullptr);
+                CHECK(!chosen->schedule->make(setting{0, size}, nullptr).equal_blocks());
             }
 }
 
 TEST_CASE("all_reduce where ranks share memory") {
-    const auto name = [](const problem& p) { return chosen<collective::all_reduce, true, true>(p).name; };
+    const auto name = [](const problem& p) {
+        return chosen_for(allfold::all_reduce, decltype(allfold::all_reduce)::in_memory, p);
+    };
     CHECK(name({2, 8}) == "all-read");
     CHECK(name({2, 32 * KiB}) == "all-read");
     CHECK(name({2, 33 * KiB}) == "direct");
@@ -80,10 +153,12 @@ TEST_CASE("all_reduce where ranks share memory") {
 }
 
 TEST_CASE("all_reduce by messages: few rounds, then little volume, in rank order unless it may rotate") {
-    const auto in_order = [](const problem& p) { return chosen<collective::all_reduce, false>(p).name; };
-    const auto rotated = [](const problem& p) { return chosen<collective::all_reduce, false, true>(p).name; };
-    CHECK(in_order({6, 8}) == "recursive doubling");
-    CHECK(rotated({6, 8}) == "recursive doubling");
-    CHECK(in_order({6, 1 * MiB}) == "recursive halving");
-    CHECK(rotated({6, 1 * MiB}) == "ring");
+    const auto name = [](std::size_t bytes, order level) {
+        return chosen_for(allfold::all_reduce, decltype(allfold::all_reduce)::by_messages, {6, bytes, 0, level});
+    };
+    CHECK(name(8, order::rank) == "recursive doubling");
+    CHECK(name(8, order::any) == "recursive doubling");
+    CHECK(name(1 * MiB, order::rank) == "recursive halving");
+    CHECK(name(1 * MiB, order::any) == "ring");
+    CHECK(name(1 * MiB, order::tree) == "recursive halving");
 }

@@ -25,11 +25,11 @@ struct exclusive_scan_collective : folding_verbs<exclusive_scan_collective> {
     static constexpr candidate in_memory[]{
         when<all_read::exclusive_scan>(everyone_folds_all, "small: one round, everyone folds its prefix"),
         when<dissemination::exclusive_scan>(always, "the fewest rounds for every P"),
-        when<all_read::exclusive_scan>(one_bracketing, "one bracketing: everyone folds its prefix"),
+        when<all_read::exclusive_scan>(always, "one bracketing: everyone folds its prefix"),
     };
     static constexpr candidate by_messages[]{
         when<dissemination::exclusive_scan>(always, "the fewest rounds for every P"),
-        when<all_read::exclusive_scan>(one_bracketing, "one bracketing: everyone folds its prefix"),
+        when<all_read::exclusive_scan>(always, "one bracketing: everyone folds its prefix"),
     };
     static constexpr candidate in_levels[]{
         when<two_level::exclusive_scan>(always,

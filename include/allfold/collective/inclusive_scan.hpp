@@ -25,11 +25,11 @@ struct inclusive_scan_collective : folding_verbs<inclusive_scan_collective> {
     static constexpr candidate in_memory[]{
         when<all_read::inclusive_scan>(everyone_folds_all, "small: one round, everyone folds its prefix"),
         when<dissemination::inclusive_scan>(always, "the fewest rounds, one fold in each"),
-        when<all_read::inclusive_scan>(one_bracketing, "one bracketing: everyone folds its prefix"),
+        when<all_read::inclusive_scan>(always, "one bracketing: everyone folds its prefix"),
     };
     static constexpr candidate by_messages[]{
         when<dissemination::inclusive_scan>(always, "the fewest rounds, one fold in each"),
-        when<all_read::inclusive_scan>(one_bracketing, "one bracketing: everyone folds its prefix"),
+        when<all_read::inclusive_scan>(always, "one bracketing: everyone folds its prefix"),
     };
     static constexpr candidate in_levels[]{
         when<two_level::inclusive_scan>(always,

@@ -170,25 +170,66 @@ void require_columns_apart(const arguments_given& call, const column_set<Columns
                 call.reject(errc::overlap, {"tensors ", a, " and ", b, " of the output share memory"});
 }
 
-/// A call's arguments bound to memory. In the in-place form `In` is `absent` and `Out` is both.
+/// Whether an operator has a member of the name `lower`, whatever it takes.
+struct member_named_lower {
+    int lower;
+};
+template <class Op>
+struct ambiguous_lower : Op, member_named_lower {};
+template <class Op>
+inline constexpr bool has_member_lower = false;
+template <class Op>
+    requires(std::is_class_v<Op> && !std::is_final_v<Op>)
+inline constexpr bool has_member_lower<Op> = !requires { &ambiguous_lower<Op>::lower; };
+
+/// What the types of a call say. In the in-place form `In` is `absent` and `Out` is both.
 template <class Op, class In, class Out>
-class arguments final : public bound_arguments {
-  public:
+struct call_types {
     static constexpr bool in_place = std::same_as<In, absent>;
-    using operation = Op;
     using value = element_of<std::conditional_t<in_place, Out, In>>;
     using result = element_of<Out>;
     using state = typename state_of<Op, value>::type;
     static constexpr bool has_lift = lifts<Op, value>;
     static constexpr bool has_lower = lowers<Op, state>;
-    static constexpr std::size_t columns = column_count<state>;
+};
 
-    static_assert(writable<std::remove_reference_t<Out>>, "allfold: the output of this collective must not be const");
-    static_assert(column_count<result> == columns && (has_lift || has_lower || std::same_as<value, result>),
-                  "allfold: input and output of this collective must have the same element type");
-    static_assert(lowerable<Op, state, result>,
-                  "allfold: what this operator folds cannot be stored in the output: give it lower(state, "
-                  "contributions), which returns an element of the output");
+/// Whether the arguments of a call fit together; where not, one line of the compiler says what to write.
+template <class Op, class In, class Out>
+[[nodiscard]] consteval bool require_arguments() {
+    using types = call_types<Op, In, Out>;
+    constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
+    static_assert(is_writable, "allfold: the output of this collective must not be const");
+    constexpr bool is_alike = column_count<typename types::result> == column_count<typename types::state> &&
+                              (types::has_lift || types::has_lower ||
+                               std::same_as<typename types::value, typename types::result>);
+    static_assert(is_alike, "allfold: input and output of this collective must have the same element type");
+    if constexpr (is_writable && is_alike) {
+        constexpr bool uses_lower = types::has_lower || !has_member_lower<Op>;
+        static_assert(uses_lower,
+                      "allfold: this operator's lower cannot be called with what it folds: write lower(state, "
+                      "contributions), which returns a value, or of rows lower(state, contributions, out)");
+        if constexpr (uses_lower) {
+            constexpr bool is_storable = lowerable<Op, typename types::state, typename types::result>;
+            static_assert(is_storable,
+                          "allfold: what this operator folds cannot be stored in the output: give it lower(state, "
+                          "contributions), which returns an element of the output");
+            return is_storable;
+        }
+    }
+    return false;
+}
+
+/// A call's arguments bound to memory. In the in-place form `In` is `absent` and `Out` is both.
+template <class Op, class In, class Out>
+class arguments final : public bound_arguments {
+  public:
+    using types = call_types<Op, In, Out>;
+    static constexpr bool in_place = types::in_place, has_lift = types::has_lift, has_lower = types::has_lower;
+    using operation = Op;
+    using value = typename types::value;
+    using result = typename types::result;
+    using state = typename types::state;
+    static constexpr std::size_t columns = column_count<state>;
 
     /// For an out-of-place call.
     arguments(const Op& op, std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out)
@@ -230,7 +271,7 @@ class arguments final : public bound_arguments {
     void finish(bool is_lowered) override {
         if (!where.receives && !in_place) return;
         if constexpr (has_lift)
-            lower_states();
+            lower_states(is_lowered);
         else if constexpr (has_lower)
             if (!is_lowered) lower_results();
         if (where.receives) output_.unload(out_.get());
@@ -271,12 +312,16 @@ class arguments final : public bound_arguments {
     [[nodiscard]] static std::size_t first_row(std::size_t has, std::size_t first, std::size_t part) noexcept {
         return has == part ? first : 0;
     }
+    /// Whether input and output share any column: then what one rank writes may be what another one reads.
     [[nodiscard]] bool is_same_memory(const operands& m) const noexcept {
         if (!where.contributes || !where.receives) return false;
-        const auto row_zero = [](const auto& set, std::size_t first) {
-            return reinterpret_cast<std::uintptr_t>(set.first[0]) - first * set.bytes[0];
+        const auto row_zero = [](const auto& set, std::size_t first, std::size_t column) {
+            return reinterpret_cast<std::uintptr_t>(set.first[column]) - first * set.bytes[column];
         };
-        return row_zero(source(), m.input.first_row) == row_zero(output_.where(), m.result.first_row);
+        for (std::size_t c = 0; c < columns; ++c)
+            if (row_zero(source(), m.input.first_row, c) == row_zero(output_.where(), m.result.first_row, c))
+                return true;
+        return false;
     }
 
     void find_layout() {
@@ -341,7 +386,7 @@ class arguments final : public bound_arguments {
         return where.result_first - first_row(output_rows, where.result_first, where.result_rows);
     }
     /// The folds lie in memory of our own, and become values of the caller's.
-    void lower_states() {
+    void lower_states(bool is_lowered) {
         const column_set<columns>& to = output_.where();
         const row_layout results{nullptr, nullptr, to.bytes.data(), 0};
         if (where.contributions == 0 && functions_of_rows<Op, state>.set_identity == nullptr) return set_identities();
@@ -349,27 +394,33 @@ class arguments final : public bound_arguments {
             const row_layout own{nullptr, nullptr, bytes_.data(), 0};
             const place folds{fold_columns_.data(), 0};
             for (std::size_t i = 0; i < where.result_rows; ++i)
-                store_row(own, folds, results, to.at(first_result()), i);
+                store_row(own, folds, results, to.at(first_result()), i, is_lowered);
         } else {
             for_each_column<state>([&]<std::size_t C>() {
                 auto* const out = elements_at<column_type<result, C>>(results, to.at(first_result()), C);
                 const column_type<state, C>* const folds = std::get<C>(folds_).data();
                 const std::size_t count = where.result_rows * to.widths[C];
+                if constexpr (std::convertible_to<column_type<state, C>, column_type<result, C>>)
+                    if (is_lowered) {
+                        std::transform(folds, folds + count, out,
+                                       [](const auto& fold) { return static_cast<column_type<result, C>>(fold); });
+                        return;
+                    }
                 for (std::size_t i = 0; i < count; ++i)
                     out[i] = static_cast<column_type<result, C>>(lowered(folds[i]));
             });
         }
     }
-    void store_row(const row_layout& own, const place& folds, const row_layout& results, const place& to,
-                   std::size_t i) {
-        if constexpr (has_lower) {
-            op_.lower(constant_row_at<state>(own, folds, i), where.contributions, row_at<result>(results, to, i));
-        } else {
-            for_each_column<state>([&]<std::size_t C>() {
-                const auto from = std::get<C>(constant_row_at<state>(own, folds, i));
-                std::copy(from.begin(), from.end(), std::get<C>(row_at<result>(results, to, i)).begin());
-            });
-        }
+    void store_row(const row_layout& own, const place& folds, const row_layout& results, const place& to, std::size_t i,
+                   bool is_lowered) {
+        if constexpr (has_lower)
+            if (!is_lowered)
+                return op_.lower(constant_row_at<state>(own, folds, i), where.contributions,
+                                 row_at<result>(results, to, i));
+        for_each_column<state>([&]<std::size_t C>() {
+            const auto from = std::get<C>(constant_row_at<state>(own, folds, i));
+            std::copy(from.begin(), from.end(), std::get<C>(row_at<result>(results, to, i)).begin());
+        });
     }
     template <class State>
     [[nodiscard]] auto lowered(const State& fold) const {

@@ -79,7 +79,6 @@ inline constexpr choose_tuning tuned{};
 [[nodiscard]] constexpr bool few_bytes_for_each(const problem& p) noexcept {
     return p.size >= 8 && p.equal_blocks && p.bytes <= tuned.bruck_bytes * static_cast<std::size_t>(p.size);
 }
-[[nodiscard]] constexpr bool one_bracketing(const problem& p) noexcept { return p.level == order::tree; }
 [[nodiscard]] constexpr bool any_order(const problem& p) noexcept { return p.level == order::any; }
 
 /// A schedule that can be made for any setting: of a collective's candidate, or of what the caller names.

@@ -96,7 +96,8 @@ class engine {
                                                                                 : partition::even(where.rows, 1);
         if (what.options.delegation != delegate::always) {
             signature agreed = sign(comm, what, where.rows, rows);
-            agreed.borders = hash_of_borders(blocks);
+            sign_blocks(agreed, blocks);
+            agreed.largest_block = blocks.largest();
             agree(comm, agreed, what.options.deadline);
         }
         try {
@@ -152,7 +153,7 @@ class engine {
         memory.stage_input = must_stage(all);
         all.agreed.window_rows = pairs ? 0 : memory.window_rows;
         all.agreed.largest_block = pairs ? 0 : where.blocks.largest();
-        if (goal.cut == cut_for::ranks) all.agreed.borders = hash_of_borders(where.blocks);
+        if (goal.cut == cut_for::ranks) sign_blocks(all.agreed, where.blocks);
         return all;
     }
     static void cut_for_schedule(shape& where, const call<Comm>& all) {

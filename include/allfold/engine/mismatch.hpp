@@ -19,7 +19,7 @@ namespace allfold::detail {
 [[nodiscard, gnu::cold]] inline std::string difference_text(const signature& here, const signature& there, int rank,
                                                             int peer) {
     const auto say = [&](const char* mine, text_piece a, const char* its, text_piece b, const char* end = "") {
-        return text({"rank ", rank, mine, a, end, ", but rank ", peer, its, b});
+        return text({"rank ", rank, mine, a, ", but rank ", peer, its, b, end});
     };
     if (told_of(here.what) != told_of(there.what)) {
         const auto call = [](const signature& s) {
@@ -43,13 +43,22 @@ namespace allfold::detail {
     if (here.largest_block != there.largest_block)
         return say(" cuts blocks of up to ", here.largest_block, " cuts blocks of up to ", there.largest_block,
                    " elements");
-    if (here.borders != there.borders)
-        return say(" cuts blocks of up to ", here.largest_block, " has other borders between blocks of up to ",
-                   there.largest_block, " elements");
+    if (here.borders != there.borders) {
+        const auto blocks = [](const signature& s) {
+            return text({s.smallest_block, " to ", s.largest_block});
+        };
+        if (here.smallest_block != there.smallest_block)
+            return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements");
+        return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements in another order");
+    }
     if (here.window_rows != there.window_rows)
         return say(" has windows of ", here.window_rows, " has windows of ", there.window_rows, " elements");
-    return say(" folds with ", told_of(here.operator_type), " with another one that is spelled the same, or an algorithm ",
-               "with other parameters");
+    const std::string_view operation = told_of(here.operator_type);
+    const bool is_lambda = operation.find("lambda") != std::string_view::npos;
+    if (!is_lambda && std::string_view(here.schedule) != "automatic")
+        return say(" runs the schedule ", here.schedule, " runs ", here.schedule, " with other parameters");
+    return say(" folds with ", operation, " folds with another type that is spelled the same: ", operation,
+               is_lambda ? " (lambdas of one function are different operators: make one, and use it on all ranks)" : "");
 }
 
 /// Throws for a message whose signature is not ours.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -43,10 +44,14 @@ struct request {
 }
 
 /// Of the borders of blocks, however they were described.
-[[nodiscard]] inline std::uint64_t hash_of_borders(const partition& blocks) noexcept {
+inline void sign_blocks(signature& s, const partition& blocks) noexcept {
     std::uint64_t h = static_cast<std::uint64_t>(blocks.blocks());
-    for (int b = 1; b <= blocks.blocks(); ++b) h = (h ^ blocks.offset(b)) * 0x9e3779b97f4a7c15u;
-    return h ^ (h >> 32);
+    s.smallest_block = blocks.total();
+    for (int b = 1; b <= blocks.blocks(); ++b) {
+        h = (h ^ blocks.offset(b)) * 0x9e3779b97f4a7c15u;
+        s.smallest_block = std::min<std::uint64_t>(s.smallest_block, blocks.extent(b - 1));
+    }
+    s.borders = h ^ (h >> 32);
 }
 
 [[noreturn, gnu::cold]] inline void reject_size(const arguments_given& call, const schedule_maker& named) {

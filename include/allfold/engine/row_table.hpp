@@ -101,8 +101,8 @@ template <class Element>
 /// So many elements of column C stand in so many rows.
 template <class Element, std::size_t C>
 [[nodiscard]] std::size_t elements_in(const row_layout& all, std::size_t rows) noexcept {
-    if constexpr (column_count<Element> == 1)
-        return rows;
+    if constexpr (std::same_as<Element, column_type<Element, C>>)
+        return rows;  // of single values
     else
         return rows * (all.bytes[C] / sizeof(column_type<Element, C>));
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <span>
 #include <type_traits>
 
 #include "allfold/schedule/schedule_of.hpp"
@@ -47,6 +48,10 @@ class any_schedule {
     [[nodiscard]] int scratch_copies() const noexcept { return functions_->scratch_copies(memory_); }
     [[nodiscard]] bool equal_blocks() const noexcept { return functions_->equal_blocks; }
 
+    /// What tells it from others: its type, and its value.
+    [[nodiscard]] const void* type() const noexcept { return functions_; }
+    [[nodiscard]] std::span<const std::byte> value() const noexcept { return {memory_, functions_->bytes}; }
+
     /// The same schedule as another rank sees it.
     [[nodiscard]] any_schedule at(int rank) const {
         any_schedule other = *this;
@@ -68,6 +73,7 @@ class any_schedule {
         void (*move_to)(void*, int rank);
         int (*scratch_copies)(const void*);
         bool equal_blocks;
+        std::size_t bytes;
     };
 
     template <class S>
@@ -87,7 +93,8 @@ class any_schedule {
         [](const void* m, int round, int peer) { return allfold::received_from(as<S>(m), per_peer, round, peer); },
         [](void* m, int rank) { static_cast<S*>(m)->move_to(rank); },
         [](const void* m) { return scratch_copies_of(as<S>(m)); },
-        needs_equal_blocks<S>};
+        needs_equal_blocks<S>,
+        sizeof(S)};
 
     const functions* functions_;
     const char* name_;

@@ -51,7 +51,8 @@ struct call_figures {
     std::uint64_t row_bytes = 0;      ///< of one element, or of one row of several tensors
     std::uint64_t window_rows = 0;    ///< of each block in one window
     std::uint64_t largest_block = 0;  ///< its elements
-    std::uint64_t borders = 0;        ///< hash of the borders of the blocks
+    std::uint64_t smallest_block = 0; ///< the same, where the caller may say how long blocks are
+    std::uint64_t borders = 0;        ///< hash of the borders of those blocks
     std::uint64_t type_id = 0;        ///< hash of all names: of the collective, types and algorithm
     order level = order::any;
     std::int32_t root = 0;

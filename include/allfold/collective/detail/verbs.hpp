@@ -51,6 +51,13 @@ template <class Collective, reach Reach>
         return Collective::in_levels;
 }
 
+/// Whether some candidate gives the order.
+[[nodiscard]] constexpr bool some_keeps(std::span<const candidate> candidates, order level) noexcept {
+    for (const candidate& each : candidates)
+        if (each.schedule->keeps >= level) return true;
+    return false;
+}
+
 template <class Algorithm, class Collective>
 concept algorithm_for = requires { typename Collective::template schedule_in<Algorithm>; };
 
@@ -60,11 +67,7 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
 [[nodiscard]] consteval bool fits() {
     constexpr order level = level_of<Op, Element, OrderOption>();
     if constexpr (std::same_as<Algorithm, automatic>) {
-        constexpr bool enough = !Collective::promise.folds || [] {
-            for (const candidate& each : candidates_of<Collective, Reach>())
-                if (each.schedule->keeps >= level) return true;
-            return false;
-        }();
+        constexpr bool enough = !Collective::promise.folds || some_keeps(candidates_of<Collective, Reach>(), level);
         static_assert(enough,
                       "allfold: no schedule of this collective gives the order level that the call asks for between "
                       "processes of several threads: ask for order::rank, or for less");
@@ -162,12 +165,12 @@ template <class Comm, class Collective, class Bound, class Algorithm>
 /// arguments wrong breaks the communicator, so that nobody waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... options) {
-    using bound = arguments<Op, In, Out>;
-    using element = typename bound::state;
+    using element = typename call_types<Op, In, Out>::state;
     using algorithm_type = algorithm_among<Options...>;
     constexpr reach here = reach_of<Comm>;
-    if constexpr (require_carried<Comm, element>() &&
+    if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
                   fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
+        using bound = arguments<Op, In, Out>;
         outcome_of<V == verb::call ? verb::start : V> work;
         try {
             const request what = make_request<Collective, here, Op, element>(options...);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "allfold/analysis/claim.hpp"
+#include "allfold/analysis/proof.hpp"
+#include "allfold/analysis/prove.hpp"
+#include "allfold/error.hpp"
+#include "allfold/schedule/any_schedule.hpp"
+#include "allfold/schedule/contract.hpp"
+
+/// @file
+/// An option of every call: its schedule is proved before it runs.
+
+namespace allfold {
+
+namespace detail {
+
+/// The proofs that this process has made. Each is made once; who asks for the same one meanwhile waits for it.
+class known_proofs {
+  public:
+    [[nodiscard]] static proof of(const contract& promise, const any_schedule& s) {
+        static known_proofs all;
+        return all.find(promise, s);
+    }
+
+  private:
+    using key = std::tuple<const contract*, const void*, std::vector<std::byte>>;
+    static constexpr std::size_t most = 4096;
+
+    [[nodiscard]] proof find(const contract& promise, const any_schedule& s) {
+        const any_schedule first = s.at(0);
+        const auto value = first.value();
+        key wanted{&promise, first.type(), {value.begin(), value.end()}};
+        const std::lock_guard lock(mutex_);
+        if (const auto found = proofs_.find(wanted); found != proofs_.end()) return found->second;
+        const proof made = prove(s.size(), [&](int rank) { return s.at(rank); }, claim_of_value(promise, s));
+        if (proofs_.size() == most) proofs_.clear();
+        proofs_.emplace(std::move(wanted), made);
+        return made;
+    }
+    [[nodiscard]] static claim claim_of_value(const contract& promise, const any_schedule& s) {
+        return {.promise = &promise,
+                .keeps = s.keeps,
+                .scratch_slots = s.scratch_slots,
+                .in_place = s.in_place,
+                .equal_blocks = s.equal_blocks(),
+                .root = s.where().root,
+                .group = s.where().group};
+    }
+
+    std::mutex mutex_;
+    std::map<key, proof> proofs_;  // the value of a schedule says its size, root and group
+};
+
+}  // namespace detail
+
+/// Proves the schedule of a call before anything is sent, once for each schedule, number of ranks, root and group, and
+/// remembers the outcome: `all_reduce(comm, x, op, my_algorithm{}, proved_first{})`. The library's own schedules are
+/// proved in its tests; this is for yours.
+///
+/// - Cost: a proof takes time like P times the steps of a rank; afterwards a search under a lock for each call. At
+///   `start` and `prepare` it is made then.
+/// - Errors: `bad_argument`, on every rank, with the line of `explain` that names ranks, round and both figures. Nothing
+///   has been sent or written.
+struct proved_first {
+    /// @throws error (bad_argument) unless the schedule keeps what the contract promises.
+    static void check(const contract& promise, const any_schedule& s) {
+        const proof outcome = detail::known_proofs::of(promise, s);
+        if (!outcome.ok())
+            throw error(errc::bad_argument, detail::text({promise.name, ": rank ", s.rank(), ": the schedule ", s.name(),
+                                                          " is not proved: ", explain(outcome)}));
+    }
+};
+
+}  // namespace allfold

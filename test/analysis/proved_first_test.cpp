@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/analysis/proved_first.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "allfold/schedule/schedule_of.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+
+using namespace test;
+using allfold::errc;
+using allfold::proved_first;
+using allfold::sum;
+
+namespace {
+
+std::atomic<int> steps_asked_for{0};
+
+/// A user's all_reduce that is right for two ranks only: everyone folds what its neighbour sends.
+struct one_neighbour {
+    static constexpr const char* name = "one neighbour";
+    int distance = 1;
+
+    class all_reduce : public allfold::schedule_of<one_neighbour> {
+      public:
+        static constexpr allfold::order keeps = allfold::order::any;
+        static constexpr int scratch_slots = 0;
+        static constexpr bool in_place = false;
+
+        constexpr all_reduce(const allfold::setting& where, const one_neighbour& with) noexcept
+            : schedule_of(where), distance_(with.distance) {}
+        [[nodiscard]] static constexpr int blocks() noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 1 : 0; }
+        [[nodiscard]] allfold::step operator[](int) const {
+            ++steps_asked_for;
+            const auto whole = allfold::block_set::one(0);
+            return {.to = allfold::peers::one((rank() + distance_) % size()),
+                    .send = whole,
+                    .from = allfold::peers::one((rank() + size() - distance_) % size()),
+                    .receive = whole,
+                    .how = rank() == 0 ? allfold::fold::right : allfold::fold::left};
+        }
+
+      private:
+        int distance_;
+    };
+};
+
+/// Every rank finds the fault by itself, has sent nothing, and finds its data as it was.
+void check_refused(int size, std::size_t n, const std::string& of_proof) {
+    std::vector<int> untouched(static_cast<std::size_t>(size));
+    const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
+        std::vector<int> x(n, comm.rank());
+        const std::vector<int> before = x;
+        try {
+            allfold::all_reduce(comm, x, sum(), one_neighbour(), proved_first());
+        } catch (const allfold::error&) {
+            untouched[static_cast<std::size_t>(comm.rank())] = x == before;
+            throw;
+        }
+    });
+    for (int r = 0; r < size; ++r) {
+        const auto& each = outcomes[static_cast<std::size_t>(r)];
+        INFO("rank " << r << ": " << each.text);
+        CHECK(each.code == errc::bad_argument);
+        CHECK(each.says("all_reduce: rank " + std::to_string(r) + ": the schedule one neighbour is not proved: P = " +
+                        std::to_string(size)));
+        CHECK(each.says(of_proof));
+        CHECK(untouched[static_cast<std::size_t>(r)]);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a schedule that fails its proof is refused on every rank before anything is sent") {
+    for (const std::size_t n : {std::size_t{1}, std::size_t{1000}, std::size_t{100000}}) {
+        check_refused(3, n, "ends with");
+        check_refused(5, n, "ends with");
+    }
+}
+
+TEST_CASE("a schedule that is proved runs, and its proof is remembered") {
+    const auto run_once = [] {
+        steps_asked_for = 0;
+        on_ranks(2, [](auto& comm) {
+            std::vector<int> x(100, comm.rank() + 1);
+            allfold::all_reduce(comm, x, sum(), one_neighbour(), proved_first());
+            expect(x == std::vector(100, 3), "wrong sum");
+            allfold::all_reduce(comm, x, sum(), allfold::ring(), proved_first());
+            auto op = allfold::all_reduce.start(comm, x, sum(), proved_first(), one_neighbour());
+            op.wait();
+            expect(x == std::vector(100, 12), "wrong sum of sums");
+        });
+        return steps_asked_for.load();
+    };
+    const int with_proof = run_once(), without = run_once();
+    CHECK(without < with_proof);
+    CHECK(run_once() == without);
+}
+
+TEST_CASE("parameters of an algorithm are told apart") {
+    on_ranks(2, [](auto& comm) {
+        int x = 1;
+        allfold::all_reduce(comm, x, sum(), one_neighbour{1}, proved_first());
+    });
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        int x = 1;
+        allfold::all_reduce(comm, x, sum(), one_neighbour{2}, proved_first());  // every rank is its own neighbour
+    });
+    for (const auto& each : outcomes) CHECK(each.code == errc::bad_argument);
+}
+
+TEST_CASE("what the library chooses is proved, with a root, without data and for a lone rank") {
+    for (const int size : {1, 2, 3, 6})
+        on_ranks(size, [](auto& comm) {
+            std::vector<int> x(10, comm.rank());
+            allfold::barrier(comm, proved_first());
+            allfold::broadcast(comm, x, allfold::root{comm.size() - 1}, proved_first());
+            expect(x[3] == comm.size() - 1, "broadcast");
+            allfold::exclusive_scan(comm, x, sum(), proved_first());
+            expect(x[3] == comm.rank() * (comm.size() - 1), "exclusive_scan");
+        });
+    SUCCEED();
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSL-1.0
+// expect: allfold: unknown argument: after the data and the operator come options: root{}, window{}, deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as ring{}
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+
+int main() {
+    allfold::self comm;
+    std::vector<float> x(4);
+#ifdef ALLFOLD_MUST_COMPILE
+    allfold::all_reduce(comm, x, allfold::sum{}, allfold::deadline{std::chrono::seconds(2)});
+#else
+    allfold::all_reduce(comm, x, allfold::sum{}, std::chrono::seconds(2));
+#endif
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSL-1.0
+// expect: allfold: two options of one kind in one call: give one algorithm, one window, one order level
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+
+int main() {
+    allfold::self comm;
+    std::vector<float> x(4);
+#ifdef ALLFOLD_MUST_COMPILE
+    allfold::broadcast(comm, x, allfold::window{64});
+#else
+    allfold::broadcast(comm, x, allfold::window{64}, allfold::window{128});
+#endif
+}
