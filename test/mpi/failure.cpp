@@ -353,11 +353,14 @@ TEST_CASE("a deadline names those who wait for this rank, and their collective")
         SUCCEED("on three ranks: the first waits for the second, and that for the third");
         return;
     }
-    const auto mine = outcome_on_the_job("who waits for whom", [](auto& comm) {
+    const watchdog watch("who waits for whom");
+    const auto mine = outcome_of([] {
+        communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = 20ms});
         int one = 1;
-        if (comm.rank() == 2) std::this_thread::sleep_for(600ms);
-        const allfold::deadline limit{comm.rank() == 1 ? 300ms : 10000ms};
+        if (comm.rank() == 2) std::this_thread::sleep_for(1200ms);
+        const allfold::deadline limit{comm.rank() == 1 ? 600ms : 10000ms};
         allfold::all_reduce(comm, one, sum(), allfold::recursive_doubling(), limit);
+        allfold::barrier(comm);
     });
     INFO(mine.text);
     CHECK(mine.code == errc::timeout);
