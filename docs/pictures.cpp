@@ -8,6 +8,7 @@
 #include <string>
 
 #include "allfold/analysis/draw.hpp"
+#include "allfold/collective/all_reduce.hpp"
 #include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 
@@ -30,7 +31,8 @@ int main(int argc, char** argv) {
     }
     const std::string folder = std::string(argv[1]) + "/";
     const bool written =
-        write(folder + "recursive_doubling_6.svg", allfold::draw<allfold::recursive_doubling::all_reduce>(6)) &&
-        write(folder + "four_device_ring.svg", allfold::draw<allfold::mirrored_doubling::all_reduce>(4));
+        write(folder + "recursive_doubling_6.svg",
+              allfold::draw(allfold::all_reduce, allfold::recursive_doubling{}, 6)) &&
+        write(folder + "four_device_ring.svg", allfold::draw(allfold::all_reduce, allfold::mirrored_doubling{}, 4));
     return written ? 0 : 1;
 }

@@ -4,13 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "allfold/collective.hpp"
 #include "allfold/schedule/all_read.hpp"
 #include "allfold/schedule/binomial.hpp"
+#include "allfold/schedule/compose.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/dissemination.hpp"
-#include "allfold/schedule/halving.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
+#include "allfold/schedule/schedule_of.hpp"
 #include "test/support/catch.hpp"
 
 using allfold::draw;
@@ -59,77 +62,114 @@ bool well_formed(const std::string& picture) {
     return open.empty();
 }
 
+struct mixed {
+    static constexpr const char* name = "halving, then ring";
+    using all_reduce = allfold::composed<allfold::recursive_halving::reduce_scatter, allfold::ring::all_gather>;
+};
+
+struct one_sided : allfold::recursive_doubling::all_reduce {
+    using all_reduce::all_reduce;
+    allfold::step operator[](int round) const {
+        allfold::step s = allfold::recursive_doubling::all_reduce::operator[](round);
+        if (rank() == 0) s.to = {};
+        return s;
+    }
+};
+struct broken {
+    static constexpr const char* name = "broken";
+    using all_reduce = one_sided;
+};
+
+/// Both blocks go in one message of a later round, and are received in two parts.
+struct late {
+    static constexpr const char* name = "late";
+    struct broadcast : allfold::schedule_of<late> {
+        static constexpr allfold::order keeps = allfold::order::tree;
+        using schedule_of::schedule_of;
+        [[nodiscard]] int blocks() const { return 2; }
+        [[nodiscard]] int rounds() const { return 2; }
+        allfold::step operator[](int round) const {
+            const allfold::block_set first = allfold::block_set::one(0);
+            if (rank() == 0 && round == 0) return {.local = allfold::keep_input(allfold::block_set::all(2))};
+            if (rank() == 0) return {.to = allfold::peers::one(1), .send = allfold::block_set::all(2)};
+            if (round == 0) return {.from = allfold::peers::one(0), .receive = first, .has_more = true};
+            return {};
+        }
+        [[nodiscard]] allfold::step also(int) const { return {.receive = allfold::block_set::one(1)}; }
+    };
+};
+
 }  // namespace
 
 TEST_CASE("a picture has a title, all ranks and rounds, and an arrow for each message") {
-    const std::string picture = draw<allfold::recursive_doubling::all_reduce>(6);
+    const std::string picture = draw(allfold::all_reduce, allfold::recursive_doubling{}, 6);
     CHECK(well_formed(picture));
-    CHECK(arrows(picture) == allfold::prove<allfold::recursive_doubling::all_reduce>(6).messages);
+    CHECK(arrows(picture) == allfold::prove(allfold::all_reduce, allfold::recursive_doubling{}, 6).messages);
     CHECK_THAT(texts(picture), ContainsSubstring("recursive doubling all_reduce, P = 6: 4 rounds, order::tree\n") &&
                                    ContainsSubstring("rank 5\n") && ContainsSubstring("round 3\n"));
 }
 
 TEST_CASE("a picture tells the side of each fold") {
-    const std::string found = texts(draw<allfold::recursive_doubling::all_reduce>(6));
+    const std::string found = texts(draw(allfold::all_reduce, allfold::recursive_doubling{}, 6));
     CHECK_THAT(found, ContainsSubstring("0 ∘ 1\n") && ContainsSubstring("0..1 ∘ 2..3\n") &&
                           ContainsSubstring("0..3 ∘ 4..5\n") && ContainsSubstring("\n0..5\n"));
-    CHECK_THAT(draw<allfold::recursive_doubling::all_reduce>(6),
+    CHECK_THAT(draw(allfold::all_reduce, allfold::recursive_doubling{}, 6),
                ContainsSubstring("<tspan font-weight='bold'>0</tspan><tspan> ∘ </tspan><tspan>1</tspan>"));
 }
 
 TEST_CASE("a picture names blocks where there are several") {
-    CHECK_THAT(texts(draw<allfold::ring::all_reduce>(4)),
+    CHECK_THAT(texts(draw(allfold::all_reduce, allfold::ring{}, 4)),
                ContainsSubstring("b2: 3 ∘ 0\n") && ContainsSubstring("b1: 2..3,0 ∘ 1\n"));
-    CHECK_THAT(texts(draw<allfold::halving::reduce_scatter>(6)),
+    CHECK_THAT(texts(draw(allfold::reduce_scatter, allfold::recursive_halving{}, 6)),
                ContainsSubstring("b0..1,4: 0..1 ∘ 2..3\n") && ContainsSubstring("b2..3,5\n"));
 }
 
 TEST_CASE("a picture shows several peers at once, and their operands in rank order") {
-    const std::string direct = draw<allfold::direct::all_reduce>(4);
+    const std::string direct = draw(allfold::all_reduce, allfold::direct{}, 4);
     CHECK(arrows(direct) == 24);
     CHECK_THAT(texts(direct), ContainsSubstring("b1: 0 ∘ 1 ∘ 2 ∘ 3\n") && ContainsSubstring("b0..1,3: 0..3\n"));
-    CHECK_THAT(texts(draw<allfold::all_read::all_reduce>(8)), ContainsSubstring("\n0..7\n"));
-    CHECK_THAT(texts(draw<allfold::all_read::exclusive_scan>(4)), ContainsSubstring("\n0 ∘ 1 ∘ 2\n"));
+    CHECK_THAT(texts(draw(allfold::all_reduce, allfold::all_read{}, 8)), ContainsSubstring("\n0..7\n"));
+    CHECK_THAT(texts(draw(allfold::exclusive_scan, allfold::all_read{}, 4)), ContainsSubstring("\n0 ∘ 1 ∘ 2\n"));
 }
 
 TEST_CASE("a picture shows what is folded before it is sent") {
-    CHECK_THAT(texts(draw<allfold::dissemination::exclusive_scan>(6)),
+    CHECK_THAT(texts(draw(allfold::exclusive_scan, allfold::dissemination{}, 6)),
                ContainsSubstring("2 ∘ 3\n") && ContainsSubstring("0..1 ∘ 2..4\n"));
 }
 
 TEST_CASE("a picture of a rooted schedule depends on the root, and a barrier shows messages alone") {
-    CHECK(draw<allfold::binomial::reduce>(6, 0) != draw<allfold::binomial::reduce>(6, 2));
-    const std::string barrier = draw<allfold::dissemination::barrier>(5);
+    CHECK(draw(allfold::reduce, allfold::binomial{}, 6, 0) != draw(allfold::reduce, allfold::binomial{}, 6, 2));
+    const std::string barrier = draw(allfold::barrier, allfold::dissemination{}, 5);
     CHECK(arrows(barrier) == 15);
     CHECK_THAT(texts(barrier),
                ContainsSubstring("dissemination barrier, P = 5: 3 rounds\n") && !ContainsSubstring("∘"));
 }
 
-TEST_CASE("a composed schedule is named after both parts") {
-    using mixed = allfold::composed<allfold::halving::reduce_scatter, allfold::ring::all_gather>;
-    CHECK_THAT(texts(draw<mixed>(4)), ContainsSubstring("recursive halving, then ring all_reduce, P = 4: 5 rounds"));
-    CHECK_THAT(texts(draw<allfold::ring::all_reduce>(4)),
+TEST_CASE("a picture bears the name of the algorithm") {
+    CHECK_THAT(texts(draw(allfold::all_reduce, mixed{}, 4)),
+               ContainsSubstring("halving, then ring all_reduce, P = 4: 5 rounds"));
+    CHECK_THAT(texts(draw(allfold::all_reduce, allfold::ring{}, 4)),
                ContainsSubstring("ring all_reduce, P = 4: 6 rounds, order::any"));
 }
 
 TEST_CASE("one rank alone is drawn without rounds, and a name is written as XML wants it") {
-    const auto make = [](int rank) { return allfold::ring::all_reduce(rank, 1); };
-    const std::string picture = draw(1, make, allfold::claim_of<allfold::ring::all_reduce>(), "<mine> & yours");
+    const auto make = [](int rank) { return allfold::ring::all_reduce({rank, 1}); };
+    const allfold::claim claimed = claim_of(allfold::all_reduce, allfold::ring{});
+    const std::string picture = draw(1, make, claimed, "<mine> & yours");
     CHECK(well_formed(picture));
     CHECK(arrows(picture) == 0);
     CHECK_THAT(picture, ContainsSubstring("&lt;mine> &amp; yours all_reduce, P = 1: 0 rounds"));
 }
 
-TEST_CASE("a schedule that is wrong is drawn all the same") {
-    struct one_sided : allfold::recursive_doubling::all_reduce {
-        using all_reduce::all_reduce;
-        allfold::step operator[](int round) const {
-            allfold::step s = allfold::recursive_doubling::all_reduce::operator[](round);
-            if (rank() == 0) s.to = {};
-            return s;
-        }
-    };
-    const std::string picture = draw<one_sided>(4);
+TEST_CASE("a schedule that is wrong is drawn as far as it goes, and who waits for whom then") {
+    const std::string picture = draw(allfold::all_reduce, broken{}, 4);
     CHECK(well_formed(picture));
-    CHECK(arrows(picture) == 6);
+    CHECK(arrows(picture) == 5);  // rank 1 never comes to its second message
+    CHECK_THAT(texts(picture), ContainsSubstring("0 ∘ 1\n") && ContainsSubstring("waits for rank 0\n"));
+}
+
+TEST_CASE("a message that is received in another round than it is sent is drawn, and so is one of two parts") {
+    CHECK(allfold::prove(allfold::broadcast, late{}, 2).ok());
+    const std::string found = texts(draw(allfold::broadcast, late{}, 2));
+    CHECK_THAT(found, ContainsSubstring("b0..1\n") && ContainsSubstring("b0..1: 0\n"));
 }

@@ -288,7 +288,7 @@ TEST_CASE("random programs give what a sequential one gives") {
 
 TEST_CASE("random programs of two ranks give what a sequential one gives, with slots of every size") {
     for (unsigned seed = 1000; seed < 1040; ++seed)
-        run_program(seed, 2, seed % 2 ? impatient : allfold::thread_tuning{.slot_bytes = 1024});
+        run_program(seed, 2, seed % 2 ? impatient : allfold::thread_tuning{.eager_bytes = 1024});
 }
 
 TEST_CASE("a random program that was never run before gives what a sequential one gives") {

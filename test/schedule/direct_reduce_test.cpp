@@ -7,12 +7,11 @@
 
 using allfold::direct;
 
-static_assert(allfold::slice_owner_schedule<direct::reduce>);
 static_assert(direct::reduce::keeps == allfold::order::tree);
-static_assert(allfold::proved_up_to<direct::reduce, 32>);
+static_assert(allfold::proved_up_to<allfold::reduce, direct{}, 32>);
 
 TEST_CASE("the steps of a direct reduce to rank 1 of 3 are these") {
-    CHECK(test::steps_of<direct::reduce>(3, 1) ==
+    CHECK(test::steps_of(allfold::reduce, direct{}, 3, 1) ==
           test::table{
               {"input{p}->all a{0}=ordered([all],input)", "a{0}->1"},
               {"input{p}->all result{1}=ordered([all],input)", "result{p}<-all"},
@@ -21,9 +20,10 @@ TEST_CASE("the steps of a direct reduce to rank 1 of 3 are these") {
 }
 
 TEST_CASE("a direct reduce is proved for many ranks and costs what it says") {
-    test::prove_for<direct::reduce>(test::sizes_up_to(test::many / 4), [](const allfold::proof& p, const auto&) {
-        CHECK(p.rounds == 2 * std::min(p.size - 1, 1));
-        CHECK(p.busiest_blocks_sent == (p.size > 1 ? p.size : 0));
-        CHECK(p.busiest_folds == p.size - 1);
-    });
+    test::prove_for(allfold::reduce, direct{}, test::sizes_up_to(test::many / 4),
+                    [](const allfold::proof& p, const auto&) {
+                        CHECK(p.rounds == 2 * std::min(p.size - 1, 1));
+                        CHECK(p.busiest_blocks_sent == (p.size > 1 ? p.size : 0));
+                        CHECK(p.busiest_folds == p.size - 1);
+                    });
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "allfold/analysis/prove.hpp"
+#include "allfold/collective.hpp"
 #include "allfold/schedule/step.hpp"
 #include "test/support/catch.hpp"
 
@@ -37,6 +38,7 @@ inline std::string name_of(const allfold::peers& who, const allfold::schedule au
         case allfold::peers::kind::lower: return "lower";
         case allfold::peers::kind::higher: return "higher";
         case allfold::peers::kind::range:
+        case allfold::peers::kind::strided:
             for (int i = 0; i < who.count(self.rank(), self.size()); ++i)
                 listed += (i ? "," : "") + std::to_string(who.at(i, self.rank()));
             return listed;
@@ -57,7 +59,9 @@ inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks
 }
 
 inline std::string text_of_local(const allfold::local_work& work, int blocks) {
-    const std::string copied = with_blocks(work.into, work.blocks, blocks) + "=" + name_of(work.left);
+    const allfold::block_set& targets = work.targets.empty() ? work.blocks : work.targets;
+    if (work.what == allfold::local_work::kind::identity) return with_blocks(work.into, targets, blocks) + "=identity";
+    const std::string copied = with_blocks(work.into, targets, blocks) + "=" + name_of(work.left);
     return work.what != allfold::local_work::kind::fold ? copied : copied + "+" + name_of(work.right);
 }
 
@@ -87,11 +91,13 @@ inline std::string text_of(const allfold::step& s, const allfold::schedule auto&
 
 }  // namespace detail
 
-template <allfold::schedule S>
-table steps_of(int size, int root = 0, int group = 1) {
+/// The steps of the schedule that an algorithm has for a collective.
+template <class Collective, class Algorithm>
+table steps_of(const Collective&, const Algorithm& algorithm, int size, int root = 0, int group = 1) {
+    using S = allfold::schedule_in<Collective, Algorithm>;
     table all;
     for (int r = 0; r < size; ++r) {
-        const S s = allfold::make_schedule<S>(r, size, root, group);
+        const S s = allfold::make_schedule<S>(allfold::setting{r, size, root, group}, algorithm);
         auto& rounds = all.emplace_back();
         for (int i = 0; i < s.rounds(); ++i) rounds.push_back(detail::text_of(s[i], s));
     }
@@ -116,12 +122,13 @@ inline std::vector<int> sizes_up_to(int last) {
 }
 
 /// Proves the schedule for all sizes that it supports, and calls check(proof, ranks) for each.
-template <allfold::schedule S, class Check>
-void prove_for(const std::vector<int>& sizes, Check check) {
+template <class Collective, class Algorithm, class Check>
+void prove_for(const Collective& what, const Algorithm& algorithm, const std::vector<int>& sizes, Check check) {
+    using S = allfold::schedule_in<Collective, Algorithm>;
     for (const int size : sizes) {
         if (!allfold::supports<S>(size)) continue;
-        const int root = allfold::rooted_schedule<S> ? size * 2 / 3 : 0;
-        const allfold::proof proved = allfold::prove<S>(size, root);
+        const int root = Collective::promise.rooted ? size * 2 / 3 : 0;
+        const allfold::proof proved = allfold::prove(what, algorithm, size, root);
         INFO(allfold::explain(proved) << ", root " << root);
         REQUIRE(proved.ok());
         CHECK(proved.scratch_slots <= S::scratch_slots);

@@ -420,8 +420,12 @@ TEST_CASE("with more ranks than processors nobody spins") {
 
 TEST_CASE("lanes are numbered in the order in which they are opened, and peers can look up what for") {
     pair p;
-    const allfold::signature sum{.what = "all_reduce", .elements = 5, .operator_type = "sum"};
-    const allfold::signature scan{.what = "inclusive_scan", .elements = 6, .operator_type = "max"};
+    allfold::signature sum, scan;
+    sum.what = "all_reduce";
+    sum.elements = 5;
+    sum.operator_type = "sum";
+    scan.what = "inclusive_scan";
+    scan.elements = 6;
     const lane first = p.a.open(sum, 3), second = p.a.open(scan, 1);
     CHECK(second == first + 3);
     for (lane on = first; on < second; ++on) {

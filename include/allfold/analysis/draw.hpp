@@ -8,33 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include "allfold/analysis/detail/replay.hpp"
+#include "allfold/analysis/detail/history.hpp"
 #include "allfold/analysis/detail/svg.hpp"
 #include "allfold/analysis/prove.hpp"
-#include "allfold/schedule/compose.hpp"
 #include "allfold/schedule/step.hpp"
 
 /// @file
 /// Draws a schedule as a picture (SVG): ranks from top to bottom, rounds from left to right, an arrow for each message.
 /// Behind each round stands what a rank has folded, left operand first: "0..1 ∘ 2..3", what came in a message in bold.
 /// Where the data is cut into blocks, "b2:" and the like say which of them, before the arrows those that a rank sends.
-/// The colours belong to the senders.
+/// A schedule that does not fit together is drawn as far as it goes. The colours belong to the senders.
 
 namespace allfold {
 
 namespace detail {
-
-template <class S>
-struct title_of {
-    static std::string text() { return S::algorithm::name; }
-};
-template <class First, class Second>
-struct title_of<composed<First, Second>> {
-    static std::string text() {
-        const std::string first = title_of<First>::text(), second = title_of<Second>::text();
-        return first == second ? first : first + ", then " + second;
-    }
-};
 
 using text_line = std::vector<svg::part>;
 
@@ -44,11 +31,11 @@ using text_line = std::vector<svg::part>;
     if (blocks > 1) line.push_back({"b" + text_of_runs(what.blocks) + ": "});
     if (what.operands.size() > 4) {
         std::vector<int> all;
-        for (const operand& each : what.operands) all.insert(all.end(), each.ranks.begin(), each.ranks.end());
+        for (const operand_told& each : what.operands) all.insert(all.end(), each.ranks.begin(), each.ranks.end());
         line.push_back({text_of_runs(all), true});
         return line;
     }
-    for (const operand& each : what.operands) {
+    for (const operand_told& each : what.operands) {
         if (&each != &what.operands.front()) line.push_back({" ∘ "});
         line.push_back({text_of_runs(each.ranks), each.received});
     }
@@ -66,7 +53,7 @@ using text_line = std::vector<svg::part>;
 /// the text behind them.
 class picture {
   public:
-    picture(const replay& what, const std::string& title) : what_(what) {
+    picture(const history& what, const std::string& title) : what_(what) {
         place_ranks();
         place_rounds();
         image_.text(margin, margin + svg::line_height, {{title, true}});
@@ -94,7 +81,10 @@ class picture {
         return lines;
     }
     [[nodiscard]] std::vector<text_line> behind(int rank, int round) const {
-        return lines_of(what_.received(rank, round), what_.blocks());
+        std::vector<text_line> lines = lines_of(what_.received(rank, round), what_.blocks());
+        if (const int peer = what_.waits_for(rank, round); peer >= 0)
+            lines.push_back({{"waits for rank " + std::to_string(peer)}});
+        return lines;
     }
     [[nodiscard]] static int width_of(const std::vector<text_line>& lines) {
         int widest = 0;
@@ -146,7 +136,7 @@ class picture {
         }
     }
 
-    const replay& what_;
+    const history& what_;
     std::vector<int> y_;       ///< of each rank
     std::vector<int> x_;       ///< where each round begins, and where the last one ends
     std::vector<int> arrows_;  ///< where the arrows of each round begin
@@ -162,19 +152,23 @@ template <class Make>
     requires schedule<std::invoke_result_t<const Make&, int>>
 [[nodiscard]] std::string draw(int size, const Make& make, const claim& claimed, const std::string& name) {
     const detail::schedules_made_by<Make> all(make);
-    const detail::replay what(size, all, claimed);
-    const std::string title = name + " " + name_of(claimed.goal) + ", P = " + std::to_string(size) + ": " +
+    const detail::history what(size, all, claimed);
+    const contract& promise = *claimed.promise;
+    const std::string title = name + " " + promise.name + ", P = " + std::to_string(size) + ": " +
                               std::to_string(what.rounds()) + (what.rounds() == 1 ? " round" : " rounds") +
-                              (folds(claimed.goal) ? std::string(", order::") + name_of(claimed.keeps) : "");
+                              (promise.folds ? std::string(", order::") + name_of(claimed.keeps) : "");
     return detail::picture(what, title).text();
 }
 
-/// The picture of the schedule `S` for `size` ranks, where it is grouped in groups of `group`.
-template <schedule S>
-[[nodiscard]] std::string draw(int size, int root = 0, int group = 1) {
-    return draw(
-        size, [=](int rank) { return make_schedule<S>(rank, size, root, group); }, claim_of<S>(root),
-        detail::title_of<S>::text());
+/// The picture of the schedule that an algorithm has for a collective: `draw(all_reduce, ring{}, 4)`. Where it is
+/// grouped, in groups of `group`.
+template <class Collective, class Algorithm>
+    requires schedule<schedule_in<Collective, Algorithm>>
+[[nodiscard]] std::string draw(const Collective& what, const Algorithm& algorithm, int size, int root = 0,
+                               int group = 1) {
+    using S = schedule_in<Collective, Algorithm>;
+    const auto make = [&](int rank) { return make_schedule<S>(setting{rank, size, root, group}, algorithm); };
+    return draw(size, make, claim_of(what, algorithm, root, group), Algorithm::name);
 }
 
 }  // namespace allfold

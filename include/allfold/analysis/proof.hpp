@@ -19,35 +19,41 @@ enum class fault : std::uint8_t {
     none,
     unsupported,      ///< it does not exist for this many ranks
     rounds_differ,    ///< ranks disagree about the number of rounds, or there are some at P = 1
-    blocks_differ,    ///< ranks disagree about the number of blocks, or it is none of 0, 1 and P
+    blocks_differ,    ///< ranks disagree about the number of blocks, or it is not what the collective demands
     no_such_peer,     ///< a step names itself or a rank outside [0, P)
     no_such_block,    ///< a step names a block that does not exist
     unmatched,        ///< a message that nobody receives, or a receive that nobody answers
-    message_differs,  ///< sender and receiver name different blocks for one message
+    message_differs,  ///< sender and receiver disagree about the number of blocks in one message
+    targets_differ,   ///< local work names more or fewer blocks than places for them
     deadlock,         ///< without buffers ranks wait for each other in a circle
     empty_slot,       ///< a block is read where nothing lies
     overwrites_sent,  ///< a block is received into the slot from which the same step sends it
     fold_unclear,     ///< several peers' blocks meet in one place without an ordered fold, or an ordered fold gets
                       ///< another block from each peer
+    received_twice,   ///< two messages of a step, or two parts of one, put something into one block
     misplaced,        ///< a block is written where this rank may not: input, foreign result, undeclared scratch slot
+    other_length,     ///< a value goes where a block of another length may lie
+    other_block,      ///< different blocks of the operands are folded
     repeated,         ///< a rank's operand is counted twice
     out_of_order,     ///< operands that are not neighbours in rank order are folded
     bracketing,       ///< a fold that is none of the canonical tree's
     wrong_result,     ///< a block does not end as the contract says
+    disagreement,     ///< two ranks to which the same is promised have bracketed it differently
+    fusion_differs,   ///< some ranks would run one pass where others run two steps
     not_in_place,     ///< it goes wrong when result and input are one memory: a block is overwritten while it
                       ///< is sent (`cause` is overwrites_sent), or before it is read (empty_slot)
 };
 
-/// The ranks whose operands a value is made of: `count` ranks of [low, high).
+/// What a value is made of: block `item` of the operands of `count` ranks of [low, high). Item -1: there is no value.
 struct ranks_held {
     int low = 0;
     int high = 0;
     int count = 0;
+    int item = -1;
     friend constexpr bool operator==(const ranks_held&, const ranks_held&) = default;
 };
 
-/// What a schedule costs, and where it fails if it does. Blocks are the whole vector where `blocks` is 1, else 1/P of
-/// it.
+/// What a schedule costs, and where it fails if it does. Blocks are the whole vector where `blocks` is 1.
 struct proof {
     fault what = fault::none;
     [[nodiscard]] constexpr bool ok() const noexcept { return what == fault::none; }
@@ -66,6 +72,7 @@ struct proof {
     int rank = -1;              ///< where the fault shows
     int peer = -1;              ///< the other rank, if there is one
     int round = -1;             ///< -1: before the first or after the last round
+    bool in_one_pass = false;   ///< the fault shows only where the steps run as one pass, see `fused`
     int block = -1;
     slot where = slot::result;
     int found = 0;  ///< the two figures that ought to agree
@@ -83,11 +90,16 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::string text_of(const ranks_held& ranks) {
-    if (ranks.count == 0) return "nothing";
+    if (ranks.count == 0) return ranks.item < 0 ? "nothing" : "the identity";
     if (ranks.count == 1) return "rank " + std::to_string(ranks.low);
     const std::string range = std::to_string(ranks.low) + ".." + std::to_string(ranks.high - 1);
     if (ranks.count == ranks.high - ranks.low) return "ranks " + range;
     return std::to_string(ranks.count) + " of the ranks " + range;
+}
+
+[[nodiscard]] inline std::string text_with_block(const ranks_held& ranks) {
+    const bool anonymous = ranks.item < 0 || ranks.count == 0;
+    return (anonymous ? "" : "block " + std::to_string(ranks.item) + " of ") + text_of(ranks);
 }
 
 [[nodiscard]] inline std::string text_of(slot where) {
@@ -128,9 +140,8 @@ namespace detail {
             return p.found ? "sends to " + peer + ", which never receives it"
                            : "receives from " + peer + ", which never sends it";
         case fault::message_differs:
-            return p.block < 0
-                       ? "sends " + counted(p.found, "block") + " to " + peer + ", which expects " + number(p.wanted)
-                       : "sends block " + number(p.found) + " to " + peer + ", which expects block " + number(p.wanted);
+            return "sends " + counted(p.found, "block") + " to " + peer + ", which expects " + number(p.wanted);
+        case fault::targets_differ: return "copies " + counted(p.found, "block") + " to " + counted(p.wanted, "place");
         case fault::deadlock: return text_of_circle(p);
         case fault::empty_slot: return "reads " + block + " of " + text_of(p.where) + ", where nothing lies";
         case fault::overwrites_sent:
@@ -139,14 +150,26 @@ namespace detail {
             return "receives from " + counted(p.found, "peer") + " " +
                    (p.block < 0 ? "a block each, and folds them in rank order"
                                 : "the same block " + number(p.block) + " without an ordered fold");
+        case fault::received_twice: return "receives " + block + " into " + text_of(p.where) + " twice in one step";
         case fault::misplaced: return text_of_misplaced(p);
+        case fault::other_length:
+            return "stores " + text_with_block(p.left) + " in " + block + " of " + text_of(p.where) +
+                   ", which may have another length";
+        case fault::other_block: return "folds " + text_with_block(p.left) + " with " + text_with_block(p.right);
         case fault::repeated: return fold + ": an operand is counted twice";
         case fault::out_of_order: return fold + ", which are not neighbours in rank order";
         case fault::bracketing: return fold + ", which the canonical tree of " + number(p.wanted) + " does not";
         case fault::wrong_result:
             if (p.block < 0)
                 return "has heard of " + counted(p.left.count, "rank") + ", should have heard of all " + number(p.size);
+            if (p.left.item >= 0 && p.left.item != p.right.item)
+                return "ends with " + text_with_block(p.left) + " in " + block + ", should have " +
+                       text_with_block(p.right);
             return "ends with " + text_of(p.left) + " in " + block + ", should have " + text_of(p.right);
+        case fault::disagreement: return "brackets " + block + " otherwise than " + peer;
+        case fault::fusion_differs:
+            return std::string(p.found ? "runs its steps as one pass, " : "runs its steps one by one, ") + peer +
+                   " does not";
         case fault::not_in_place:
             return p.cause == fault::empty_slot
                        ? "in place reads " + block + " of the input after the result has been written there"
@@ -171,6 +194,7 @@ namespace detail {
     if (p.ok()) return text + ": " + detail::text_of_costs(p);
     if (p.rank >= 0) text += ", rank " + std::to_string(p.rank);
     if (p.round >= 0) text += ", round " + std::to_string(p.round);
+    if (p.in_one_pass) text += ", in one pass";
     return text + ": " + detail::text_of_fault(p);
 }
 

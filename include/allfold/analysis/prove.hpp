@@ -1,50 +1,118 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include "allfold/analysis/detail/interpreter.hpp"
+#include "allfold/analysis/claim.hpp"
+#include "allfold/analysis/detail/prover.hpp"
 #include "allfold/analysis/proof.hpp"
 #include "allfold/error.hpp"
 #include "allfold/schedule/step.hpp"
 
 /// @file
 /// Proves that a schedule does what it says, for a given number of ranks: by running all ranks over values that name
-/// the ranks whose operands they are made of. The same code at compile time and at run time.
+/// the ranks whose operands they are made of, and the block of it. The same code at compile time and at run time.
 ///
-///     static_assert(allfold::proved<allfold::ring::all_reduce>(8));
-///     std::cout << allfold::explain(allfold::prove<my_schedule>(12));
+///     static_assert(allfold::proved(allfold::all_reduce, allfold::ring{}, 8));
+///     std::cout << allfold::explain(allfold::prove(allfold::all_reduce, my_algorithm{}, 12));
 ///
 /// What is proved, for this P:
-/// 1. Every message meets a receive of its partner, and every receive a message, with the same blocks in the same
-/// order.
+/// 1. Every message meets a receive of its partner, and every receive a message, with as many blocks.
 /// 2. Nothing deadlocks when no message is buffered, so that a send ends only when it is received.
-/// 3. Every block ends where the collective's contract says, made of each operand exactly once: in rank order where
-///    the schedule keeps `order::rank`, and bracketed as the canonical tree where it keeps `order::tree`.
-/// 4. No step reads a slot where nothing lies, receives into what it sends, or writes what is not its own.
-/// 5. The claims `scratch_slots` and `in_place` hold.
+/// 3. Every block ends where the collective's contract says, made of that block of each operand exactly once: in rank
+///    order where the schedule keeps `order::rank`, and bracketed as the canonical tree where it keeps `order::tree`.
+/// 4. Whoever gets the same fold gets the same bits: all ranks hold the same bracketing, at `order::any` too.
+/// 5. No step reads a slot where nothing lies, receives into what it sends, stores a block where another length may be,
+///    or writes what is not its own.
+/// 6. The claims `scratch_slots` and `in_place` hold.
+/// 7. Where ranks that share memory run two steps as one pass (see `fused`), they all do, and 3 to 6 hold of it too.
 
 namespace allfold {
 
-/// What the schedule `S` says about itself.
-template <schedule S>
-[[nodiscard]] constexpr claim claim_of(int root = 0) noexcept {
-    return {S::goal, S::keeps, S::scratch_slots, S::in_place, root};
-}
-
 namespace detail {
 
-/// The cheapest values that say enough.
-[[nodiscard]] constexpr proof prove_all(int size, const schedules& all, const claim& claimed) {
-    if (claimed.keeps != order::any || !folds(claimed.goal))
-        return interpreter<rank_interval>(size, all, claimed).run();
-    if (size <= 64) return interpreter<rank_set<1>>(size, all, claimed).run();
-    if (size <= 512) return interpreter<rank_set<8>>(size, all, claimed).run();
-    if (size <= 4096) return interpreter<rank_set<64>>(size, all, claimed).run();
+/// Checks what ranks must agree about before anything runs.
+[[nodiscard]] constexpr proof check_shape(int size, const schedules& all, const claim& claimed) {
+    const cut_for cut = claimed.promise->cut;
+    const int blocks = cut == cut_for::nobody ? 0 : cut == cut_for::schedule ? all.blocks(0) : size;
+    const int least = cut == cut_for::schedule ? 1 : blocks, wanted = blocks < least ? least : blocks;
+    const int rounds = size == 1 ? 0 : all.rounds(0);
+    for (int r = 0; r < size; ++r) {
+        if (all.blocks(r) != wanted)
+            return {.what = fault::blocks_differ, .rank = r, .found = all.blocks(r), .wanted = wanted};
+        if (all.rounds(r) != rounds)
+            return {.what = fault::rounds_differ, .rank = r, .found = all.rounds(r), .wanted = rounds};
+    }
+    return {};
+}
+
+/// The ways in which steps are run; a constant expression that would take too long may prove one of them at a time.
+enum class way : std::uint8_t { step_by_step, in_one_pass, both };
+
+/// Runs the schedules: all their steps, or the passes in which they are fused.
+template <class Value>
+[[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed,
+                                  const std::vector<fused_pass>& passes) {
+    const int blocks = all.blocks(0);
+    prover<Value> reads(size, blocks, all.scratch_copies(0), claimed);
+    interpreter<prover<Value>> steps(size, all, reads);
+    if (passes.empty())
+        steps.run();
+    else
+        steps.run_fused(passes);
+    if (reads.ok) reads.check_end();
+    proof outcome = reads.verdict;
+    outcome.blocks = blocks;
+    outcome.rounds = all.rounds(0);
+    outcome.scratch_slots = reads.used_scratch_slots();
+    outcome.in_one_pass = !passes.empty() && !reads.ok;
+    reads.add_to(outcome);
+    return outcome;
+}
+
+template <class Value>
+[[nodiscard]] constexpr proof run_in_one_pass(int size, const schedules& all, const claim& claimed) {
+    std::vector<fused_pass> passes;
+    for (int r = 0; r < size; ++r) {
+        const auto pass = all.fused(r);
+        if (r > 0 && pass.has_value() == passes.empty())
+            return {.what = fault::fusion_differs, .rank = r, .peer = r - 1, .found = pass ? 1 : 0};
+        if (pass) passes.push_back(*pass);
+    }
+    return passes.empty() ? proof{} : run<Value>(size, all, claimed, passes);
+}
+
+template <class Value>
+[[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed, way how) {
+    if (how == way::in_one_pass) return run_in_one_pass<Value>(size, all, claimed);
+    const proof steps = run<Value>(size, all, claimed, std::vector<fused_pass>());
+    if (!steps.ok() || how == way::step_by_step) return steps;
+    const proof pass = run_in_one_pass<Value>(size, all, claimed);
+    return pass.ok() ? steps : pass;
+}
+
+/// The cheapest values that say enough: where nothing is folded, or every fold is the canonical tree's, all ranks
+/// agree.
+[[nodiscard]] constexpr proof run_with_values(int size, const schedules& all, const claim& claimed, way how) {
+    if (claimed.keeps == order::tree || !claimed.promise->folds) return run<rank_interval>(size, all, claimed, how);
+    if (claimed.keeps == order::rank) return run<bracketed<rank_interval>>(size, all, claimed, how);
+    if (size <= 64) return run<bracketed<rank_set<1>>>(size, all, claimed, how);
+    if (size <= 512) return run<bracketed<rank_set<8>>>(size, all, claimed, how);
+    if (size <= 4096) return run<bracketed<rank_set<64>>>(size, all, claimed, how);
     throw error(errc::bad_argument,
                 "prove: at most 4096 ranks for a schedule without rank order, not " + std::to_string(size));
+}
+
+[[nodiscard]] constexpr proof prove_all(int size, const schedules& all, const claim& claimed, way how = way::both) {
+    proof outcome = check_shape(size, all, claimed);
+    if (outcome.ok() && size > 1) outcome = run_with_values(size, all, claimed, how);
+    outcome.size = size;
+    outcome.blocks = all.blocks(0);
+    return outcome;
 }
 
 }  // namespace detail
@@ -57,19 +125,33 @@ template <class Make>
     return detail::prove_all(size, detail::schedules_made_by<Make>(make), claimed);
 }
 
-/// Proves the schedule `S` of `size` ranks, where it is grouped in groups of `group`.
-template <schedule S>
-[[nodiscard]] constexpr proof prove(int size, int root = 0, int group = 1) {
+namespace detail {
+
+template <class Collective, class Algorithm>
+[[nodiscard]] constexpr proof prove_one(const Collective& what, const Algorithm& algorithm, int size, int root,
+                                        int group, way how) {
+    using S = schedule_in<Collective, Algorithm>;
     if (!supports<S>(size, group)) return {.what = fault::unsupported, .size = size};
-    return prove(size, [=](int rank) { return make_schedule<S>(rank, size, root, group); }, claim_of<S>(root));
+    const auto make = [&](int rank) { return make_schedule<S>(setting{rank, size, root, group}, algorithm); };
+    return prove_all(size, schedules_made_by(make), claim_of(what, algorithm, root, group), how);
+}
+
+}  // namespace detail
+
+/// Proves the schedule that an algorithm has for a collective: `prove(all_reduce, ring{}, 8)`. Where it is grouped, in
+/// groups of `group`.
+template <class Collective, class Algorithm>
+    requires schedule<schedule_in<Collective, Algorithm>>
+[[nodiscard]] constexpr proof prove(const Collective& what, const Algorithm& algorithm, int size, int root = 0,
+                                    int group = 1) {
+    return detail::prove_one(what, algorithm, size, root, group, detail::way::both);
 }
 
 namespace detail {
 
 /// Roots for which a schedule of `size` ranks is proved: all of a few, or one within and the last.
-template <schedule S>
-[[nodiscard]] constexpr int roots_to_prove(int size) noexcept {
-    if (!rooted_schedule<S>) return 1;
+[[nodiscard]] constexpr int roots_to_prove(const contract& promise, int size) noexcept {
+    if (!promise.rooted) return 1;
     return size <= 8 ? size : 2;
 }
 [[nodiscard]] constexpr int root_to_prove(int i, int size) noexcept {
@@ -81,38 +163,46 @@ template <schedule S>
 
 /// Whether the schedule is proved for `size` ranks: for all roots where there are at most 8 ranks, otherwise for one
 /// within and the last.
-template <schedule S>
-[[nodiscard]] constexpr bool proved(int size, int group = 1) {
-    for (int i = 0; i < detail::roots_to_prove<S>(size); ++i)
-        if (!prove<S>(size, detail::root_to_prove(i, size), group).ok()) return false;
+template <class Collective, class Algorithm>
+[[nodiscard]] constexpr bool proved(const Collective& what, const Algorithm& algorithm, int size, int group = 1) {
+    for (int i = 0; i < detail::roots_to_prove(Collective::promise, size); ++i)
+        if (!prove(what, algorithm, size, detail::root_to_prove(i, size), group).ok()) return false;
     return true;
 }
 
 namespace detail {
 
-template <class S, int Size, int Group, int Root>
-inline constexpr bool proved_at = prove<S>(Size, Root, Group).ok();
+template <const auto& Collective, auto Algorithm, int Size, int Group, int Root, way How>
+inline constexpr bool proved_one_way = prove_one(Collective, Algorithm, Size, Root, Group, How).ok();
+template <const auto& Collective, auto Algorithm, int Size, int Group, int Root>
+inline constexpr bool proved_at = proved_one_way<Collective, Algorithm, Size, Group, Root, way::step_by_step> &&
+                                  proved_one_way<Collective, Algorithm, Size, Group, Root, way::in_one_pass>;
 
-template <class S, int Size, int Group, int... Roots>
+template <const auto& Collective, auto Algorithm, int Size, int Group, int... Roots>
 [[nodiscard]] constexpr bool proved_for_roots(std::integer_sequence<int, Roots...>) noexcept {
-    if constexpr (supports<S>(Size, Group))
-        return (proved_at<S, Size, Group, root_to_prove(Roots, Size)> && ...);
+    if constexpr (supports<
+                      schedule_in<std::remove_cvref_t<decltype(Collective)>, std::remove_const_t<decltype(Algorithm)>>>(
+                      Size, Group))
+        return (proved_at<Collective, Algorithm, Size, Group, root_to_prove(Roots, Size)> && ...);
     else
         return true;
 }
 
-template <class S, int Group, int... Before>
+template <const auto& Collective, auto Algorithm, int Group, int... Before>
 [[nodiscard]] constexpr bool proved_for_sizes(std::integer_sequence<int, Before...>) noexcept {
-    return (proved_for_roots<S, Before + 1, Group>(std::make_integer_sequence<int, roots_to_prove<S>(Before + 1)>()) &&
+    return (proved_for_roots<Collective, Algorithm, Before + 1, Group>(
+                std::make_integer_sequence<int, roots_to_prove(std::remove_cvref_t<decltype(Collective)>::promise,
+                                                               Before + 1)>()) &&
             ...);
 }
 
 }  // namespace detail
 
-/// `static_assert(proved_up_to<S, 32>)`: proved for each number of ranks from 1 to `Last` that it supports. One
-/// constant evaluation for each, so that compilers' limits on a single one are not met. `proved_up_to<S, 32, 4>`: for
-/// groups of 4.
-template <schedule S, int Last, int Group = 1>
-inline constexpr bool proved_up_to = detail::proved_for_sizes<S, Group>(std::make_integer_sequence<int, Last>());
+/// `static_assert(proved_up_to<all_reduce, ring{}, 32>)`: proved for each number of ranks from 1 to `Last` that it
+/// supports. One constant evaluation for each, so that compilers' limits on a single one are not met.
+/// `proved_up_to<all_reduce, two_level{}, 32, 4>`: for groups of 4.
+template <const auto& Collective, auto Algorithm, int Last, int Group = 1>
+inline constexpr bool proved_up_to =
+    detail::proved_for_sizes<Collective, Algorithm, Group>(std::make_integer_sequence<int, Last>());
 
 }  // namespace allfold

@@ -32,11 +32,12 @@ void run_small(Comm& comm, const any_schedule& schedule, const row_functions& fu
     static constexpr contract meeting{.name = "agreement"}, folding{.name = "agreement", .folds = true};
     static constexpr equal_or_zero operation{};
     static constexpr std::size_t bytes = sizeof(std::uint64_t);
+    const partition word = partition::even(1, 1);
     std::byte* const columns[] = {reinterpret_cast<std::byte*>(&mine), reinterpret_cast<std::byte*>(&common)};
     execution<Comm> running([&] {
         call<Comm> all{comm, functions.fold ? folding : meeting, schedule,
                        row_layout{&functions, &operation, &bytes, bytes}, {}, what};
-        all.memory.blocks = partition::even(1, 1);
+        all.memory.blocks = all.memory.result_blocks = &word;
         all.memory.window_rows = 1;
         all.memory.input = {{&columns[0], 0}, 0};
         all.memory.result = {{&columns[1], 0}, 0};

@@ -145,31 +145,31 @@ class engine {
 
         call<Comm> all{comm, goal, chosen.schedule, rows, {}, sign(comm, what, where.own_lengths ? 0 : where.rows, rows)};
         operands& memory = all.memory;
-        memory.pairs = pairs;
         memory.contributions = where.contributions;
-        memory.blocks = goal.cut == cut_for::schedule ? cut_for_schedule(where.rows, all) : where.blocks;
-        if (pairs) memory.result_blocks = where.result_blocks;
+        if (goal.cut == cut_for::schedule) cut_for_schedule(arguments.where, all);
+        memory.blocks = &where.blocks;
+        memory.result_blocks = pairs ? &where.result_blocks : &where.blocks;
         arguments.memory(memory);
         find_windows(all, what.options.window_bytes);
         memory.stage_input = must_stage(all);
         all.agreed.window_rows = pairs ? 0 : memory.window_rows;
-        all.agreed.largest_block = pairs ? 0 : memory.blocks.largest();
-        if (goal.cut == cut_for::ranks) all.agreed.borders = hash_of_borders(memory.blocks);
+        all.agreed.largest_block = pairs ? 0 : where.blocks.largest();
+        if (goal.cut == cut_for::ranks) all.agreed.borders = hash_of_borders(where.blocks);
         return all;
     }
-    [[nodiscard]] static partition cut_for_schedule(std::size_t rows, const call<Comm>& all) {
+    static void cut_for_schedule(shape& where, const call<Comm>& all) {
         const int blocks = all.schedule.blocks();
-        return blocks <= 1 ? partition::even(rows, 1) : cut_evenly(rows, blocks, all.rows.row_bytes);
+        where.blocks = blocks <= 1 ? partition::even(where.rows, 1) : cut_evenly(where.rows, blocks, all.rows.row_bytes);
     }
 
     /// Decides how many rows of a block go in one window, or that both steps of a schedule run as one pass.
     static void find_windows(call<Comm>& all, std::optional<std::size_t> window_bytes) {
         operands& memory = all.memory;
         const std::size_t largest =
-            std::max<std::size_t>(1, std::max(memory.blocks.largest(), memory.pairs ? memory.result_blocks.largest() : 0));
+            std::max<std::size_t>(1, std::max(memory.blocks->largest(), memory.result_blocks->largest()));
         const std::size_t row_bytes = std::max<std::size_t>(1, all.rows.row_bytes);
         memory.window_rows = largest;
-        if (memory.pairs) return;  // each rank has lengths of its own, so numbers of windows would differ
+        if (all.goal.cut == cut_for::pairs) return;  // each rank has lengths of its own, so numbers of windows would differ
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
         if (Comm::shares_memory && lent && !window_bytes && all.goal.folds && fused(all.schedule)) {
             memory.fused = true;

@@ -25,11 +25,10 @@ struct operand {
 struct operands {
     operand input{};
     operand result{};
-    partition blocks = partition::even(0, 1);         ///< of the input, and of what is on its way
-    partition result_blocks = partition::even(0, 1);  ///< where `cut_for::pairs` makes those others
-    std::size_t window_rows = 0;                      ///< rows of each block in one window; at least 1
-    bool in_place = false;                            ///< row for row, input and result are the same memory
-    bool pairs = false;                               ///< the result has blocks of its own
+    const partition* blocks = nullptr;         ///< of the input, and of what is on its way
+    const partition* result_blocks = nullptr;  ///< the same, unless the collective cuts for pairs
+    std::size_t window_rows = 0;               ///< rows of each block in one window; at least 1
+    bool in_place = false;                     ///< row for row, input and result are the same memory
     bool fused = false;                               ///< both steps of a schedule run as one pass
     bool stage_input = false;  ///< copy the input of a window first: peers may read it while the result is written
     int contributions = 0;     ///< for how many operands a result of this rank's stands

@@ -225,7 +225,11 @@ class task final : public pending {
             fail(std::current_exception());
         }
     }
-    void abandon_unwinding() noexcept override { fail_with(errc::peer_failed, ": its rank was left by an exception"); }
+    /// Nobody can look at the exception yet: what its peers hear is for the transport to find out.
+    void abandon_unwinding() noexcept override {
+        fail(std::make_exception_ptr(
+            error(errc::peer_failed, text({what_, ": its rank was left by an exception"}))));
+    }
     [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
     void check() const override { run_.check(); }
 

@@ -29,17 +29,20 @@ struct fused_pass {
 
 namespace detail {
 
+[[nodiscard]] constexpr bool is_one(const block_set& blocks, int block) noexcept {
+    return blocks.size() == 1 && blocks[0] == block;
+}
+
 /// The rank gives every other one the block that bears its number, and folds what it gets with its own, in rank order.
 template <schedule S>
 [[nodiscard]] constexpr bool folds_own_block(const S& s, const step& now) {
     const int self = s.where().rank, size = s.where().size;
     if (now.local.what != local_work::kind::none || now.has_more) return false;
     if (now.to != peers::everyone() || now.source != slot::input) return false;
-    if (now.from != peers::everyone() || now.received != addressed::alike || now.receive != block_set::one(self))
-        return false;
+    if (now.from != peers::everyone() || now.received != addressed::alike || !is_one(now.receive, self)) return false;
     if (now.how != fold::in_rank_order || now.mine != slot::input) return false;
     for (int i = 0; i < size - 1; ++i)
-        if (const int peer = now.to.at(i, self); sent_to(s, now, 0, peer) != block_set::one(peer)) return false;
+        if (const int peer = now.to.at(i, self); !is_one(sent_to(s, now, 0, peer), peer)) return false;
     return true;
 }
 
@@ -52,9 +55,9 @@ template <schedule S>
     if (targets > 0 && now.source != source) return false;
     if (sources > 0 && (now.how != fold::store || now.into != slot::result)) return false;
     for (int i = 0; i < targets; ++i)
-        if (sent_to(s, now, 1, now.to.at(i, self)) != block_set::one(self)) return false;
+        if (!is_one(sent_to(s, now, 1, now.to.at(i, self)), self)) return false;
     for (int i = 0; i < sources; ++i)
-        if (const int peer = now.from.at(i, self); received_from(s, now, 1, peer) != block_set::one(peer)) return false;
+        if (const int peer = now.from.at(i, self); !is_one(received_from(s, now, 1, peer), peer)) return false;
     return true;
 }
 
@@ -62,9 +65,9 @@ template <schedule S>
 
 /// The pass in which a rank may run the steps of `s`, if they are of this kind.
 ///
-/// A rank sees its own steps only, yet all must decide alike. In a schedule that is proved, a rank of which this is true
-/// has all others as partners in its first step; that these are then in such a step too, and do the same, is what the
-/// prover checks: a schedule of which some ranks would run one pass and others two steps is no proved schedule.
+/// A rank sees its own steps only, yet all must decide alike. In a schedule that is proved, a rank of which this is
+/// true has all others as partners in its first step; that these are then in such a step too, and do the same, is what
+/// the prover checks: a schedule of which some ranks would run one pass and others two steps is no proved schedule.
 template <schedule S>
 [[nodiscard]] constexpr std::optional<fused_pass> fused(const S& s) {
     if (s.rounds() != 2 || s.blocks() != s.where().size) return std::nullopt;

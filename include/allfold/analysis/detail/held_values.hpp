@@ -7,9 +7,11 @@
 
 #include "allfold/analysis/proof.hpp"
 #include "allfold/schedule/canonical_tree.hpp"
+#include "allfold/schedule/contract.hpp"
 
 /// @file
-/// What the prover computes with in place of data: the ranks whose operands a value is made of.
+/// What the prover computes with in place of data: which block of whose operands a value is made of. Ranks may be none:
+/// then it is the identity. `item` is the block of the operands; -1: there is no value.
 
 namespace allfold::detail {
 
@@ -17,22 +19,34 @@ namespace allfold::detail {
 struct rank_interval {
     int low = 0;
     int high = 0;
+    int item = -1;
 
-    [[nodiscard]] static constexpr rank_interval of(int first, int last) noexcept { return {first, last}; }
-    [[nodiscard]] constexpr bool empty() const noexcept { return low == high; }
-    [[nodiscard]] constexpr ranks_held held() const noexcept { return {low, high, high - low}; }
-    friend constexpr bool operator==(const rank_interval&, const rank_interval&) = default;
+    [[nodiscard]] static constexpr rank_interval of(const content& c) noexcept {
+        return c.first == c.last ? rank_interval{0, 0, c.item} : rank_interval{c.first, c.last, c.item};
+    }
+    [[nodiscard]] constexpr bool is_identity() const noexcept { return low == high; }
+    [[nodiscard]] constexpr ranks_held held() const noexcept { return {low, high, high - low, item}; }
+    friend constexpr bool operator==(const rank_interval& a, const rank_interval& b) noexcept {
+        return a.low == b.low && a.high == b.high && a.item == b.item;
+    }
 
     /// left ∘ right, if `why_not` has found nothing.
     [[nodiscard]] static constexpr rank_interval join(const rank_interval& left, const rank_interval& right) noexcept {
-        return {left.low, right.high};
+        return left.low == left.high     ? right
+               : right.low == right.high ? left
+                                         : rank_interval{left.low, right.high, left.item};
     }
-    [[nodiscard]] static constexpr fault why_not(const rank_interval& left, const rank_interval& right, order keeps,
-                                                 int size) noexcept {
-        if (left.low < right.high && right.low < left.high) return fault::repeated;
-        if (left.high != right.low) return fault::out_of_order;
-        if (keeps == order::tree && canonical_cut(size, left.low, right.high) != left.high) return fault::bracketing;
-        return fault::none;
+    [[nodiscard]] static constexpr fault why_not(const rank_interval& left, const rank_interval& right) noexcept {
+        return left.item != right.item                            ? fault::other_block
+               : left.low == left.high || right.low == right.high ? fault::none
+               : left.low < right.high && right.low < left.high   ? fault::repeated
+               : left.high != right.low                           ? fault::out_of_order
+                                                                  : fault::none;
+    }
+    /// Whether the canonical tree of so many operands folds left ∘ right.
+    [[nodiscard]] static constexpr bool is_node(const rank_interval& left, const rank_interval& right,
+                                                int operands) noexcept {
+        return left.is_identity() || right.is_identity() || canonical_cut(operands, left.low, right.high) == left.high;
     }
 };
 
@@ -40,19 +54,22 @@ struct rank_interval {
 template <int Words>
 struct rank_set {
     std::uint64_t bits[Words]{};
+    int item = -1;
 
-    [[nodiscard]] static constexpr rank_set of(int first, int last) noexcept {
-        rank_set set;
-        for (int i = 0; i < Words; ++i) set.bits[i] = below(last - 64 * i) & ~below(first - 64 * i);
+    [[nodiscard]] static constexpr rank_set of(const content& c) noexcept {
+        rank_set set{.item = c.item};
+        if (c.first == c.last) return set;
+        if (c.first + 1 == c.last) {
+            set.bits[c.first / 64] = std::uint64_t{1} << c.first % 64;
+            return set;
+        }
+        for (int i = c.first / 64; i <= (c.last - 1) / 64; ++i)
+            set.bits[i] = below(c.last - 64 * i) & ~below(c.first - 64 * i);
         return set;
     }
-    [[nodiscard]] constexpr bool empty() const noexcept {
-        for (const std::uint64_t word : bits)
-            if (word != 0) return false;
-        return true;
-    }
+    [[nodiscard]] constexpr bool is_identity() const noexcept { return held().count == 0; }
     [[nodiscard]] constexpr ranks_held held() const noexcept {
-        ranks_held ranks;
+        ranks_held ranks{.item = item};
         for (int i = 0; i < Words; ++i) {
             if (bits[i] == 0) continue;
             if (ranks.count == 0) ranks.low = 64 * i + std::countr_zero(bits[i]);
@@ -61,22 +78,50 @@ struct rank_set {
         }
         return ranks;
     }
-    friend constexpr bool operator==(const rank_set&, const rank_set&) = default;
+    friend constexpr bool operator==(const rank_set& a, const rank_set& b) noexcept {
+        for (int i = 0; i < Words; ++i)
+            if (a.bits[i] != b.bits[i]) return false;
+        return a.item == b.item;
+    }
 
     [[nodiscard]] static constexpr rank_set join(const rank_set& left, const rank_set& right) noexcept {
-        rank_set both;
-        for (int i = 0; i < Words; ++i) both.bits[i] = left.bits[i] | right.bits[i];
+        rank_set both = left;
+        for (int i = 0; i < Words; ++i) both.bits[i] |= right.bits[i];
         return both;
     }
-    [[nodiscard]] static constexpr fault why_not(const rank_set& left, const rank_set& right, order, int) noexcept {
+    [[nodiscard]] static constexpr fault why_not(const rank_set& left, const rank_set& right) noexcept {
+        if (left.item != right.item) return fault::other_block;
         for (int i = 0; i < Words; ++i)
             if (left.bits[i] & right.bits[i]) return fault::repeated;
         return fault::none;
     }
+    [[nodiscard]] static constexpr bool is_node(const rank_set&, const rank_set&, int) noexcept { return true; }
 
   private:
     [[nodiscard]] static constexpr std::uint64_t below(int n) noexcept {
         return n <= 0 ? 0 : n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1;
+    }
+};
+
+/// Ranks together with how they are bracketed, as a hash of the tree: two values that were folded otherwise have
+/// another one. A fold of nothing leaves no trace in it.
+template <class Ranks>
+struct bracketed : Ranks {
+    std::uint64_t tree = 0;
+
+    [[nodiscard]] static constexpr bracketed of(const content& c) noexcept {
+        return {Ranks::of(c), c.first == c.last ? 0 : static_cast<std::uint64_t>(c.first) + 1};
+    }
+    [[nodiscard]] static constexpr bracketed join(const bracketed& left, const bracketed& right) noexcept {
+        return {Ranks::join(left, right),
+                left.tree == 0    ? right.tree
+                : right.tree == 0 ? left.tree
+                                  : hash(left.tree * 0x9E3779B97F4A7C15U + right.tree * 0xC2B2AE3D27D4EB4FU)};
+    }
+
+  private:
+    [[nodiscard]] static constexpr std::uint64_t hash(std::uint64_t sum) noexcept {
+        return ((sum >> 29) ^ sum) * 0xBF58476D1CE4E5B9U;
     }
 };
 

@@ -19,14 +19,14 @@ class rank_bits {
     constexpr rank_bits() = default;
     constexpr explicit rank_bits(int size) : words_((static_cast<std::size_t>(size) + 63) / 64) {}
 
-    constexpr void insert(int i) noexcept { words_[word_of(i)] |= bit_of(i); }
-    [[nodiscard]] constexpr bool contains(int i) const noexcept { return (words_[word_of(i)] & bit_of(i)) != 0; }
+    constexpr void insert(int i) noexcept { words_[word_of(i)].bits |= bit_of(i); }
+    [[nodiscard]] constexpr bool contains(int i) const noexcept { return (words_[word_of(i)].bits & bit_of(i)) != 0; }
     constexpr void unite(const rank_bits& other) noexcept {
-        for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+        for (std::size_t i = 0; i < words_.size(); ++i) words_[i].bits |= other.words_[i].bits;
     }
     [[nodiscard]] constexpr int count() const noexcept {
         int n = 0;
-        for (const std::uint64_t word : words_) n += std::popcount(word);
+        for (const word& each : words_) n += std::popcount(each.bits);
         return n;
     }
 
@@ -34,7 +34,11 @@ class rank_bits {
     [[nodiscard]] static constexpr std::size_t word_of(int i) noexcept { return static_cast<std::size_t>(i) / 64; }
     [[nodiscard]] static constexpr std::uint64_t bit_of(int i) noexcept { return std::uint64_t{1} << i % 64; }
 
-    std::vector<std::uint64_t> words_;
+    /// Not a bare number: a vector of those cannot be filled by clang 19 with libstdc++ 12 in a constant expression.
+    struct word {
+        std::uint64_t bits = 0;
+    };
+    std::vector<word> words_;
 };
 
 /// One side of a step in progress: how many peers it has, and which of them have come.

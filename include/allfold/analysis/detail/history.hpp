@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "allfold/analysis/claim.hpp"
+#include "allfold/analysis/detail/interpreter.hpp"
+#include "allfold/schedule/step.hpp"
+
+namespace allfold::detail {
+
+/// Numbers with runs of neighbours drawn together: "0..3", "5,0..1", "2".
+[[nodiscard]] inline std::string text_of_runs(const std::vector<int>& numbers) {
+    std::string text;
+    for (std::size_t i = 0; i < numbers.size();) {
+        std::size_t last = i;
+        while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+        text += (i ? "," : "") + std::to_string(numbers[i]);
+        if (last != i) text += ".." + std::to_string(numbers[last]);
+        i = last + 1;
+    }
+    return text;
+}
+
+/// The ranks of one operand in the order in which they were folded, and whether it came in a message.
+struct operand_told {
+    std::vector<int> ranks;
+    bool received = false;
+    friend bool operator==(const operand_told&, const operand_told&) = default;
+};
+
+/// What became of some blocks at one rank in one round: operands folded from left to right.
+struct outcome {
+    std::vector<int> blocks;
+    std::vector<operand_told> operands;
+};
+
+struct message {
+    int round;
+    int from;
+    int to;
+    friend auto operator<=>(const message&, const message&) = default;
+};
+
+/// Reader of a run that remembers what a picture shows: who sends what, and what is folded of what. It checks nothing:
+/// a schedule that does not fit together is told as far as it goes.
+class history : public reader {
+  public:
+    history(int size, const schedules& all, const claim& claimed)
+        : size_(size),
+          rounds_(size > 1 ? all.rounds(0) : 0),
+          blocks_(all.blocks(0)),
+          scratch_copies_(all.scratch_copies(0)),
+          claimed_(claimed) {
+        interpreter<history> steps(size, all, *this);
+        if (rounds_ > 0) steps.run();
+        std::sort(messages_.begin(), messages_.end());
+        for (auto& [when, what] : received_) by_block(what);
+        for (auto& [when, what] : prepared_) by_block(what);
+    }
+
+    [[nodiscard]] int size() const { return size_; }
+    [[nodiscard]] int rounds() const { return rounds_; }
+    [[nodiscard]] int blocks() const { return blocks_; }
+    /// In the order of rounds, senders and receivers.
+    [[nodiscard]] const std::vector<message>& messages() const { return messages_; }
+    /// What a rank folds before it sends, the blocks that it sends to whomever, and what becomes of what it receives.
+    [[nodiscard]] std::vector<outcome> prepared(int rank, int round) const { return at(prepared_, rank, round); }
+    [[nodiscard]] std::vector<int> sent(int rank, int round) const {
+        const auto blocks = at(sent_, rank, round);
+        return {blocks.begin(), blocks.end()};
+    }
+    [[nodiscard]] std::vector<outcome> received(int rank, int round) const { return at(received_, rank, round); }
+    /// For whom a rank waits in vain in that round, or -1.
+    [[nodiscard]] int waits_for(int rank, int round) const {
+        const auto found = waits_.find({rank, round});
+        return found == waits_.end() ? -1 : found->second;
+    }
+
+    // What happens
+
+    void posts(const running_rank& self) {
+        for (int i = 0; i < self.sending.count(); ++i) {
+            const int peer = self.now.to.at(i, self.rank);
+            messages_.push_back({self.round, self.rank, peer});
+            for (int part = 0; part < self.parts(); ++part) remember_sent(self, part, peer);
+        }
+    }
+    void copies(const running_rank& self, const cell& from, const cell& into) {
+        if (from.rank != self.rank) add(received_, into, {operand_of(from, self)});
+        hold(into, {operand_of(from, self)});
+    }
+    void folds(const running_rank& self, const cell& left, const cell& right, const cell& into) {
+        const std::vector<operand_told> parts{operand_of(left, self), operand_of(right, self)};
+        add(parts[0].received || parts[1].received ? received_ : prepared_, into, parts);
+        hold(into, parts);
+    }
+    void keeps(const running_rank& self, int part, int peer, int i, const cell& from) {
+        kept_[{self.rank, part, i}][peer] = operand_of(from, self);
+    }
+    void folds_kept(const running_rank& self, int part, int i, int own, const cell& into) {
+        std::vector<operand_told> parts;
+        for (const auto& [peer, value] : kept_[{self.rank, part, i}]) {
+            if (peer == own) parts.push_back(operand_of(own_of(self, part, i), self));
+            parts.push_back(value);
+        }
+        if (own == static_cast<int>(parts.size())) parts.push_back(operand_of(own_of(self, part, i), self));
+        kept_.erase({self.rank, part, i});
+        add(received_, into, parts);
+        hold(into, parts);
+    }
+    void erases(const running_rank&, const cell& into) { held_[key(into)].clear(); }
+    void waits(const running_rank& self, int peer) { waits_[{self.rank, self.round}] = peer; }
+
+  private:
+    using ranks = std::vector<int>;
+    template <class T>
+    using by_rank_and_round = std::map<std::pair<int, int>, T>;
+
+    [[nodiscard]] static std::tuple<int, slot, int> key(const cell& p) { return {p.rank, p.where, p.block}; }
+    [[nodiscard]] static cell own_of(const running_rank& self, int part, int i) {
+        return self.at(self.part(part).mine, self.part(part).receive[i]);
+    }
+
+    [[nodiscard]] operand_told operand_of(const cell& p, const running_rank& self) const {
+        return {value(p), p.rank != self.rank};
+    }
+    [[nodiscard]] ranks value(const cell& p) const {
+        if (p.where != slot::input) {
+            const auto found = held_.find(key(p));
+            return found == held_.end() ? ranks{} : found->second;
+        }
+        const content operand = claimed_.promise->input(claimed_.at(p.rank, size_), p.block);
+        return operand.exists() ? ranks{operand.first} : ranks{};
+    }
+    void hold(const cell& into, const std::vector<operand_told>& parts) {
+        ranks all;
+        for (const operand_told& part : parts) all.insert(all.end(), part.ranks.begin(), part.ranks.end());
+        held_[key(into)] = all;
+    }
+
+    /// Blocks of a scratch slot bear the names of those whose copies they are.
+    [[nodiscard]] int name_of(slot where, int block) const {
+        return where == slot::input || where == slot::result ? block : block / scratch_copies_;
+    }
+    void remember_sent(const running_rank& self, int part, int peer) {
+        const block_set blocks = self.sent_to(part, peer);
+        for (int i = 0; i < blocks.size(); ++i)
+            sent_[{self.rank, self.round}].insert(name_of(self.part(part).source, blocks[i]));
+    }
+    /// Blocks with the same operands are told of together.
+    void add(by_rank_and_round<std::vector<outcome>>& to, const cell& into,
+             const std::vector<operand_told>& operands) const {
+        std::vector<outcome>& all = to[{into.rank, into.round}];
+        const int block = name_of(into.where, into.block);
+        for (outcome& each : all)
+            if (each.operands == operands) return each.blocks.push_back(block);
+        all.push_back({{block}, operands});
+    }
+    static void by_block(std::vector<outcome>& all) {
+        for (outcome& each : all) std::sort(each.blocks.begin(), each.blocks.end());
+        std::sort(all.begin(), all.end(), [](const outcome& a, const outcome& b) { return a.blocks < b.blocks; });
+    }
+
+    template <class T>
+    [[nodiscard]] static T at(const by_rank_and_round<T>& all, int rank, int round) {
+        const auto found = all.find({rank, round});
+        return found == all.end() ? T() : found->second;
+    }
+
+    int size_;
+    int rounds_;
+    int blocks_;
+    int scratch_copies_;
+    claim claimed_;
+    std::map<std::tuple<int, slot, int>, ranks> held_;
+    std::map<std::tuple<int, int, int>, std::map<int, operand_told>> kept_;
+    std::vector<message> messages_;
+    by_rank_and_round<std::vector<outcome>> prepared_, received_;
+    by_rank_and_round<std::set<int>> sent_;
+    by_rank_and_round<int> waits_;
+};
+
+}  // namespace allfold::detail

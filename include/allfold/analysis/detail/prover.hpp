@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "allfold/analysis/claim.hpp"
+#include "allfold/analysis/detail/costs.hpp"
+#include "allfold/analysis/detail/held_values.hpp"
+#include "allfold/analysis/detail/interpreter.hpp"
+#include "allfold/analysis/detail/rank_bits.hpp"
+#include "allfold/analysis/proof.hpp"
+#include "allfold/schedule/canonical_tree.hpp"
+#include "allfold/schedule/contract.hpp"
+#include "allfold/schedule/step.hpp"
+
+namespace allfold::detail {
+
+/// Reader of a run that computes with values which name their ranks and block in place of data, and holds them against
+/// the claim.
+template <class Value>
+class prover : public costs {
+  public:
+    constexpr prover(int size, int blocks, int scratch_copies, const claim& claimed)
+        : costs(size),
+          claimed_(claimed),
+          promise_(*claimed.promise),
+          size_(size),
+          blocks_(blocks),
+          scratch_copies_(scratch_copies),
+          kept_(2 * static_cast<std::size_t>(size)) {
+        slot_of(slot::input).blocks = blocks;
+        open(slot::result, blocks, true);
+        open(slot::scratch_a, blocks * scratch_copies, claimed.scratch_slots >= 1);
+        open(slot::scratch_b, blocks * scratch_copies, claimed.scratch_slots >= 2);
+        results_ = slot_of(slot::result).cells;
+        first_kept_ = kept_.data();
+        if (promise_.meets) open_meeting();
+    }
+
+    // What happens
+
+    constexpr void enters(const running_rank& self) {
+        if (!self.sending.over() && !self.receiving.over()) check_not_sent(self, 0, 0);
+        if (self.now.received == addressed::per_peer && self.receiving.count() > 1) check_once(self);
+        if (self.now.has_more) check_parts(self);
+        if (self.has_epilogue)
+            for (int part = 0; part < self.parts(); ++part) await_operands(self, part);
+    }
+    constexpr void posts(const running_rank& self) {
+        if (promise_.meets) told_[at(self.rank)] = heard_[at(self.rank)];
+    }
+    constexpr void receives(const running_rank& sender, const running_rank& receiver, int blocks) {
+        costs::receives(sender, receiver, blocks);
+        if (promise_.meets) heard_[at(receiver.rank)].unite(told_[at(sender.rank)]);
+    }
+    constexpr void copies(const running_rank&, const cell& from, const cell& into) { write(into, read(from)); }
+    constexpr void folds(const running_rank& self, const cell& left, const cell& right, const cell& into) {
+        costs::folds(self, left, right, into);
+        write(into, join(into, read(left), read(right)));
+    }
+    constexpr void keeps(const running_rank& self, int part, int peer, int i, const cell& from) {
+        kept(self, part, peer, i) = read(from);
+    }
+    constexpr void folds_kept(const running_rank& self, int part, int i, int own, const cell& into) {
+        costs::folds_kept(self, part, i, own, into);
+        const int operands = self.receiving.count() + (own < 0 ? 0 : 1);
+        write(into, fold_range({self, part, i, own, operands, into}, 0, operands));
+    }
+    constexpr void erases(const running_rank&, const cell& into) {
+        const int item =
+            into.where == slot::result ? promised(into.rank, into.block).item : into.block / scratch_copies_;
+        write(into, Value::of({item, 0, 0}));
+    }
+
+    /// After the run: what every rank has.
+    constexpr void check_end() {
+        for (int r = 0; r < size_ && ok; ++r) {
+            if (promise_.meets) check_heard(r);
+            for (int b = 0; b < blocks_; ++b)
+                if (const content wanted = promised(r, b); wanted.exists()) check_result(r, b, wanted);
+        }
+        if constexpr (requires(Value v) { v.tree; }) check_agreement();
+    }
+
+    [[nodiscard]] constexpr int used_scratch_slots() const {
+        return static_cast<int>(slots_[2].used) + static_cast<int>(slots_[3].used);
+    }
+
+  private:
+    struct slot_of_all_ranks {
+        std::vector<Value> values{};  ///< rank by rank, block by block
+        Value* cells = nullptr;       ///< of the values; null where this slot is not to be written
+        int blocks = 0;
+        bool used = false;
+
+        [[nodiscard]] constexpr std::ptrdiff_t index_of(const cell& p) const noexcept {
+            return static_cast<std::ptrdiff_t>(p.rank) * blocks + p.block;
+        }
+    };
+
+    /// What a rank keeps for an ordered fold, peer by peer.
+    struct kept_operands {
+        std::vector<Value> values{};
+        Value* first = nullptr;
+        int blocks = 0;
+    };
+
+    [[nodiscard]] static constexpr std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }
+    [[nodiscard]] constexpr slot_of_all_ranks& slot_of(slot where) noexcept {
+        return slots_[static_cast<std::size_t>(where)];
+    }
+    constexpr void open(slot where, int blocks, bool declared) {
+        slot_of_all_ranks& opened = slot_of(where);
+        opened.blocks = blocks;
+        if (!declared) return;
+        opened.values.resize(at(size_) * at(blocks));
+        opened.cells = opened.values.data();
+    }
+    constexpr void open_meeting() {
+        heard_.assign(at(size_), rank_bits(size_));
+        told_.resize(at(size_));
+        for (int r = 0; r < size_; ++r) heard_[at(r)].insert(r);
+    }
+
+    // The slots of all ranks
+
+    [[nodiscard]] constexpr content promised(int rank, int block) const {
+        return promise_.result(claimed_.at(rank, size_), block);
+    }
+    [[nodiscard]] constexpr Value read(const cell& p) {
+        const slot_of_all_ranks& source = slots_[static_cast<int>(p.where)];
+        if (p.block < 0 || p.block >= source.blocks) return fail_block(p), Value{};
+        const Value value = p.where == slot::input    ? Value::of(promise_.input(claimed_.at(p.rank, size_), p.block))
+                            : source.cells == nullptr ? Value{}
+                                                      : source.cells[source.index_of(p)];
+        if (value.item < 0)
+            fail({.what = fault::empty_slot, .rank = p.rank, .round = p.round, .block = p.block, .where = p.where});
+        if (p.where == slot::input && claimed_.in_place) check_input_remains(p, value);
+        return value;
+    }
+    constexpr void write(const cell& p, const Value& value) {
+        slot_of_all_ranks& target = slots_[static_cast<int>(p.where)];
+        if (!ok) return;
+        if (p.block < 0 || p.block >= target.blocks) return fail_block(p);
+        const content there = p.where == slot::result ? promised(p.rank, p.block) : content{p.block / scratch_copies_};
+        if (target.cells == nullptr || !there.exists()) return fail_at(p, fault::misplaced);
+        if (!claimed_.equal_blocks && !fits(p.where, there, value)) return fail_length(p, value);
+        target.cells[target.index_of(p)] = value;
+        target.used = true;
+    }
+    /// Where each pair of ranks has a length of its own, a scratch block has none that suits all.
+    [[nodiscard]] constexpr bool fits(slot where, const content& there, const Value& value) const {
+        return there.item == value.item &&
+               (promise_.cut != cut_for::pairs || (where == slot::result && value == Value::of(there)));
+    }
+
+    // Folds
+
+    [[nodiscard]] constexpr Value join(const cell& into, const Value& left, const Value& right) {
+        if (!ok) return {};
+        fault why = Value::why_not(left, right);
+        int operands = 0;
+        if (why == fault::none && claimed_.keeps == order::tree) {
+            operands = operands_of(into.rank, left.item);
+            if (!Value::is_node(left, right, operands)) why = fault::bracketing;
+        }
+        if (why != fault::none) fail_fold(why, into, left, right, operands);
+        return Value::join(left, right);
+    }
+    /// The canonical tree of that many operands is what `order::tree` means at this rank: in a scan, its prefix.
+    [[nodiscard]] constexpr int operands_of(int rank, int item) const {
+        const content wanted = promised(rank, item);
+        return wanted.exists() ? wanted.last - wanted.first : size_;
+    }
+
+    constexpr void await_operands(const running_rank& self, int part) {
+        if (!self.part(part).folds_in_order()) return;
+        kept_operands& of_part = kept_[2 * at(self.rank) + at(part)];
+        of_part.blocks = self.part(part).receive.size();
+        of_part.values.assign(at(self.receiving.count()) * at(of_part.blocks), {});
+        of_part.first = of_part.values.data();
+    }
+    [[nodiscard]] constexpr Value& kept(const running_rank& self, int part, int peer, int i) {
+        const kept_operands& of_part = first_kept_[2 * self.rank + part];
+        return of_part.first[static_cast<std::ptrdiff_t>(peer) * of_part.blocks + i];
+    }
+
+    struct ordered_fold {
+        const running_rank& self;
+        int part;
+        int i;
+        int own;
+        int operands;
+        const cell& into;
+    };
+    /// The node [low, high) of the canonical tree of the operands.
+    [[nodiscard]] constexpr Value fold_range(const ordered_fold& all, int low, int high) {
+        if (high - low == 1) return operand(all, low);
+        const int cut = canonical_cut(all.operands, low, high);
+        const Value left = fold_range(all, low, cut);
+        return join(all.into, left, fold_range(all, cut, high));
+    }
+    [[nodiscard]] constexpr Value operand(const ordered_fold& all, int n) {
+        const step& now = all.self.part(all.part);
+        if (n == all.own) return read(all.self.at(now.mine, now.receive[all.i]));
+        return kept(all.self, all.part, all.own >= 0 && n > all.own ? n - 1 : n, all.i);
+    }
+
+    // Checks of a step
+
+    constexpr void check_parts(const running_rank& self) {
+        check_not_sent(self, 0, 1);
+        check_not_sent(self, 1, 0);
+        check_not_sent(self, 1, 1);
+        check_once(self);
+    }
+
+    /// A block is not received to where it is sent from; where the input may be the result's memory, not there either.
+    constexpr void check_not_sent(const running_rank& self, int received, int sent) {
+        const slot source = self.part(sent).source, into = self.part(received).into;
+        const bool maybe_same = claimed_.in_place && source == slot::input && into == slot::result;
+        if (source != into && !maybe_same) return;
+        for (int i = 0; i < self.receiving.count() && ok; ++i) {
+            const block_set blocks = self.received_from(received, self.now.from.at(i, self.rank));
+            for (int j = 0; j < blocks.size(); ++j)
+                if (self.sends_block(sent, blocks[j])) fail_overwritten(self, into, blocks[j], maybe_same);
+            if (self.part(received).received == addressed::alike) return;
+        }
+    }
+
+    /// Several messages, or parts of one, do not meet in one block: it would depend on which is last.
+    constexpr void check_once(const running_rank& self) {
+        const int blocks = slot_of(slot::scratch_a).blocks;
+        rank_bits seen(4 * blocks);
+        for (int part = 0; part < self.parts(); ++part) {
+            const step& now = self.part(part);
+            const int messages = now.received == addressed::alike ? 1 : self.receiving.count();
+            for (int i = 0; i < messages && ok; ++i)
+                insert_once(self, now.into, self.received_from(part, self.now.from.at(i, self.rank)), seen);
+        }
+    }
+    constexpr void insert_once(const running_rank& self, slot into, const block_set& received, rank_bits& seen) {
+        for (int i = 0; i < received.size() && ok; ++i) {
+            const cell p = self.at(into, received[i]);
+            if (p.block < 0 || p.block >= slot_of(into).blocks) return fail_block(p);
+            const int number = static_cast<int>(into) * slot_of(slot::scratch_a).blocks + p.block;
+            if (seen.contains(number)) fail_at(p, fault::received_twice);
+            seen.insert(number);
+        }
+    }
+
+    /// In place, an input that has become something else cannot be read any more.
+    constexpr void check_input_remains(const cell& p, const Value& value) {
+        const slot_of_all_ranks& results = slots_[static_cast<int>(slot::result)];
+        const Value& in_its_place = results.cells[results.index_of(p)];
+        if (in_its_place.item >= 0 && !(in_its_place == value))
+            fail({.what = fault::not_in_place,
+                  .cause = fault::empty_slot,
+                  .rank = p.rank,
+                  .round = p.round,
+                  .block = p.block});
+    }
+
+    // Checks after the run
+
+    constexpr void check_heard(int rank) {
+        const int count = heard_[at(rank)].count();
+        if (count != size_)
+            fail({.what = fault::wrong_result, .rank = rank, .left = {0, size_, count}, .right = {0, size_, size_}});
+    }
+    constexpr void check_result(int rank, int block, const content& wanted) {
+        const Value left = result_at(rank, block), right = Value::of(wanted);
+        if (!(left == right))
+            fail({.what = fault::wrong_result,
+                  .rank = rank,
+                  .block = block,
+                  .left = left.held(),
+                  .right = right.held()});
+    }
+    /// Those to whom the same is promised have the same bits: it was folded once, or everywhere alike.
+    constexpr void check_agreement() {
+        for (int b = 0; b < blocks_ && ok; ++b) {
+            int first = 0;
+            while (first < size_ && !promised(first, b).exists()) ++first;
+            if (first < size_) check_agreement(first, b, promised(first, b));
+        }
+    }
+    constexpr void check_agreement(int first, int block, const content& wanted) {
+        const auto tree = result_at(first, block).tree;
+        for (int r = first + 1; r < size_ && ok; ++r)
+            if (promised(r, block) == wanted && result_at(r, block).tree != tree)
+                fail({.what = fault::disagreement, .rank = r, .peer = first, .block = block});
+    }
+    [[nodiscard]] constexpr const Value& result_at(int rank, int block) {
+        return results_[static_cast<std::ptrdiff_t>(rank) * blocks_ + block];
+    }
+
+    // What is wrong
+
+    constexpr void fail_block(const cell& p) {
+        fail({.what = fault::no_such_block,
+              .rank = p.rank,
+              .round = p.round,
+              .block = p.block,
+              .wanted = slot_of(p.where).blocks});
+    }
+    constexpr void fail_at(const cell& p, fault what) {
+        fail({.what = what,
+              .rank = p.rank,
+              .round = p.round,
+              .block = p.block,
+              .where = p.where,
+              .wanted = claimed_.scratch_slots});
+    }
+    constexpr void fail_length(const cell& p, const Value& value) {
+        fail({.what = fault::other_length,
+              .rank = p.rank,
+              .round = p.round,
+              .block = p.block,
+              .where = p.where,
+              .left = value.held()});
+    }
+    constexpr void fail_fold(fault why, const cell& into, const Value& left, const Value& right, int operands) {
+        fail({.what = why,
+              .rank = into.rank,
+              .round = into.round,
+              .block = into.block,
+              .wanted = operands,
+              .left = left.held(),
+              .right = right.held()});
+    }
+    constexpr void fail_overwritten(const running_rank& self, slot into, int block, bool in_place) {
+        fail({.what = in_place ? fault::not_in_place : fault::overwrites_sent,
+              .cause = fault::overwrites_sent,
+              .rank = self.rank,
+              .round = self.round,
+              .block = block,
+              .where = into});
+    }
+
+    claim claimed_;
+    const contract& promise_;
+    int size_;
+    int blocks_;
+    int scratch_copies_;
+    slot_of_all_ranks slots_[4]{};
+    const Value* results_ = nullptr;
+    std::vector<kept_operands> kept_;  ///< rank by rank and part by part
+    kept_operands* first_kept_ = nullptr;
+    std::vector<rank_bits> heard_{};  ///< of whom each rank has been told
+    std::vector<rank_bits> told_{};   ///< of whom it tells others in its step
+};
+
+}  // namespace allfold::detail

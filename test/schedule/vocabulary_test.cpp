@@ -1,0 +1,696 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "allfold/analysis/prove.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/schedule/compose.hpp"
+#include "allfold/schedule/schedule_of.hpp"
+#include "allfold/schedule/step.hpp"
+#include "test/support/catch.hpp"
+
+/// @file
+/// What steps can say, tried on algorithms of the literature that the library does not have, or has in another form.
+
+using allfold::addressed;
+using allfold::block_run;
+using allfold::block_set;
+using allfold::content;
+using allfold::contract;
+using allfold::fold;
+using allfold::local_work;
+using allfold::order;
+using allfold::peers;
+using allfold::proof;
+using allfold::schedule_of;
+using allfold::setting;
+using allfold::slot;
+using allfold::step;
+
+namespace {
+
+constexpr int modulo(int n, int size) { return (n % size + size) % size; }
+
+/// The least number of digits in which all numbers below `size` can be written.
+constexpr int digits(int size, int base) {
+    int n = 0;
+    for (long long power = 1; power < size; power *= base) ++n;
+    return n;
+}
+constexpr int power(int base, int exponent) {
+    int n = 1;
+    for (int i = 0; i < exponent; ++i) n *= base;
+    return n;
+}
+
+/// Blocks first, first + stride, ..., `count` of them, counted modulo `size`.
+constexpr block_set strided_blocks(int first, int count, int stride, int size) {
+    const int straight = std::min(count, (size - first + stride - 1) / stride);
+    return {block_run{first, straight, stride, 1},
+            block_run{first + straight * stride - size, count - straight, stride, 1}};
+}
+
+// Trees of intervals, for any root: rank v (counted from the root) stands for the ranks from v on that share its digits
+// of base k above the lowest ones, which are 0.
+
+/// Block r of the root's operand to rank r.
+struct scatter_fn {
+    static constexpr contract promise{
+        .name = "scatter",
+        .cut = allfold::cut_for::ranks,
+        .rooted = true,
+        .input = [](const setting& s, int b) { return s.rank == s.root ? content::of(s.root, b) : content{}; },
+        .result = [](const setting& s, int b) { return b == s.rank ? content::of(s.root, b) : content{}; }};
+    template <class A>
+    using schedule_in = typename A::scatter;
+};
+constexpr scatter_fn scatter{};
+
+struct k_nomial {
+    int k = 2;
+
+    template <class Algorithm>
+    class tree : public schedule_of<Algorithm> {
+      public:
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 1;
+
+        constexpr tree(const setting& where, const Algorithm& a) : schedule_of<Algorithm>(where), k_(a.k) {}
+        [[nodiscard]] constexpr int blocks() const { return this->size(); }
+        [[nodiscard]] constexpr int rounds() const { return digits(this->size(), k_); }
+
+      protected:
+        [[nodiscard]] constexpr int v() const { return modulo(this->rank() - this->root(), this->size()); }
+        [[nodiscard]] constexpr int rank_of(int n) const { return modulo(n + this->root(), this->size()); }
+        [[nodiscard]] constexpr int unit(int level) const { return power(k_, level); }
+        /// The parent on this level, or -1 for a rank that has none there.
+        [[nodiscard]] constexpr int parent(int level) const {
+            const int digit = v() / unit(level) % k_;
+            return v() % unit(level) == 0 && digit != 0 ? rank_of(v() - digit * unit(level)) : -1;
+        }
+        [[nodiscard]] constexpr peers children(int level) const {
+            if (v() % unit(level + 1) != 0) return {};
+            const int left = (this->size() - 1 - v()) / unit(level), count = std::min(left, k_ - 1);
+            return count > 0 ? peers::strided(rank_of(v() + unit(level)), count, unit(level), this->size()) : peers();
+        }
+        /// The blocks of all ranks for which a child on this level stands; after its own, those of the others.
+        [[nodiscard]] constexpr block_set interval_of(int rank, int level) const {
+            return block_set::wrapping(rank, interval_size(rank, level), this->size());
+        }
+        [[nodiscard]] constexpr block_set others_of(int rank, int level) const {
+            return block_set::wrapping(modulo(rank + 1, this->size()), interval_size(rank, level) - 1, this->size());
+        }
+        [[nodiscard]] constexpr slot mine() const { return this->is_root() ? slot::result : slot::scratch_a; }
+
+      private:
+        [[nodiscard]] constexpr int interval_size(int rank, int level) const {
+            return std::min(unit(level), this->size() - modulo(rank - this->root(), this->size()));
+        }
+        int k_;
+    };
+
+    class gather : public tree<k_nomial> {
+      public:
+        using tree::tree;
+        [[nodiscard]] constexpr step operator[](int round) const {
+            step s;
+            if (is_root() && round == 0) s.local = allfold::keep_input(block_set::one(rank()));
+            if (const int to = parent(round); to >= 0) {
+                s.to = peers::one(to);
+                s.send = block_set::one(rank());
+                s.has_more = true;
+                return s;
+            }
+            s.from = children(round);
+            s.received = addressed::per_peer;
+            s.into = mine();
+            return s;
+        }
+        [[nodiscard]] constexpr step also(int round) const {
+            return {.send = others_of(rank(), round), .source = slot::scratch_a};
+        }
+        [[nodiscard]] constexpr block_set received_from(int round, int peer) const { return interval_of(peer, round); }
+    };
+
+    class scatter : public tree<k_nomial> {
+      public:
+        using tree::tree;
+        [[nodiscard]] constexpr step operator[](int round) const {
+            const int level = rounds() - 1 - round;
+            step s;
+            if (is_root() && round == 0) s.local = allfold::keep_input(block_set::one(rank()));
+            if (const int from = parent(level); from >= 0) {
+                s.from = peers::one(from);
+                s.receive = block_set::one(rank());
+                s.has_more = true;
+                return s;
+            }
+            s.to = children(level);
+            s.sent = addressed::per_peer;
+            s.source = is_root() ? slot::input : slot::scratch_a;
+            return s;
+        }
+        [[nodiscard]] constexpr step also(int round) const {
+            return {.receive = others_of(rank(), rounds() - 1 - round), .into = slot::scratch_a};
+        }
+        [[nodiscard]] constexpr block_set sent_to(int round, int peer) const {
+            return interval_of(peer, rounds() - 1 - round);
+        }
+    };
+};
+
+// Everyone has a block for everyone
+
+struct pairwise {
+    class all_to_all : public schedule_of<pairwise> {
+      public:
+        static constexpr order keeps = order::tree;
+        static constexpr bool in_place = false;
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const { return size(); }
+        [[nodiscard]] constexpr int rounds() const { return size() - 1; }
+        [[nodiscard]] constexpr step operator[](int round) const {
+            const int to = modulo(rank() + round + 1, size()), from = modulo(rank() - round - 1, size());
+            return {.local = round == 0 ? allfold::keep_input(block_set::one(rank())) : local_work{},
+                    .to = peers::one(to),
+                    .send = block_set::one(to),
+                    .from = peers::one(from),
+                    .receive = block_set::one(from)};
+        }
+    };
+};
+
+struct linear {
+    class all_to_all : public schedule_of<linear> {
+      public:
+        static constexpr order keeps = order::tree;
+        static constexpr bool in_place = false;
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const { return size(); }
+        [[nodiscard]] constexpr int rounds() const { return std::min(size() - 1, 1); }
+        [[nodiscard]] constexpr step operator[](int) const {
+            return {.local = allfold::keep_input(block_set::one(rank())),
+                    .to = peers::everyone(),
+                    .sent = addressed::per_peer,
+                    .from = peers::everyone(),
+                    .received = addressed::per_peer};
+        }
+    };
+};
+
+/// Scratch block j holds what has j ranks to go yet or behind it: in round i it goes on by 2^i if j has that bit.
+struct bruck {
+    class all_to_all : public schedule_of<bruck> {
+      public:
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 2;
+        static constexpr bool in_place = false;
+        static constexpr bool equal_blocks = true;
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const { return size(); }
+        [[nodiscard]] constexpr int rounds() const { return size() > 1 ? digits(size(), 2) + 2 : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const {
+            if (round == 0)
+                return rename(slot::input, block_set::wrapping(rank(), size(), size()), slot::scratch_a,
+                              block_set::all(size()));
+            if (round + 1 == rounds())
+                return rename(slot::scratch_a, block_set::all(size()), slot::result,
+                              block_set::downwards(rank(), size(), size()));
+            const int distance = 1 << (round - 1);
+            const block_set moved = with_bit(distance);
+            return {.local = {local_work::kind::copy_to_send, slot::scratch_a, {}, slot::scratch_b, moved, {}},
+                    .to = peers::one(modulo(rank() + distance, size())),
+                    .send = moved,
+                    .source = slot::scratch_b,
+                    .from = peers::one(modulo(rank() - distance, size())),
+                    .receive = moved,
+                    .into = slot::scratch_a};
+        }
+
+      private:
+        [[nodiscard]] static constexpr step rename(slot from, const block_set& blocks, slot into,
+                                                   const block_set& targets) {
+            return {.local = {local_work::kind::copy, from, {}, into, blocks, targets}};
+        }
+        [[nodiscard]] constexpr block_set with_bit(int bit) const {
+            const int groups = size() / (2 * bit), rest = std::max(0, size() - groups * 2 * bit - bit);
+            return {block_run{bit, groups, 2 * bit, bit}, block_run{groups * 2 * bit + bit, rest, 1, 1}};
+        }
+    };
+};
+
+/// Everyone's operand goes `By` ranks up.
+template <int By>
+struct rotate_fn {
+    static constexpr contract promise{
+        .name = "rotate",
+        .input = [](const setting& s, int b) { return content::of(s.rank, b); },
+        .result = [](const setting& s, int b) { return content::of(modulo(s.rank - By, s.size), b); }};
+    template <class A>
+    using schedule_in = typename A::permute;
+};
+template <int By>
+constexpr rotate_fn<By> rotate{};
+
+struct rotation {
+    int by;
+
+    class permute : public schedule_of<rotation> {
+      public:
+        static constexpr order keeps = order::tree;
+        static constexpr bool in_place = false;
+        constexpr permute(const setting& where, const rotation& a) : schedule_of(where), by_(a.by) {}
+        [[nodiscard]] constexpr int blocks() const { return 1; }
+        [[nodiscard]] constexpr int rounds() const { return std::min(size() - 1, 1); }
+        [[nodiscard]] constexpr step operator[](int) const {
+            const block_set whole = block_set::one(0);
+            if (modulo(by_, size()) == 0) return {.local = allfold::keep_input(whole)};
+            return {.to = peers::one(modulo(rank() + by_, size())),
+                    .send = whole,
+                    .from = peers::one(modulo(rank() - by_, size())),
+                    .receive = whole};
+        }
+
+      private:
+        int by_;
+    };
+};
+
+/// Several messages at once.
+struct k_ported {
+    int ports = 2;
+
+    class dissemination : public schedule_of<k_ported> {
+      public:
+        static constexpr order keeps = order::tree;
+        constexpr dissemination(const setting& where, const k_ported& a) : schedule_of(where), ports_(a.ports) {}
+        [[nodiscard]] constexpr int rounds() const { return digits(size(), ports_ + 1); }
+
+      protected:
+        [[nodiscard]] constexpr int unit(int round) const { return power(ports_ + 1, round); }
+        [[nodiscard]] constexpr int count(int round) const { return std::min(ports_, (size() - 1) / unit(round)); }
+        [[nodiscard]] constexpr peers above(int round) const {
+            return peers::strided(modulo(rank() + unit(round), size()), count(round), unit(round), size());
+        }
+        [[nodiscard]] constexpr peers below(int round) const {
+            return peers::strided(modulo(rank() - count(round) * unit(round), size()), count(round), unit(round),
+                                  size());
+        }
+
+      private:
+        int ports_;
+    };
+
+    class barrier : public dissemination {
+      public:
+        using dissemination::dissemination;
+        [[nodiscard]] constexpr int blocks() const { return 0; }
+        [[nodiscard]] constexpr step operator[](int round) const { return {.to = above(round), .from = below(round)}; }
+    };
+
+    /// Bruck's, without a rotation: before round i a rank has the `unit(i)` blocks from its own on.
+    class all_gather : public dissemination {
+      public:
+        using dissemination::dissemination;
+        [[nodiscard]] constexpr int blocks() const { return size(); }
+        [[nodiscard]] constexpr step operator[](int round) const {
+            return {.local = round == 0 ? allfold::keep_input(block_set::one(rank())) : local_work{},
+                    .to = below(round),
+                    .sent = addressed::per_peer,
+                    .source = slot::result,
+                    .from = above(round),
+                    .received = addressed::per_peer};
+        }
+        [[nodiscard]] constexpr block_set sent_to(int round, int peer) const { return from_on(rank(), peer, round); }
+        [[nodiscard]] constexpr block_set received_from(int round, int peer) const {
+            return from_on(peer, rank(), round);
+        }
+
+      private:
+        /// What the sender has, less what the receiver has already.
+        [[nodiscard]] constexpr block_set from_on(int sender, int receiver, int round) const {
+            const int distance = modulo(sender - receiver, size());
+            return block_set::wrapping(sender, std::min(unit(round), size() - distance), size());
+        }
+    };
+};
+
+/// Träff's circulant graphs: distances P, ⌈P/2⌉, ⌈P/4⌉, ..., 1.
+struct circulant {
+    [[nodiscard]] static constexpr int skip(int size, int round) {
+        int s = size;
+        for (int i = 0; i < round; ++i) s = (s + 1) / 2;
+        return s;
+    }
+
+    class reduce_scatter : public schedule_of<circulant> {
+      public:
+        static constexpr order keeps = order::any;
+        static constexpr int scratch_slots = 1;
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const { return size(); }
+        [[nodiscard]] constexpr int rounds() const { return digits(size(), 2); }
+        [[nodiscard]] constexpr step operator[](int round) const {
+            const int s = skip(size(), round), next = skip(size(), round + 1);
+            const slot partial = round == 0 ? slot::input : slot::scratch_a;
+            step now{.to = peers::one(modulo(rank() + next, size())),
+                     .send = block_set::wrapping(modulo(rank() + next, size()), s - next, size()),
+                     .source = partial,
+                     .from = peers::one(modulo(rank() - next, size())),
+                     .receive = block_set::wrapping(rank(), s - next, size()),
+                     .how = fold::left,
+                     .mine = partial,
+                     .into = round + 1 == rounds() ? slot::result : slot::scratch_a};
+            if (round == 0 && size() % 2 == 1 && size() > 1)  // the one that nobody adds to in this round
+                now.local = {local_work::kind::copy,
+                             slot::input,
+                             {},
+                             slot::scratch_a,
+                             block_set::one(modulo(rank() + next - 1, size())),
+                             {}};
+            return now;
+        }
+    };
+
+    class all_gather : public schedule_of<circulant> {
+      public:
+        static constexpr order keeps = order::any;
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const { return size(); }
+        [[nodiscard]] constexpr int rounds() const { return digits(size(), 2); }
+        [[nodiscard]] constexpr step operator[](int round) const {
+            const int level = rounds() - 1 - round, s = skip(size(), level), next = skip(size(), level + 1);
+            return {.local = round == 0 ? allfold::keep_input(block_set::one(rank())) : local_work{},
+                    .to = peers::one(modulo(rank() - next, size())),
+                    .send = block_set::wrapping(rank(), s - next, size()),
+                    .source = slot::result,
+                    .from = peers::one(modulo(rank() + next, size())),
+                    .receive = block_set::wrapping(modulo(rank() + next, size()), s - next, size())};
+        }
+    };
+
+    using all_reduce = allfold::composed<reduce_scatter, all_gather>;
+};
+
+/// Mirrored Bruck, near ranks first, for every P and in rank order. A partial fold is of an interval of ranks that may
+/// go round the end: then its low ranks are in scratch_a and its high ones in scratch_b, until its owner puts them
+/// together.
+struct near_first {
+    class reduce_scatter : public schedule_of<near_first> {
+      public:
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 2;
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const { return size(); }
+        [[nodiscard]] constexpr int rounds() const { return size() > 1 ? digits(size(), 2) + 1 : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const {
+            if (round + 1 == rounds()) return {.local = put_together()};
+            const int s = 1 << round;
+            const bool round_the_end = rank() < s;
+            const slot low = round == 0 ? slot::input : slot::scratch_a;
+            step now{.local = round == 0 ? keep_unfolded() : local_work{},
+                     .to = peers::one(modulo(rank() + s, size())),
+                     .send = partials(s, 2 * s, size()),
+                     .source = low,
+                     .from = peers::one(modulo(rank() - s, size())),
+                     .receive = partials(0, 2 * s, size() - s),
+                     .has_more = true};
+            now.how = rank() == s - 1 ? fold::store : fold::left;  // the first of the high ranks
+            now.mine = round_the_end ? slot::scratch_b : low;
+            now.into = round_the_end ? slot::scratch_b : slot::scratch_a;
+            return now;
+        }
+        /// The high ranks of those that go round the end.
+        [[nodiscard]] constexpr step also(int round) const {
+            const int s = 1 << round;
+            step more{.source = slot::scratch_b, .into = slot::scratch_b};
+            if (rank() < s - 1) more.send = partials(s, 2 * s, size() - 1 - rank());
+            if (rank() >= s && rank() - s < s - 1)
+                more.receive = partials(0, 2 * s, std::min(size() - 1 - rank(), size() - s));
+            return more;
+        }
+
+      private:
+        /// The blocks at distances first, first + stride, ... below `end`.
+        [[nodiscard]] constexpr block_set partials(int first, int stride, int end) const {
+            if (end <= first) return {};
+            return strided_blocks(modulo(rank() + first, size()), (end - first + stride - 1) / stride, stride, size());
+        }
+        /// What is not folded in round 0 goes on from scratch: at rank 0 everything, elsewhere the last at odd P.
+        [[nodiscard]] constexpr local_work keep_unfolded() const {
+            local_work work{local_work::kind::copy, slot::input, {}, slot::scratch_a, {}, {}};
+            if (rank() == 0)
+                work.blocks = partials(0, 2, size());
+            else if (size() % 2 == 1)
+                work.blocks = block_set::one(modulo(rank() - 1, size()));
+            else
+                return {};
+            return work;
+        }
+        [[nodiscard]] constexpr local_work put_together() const {
+            const auto what = rank() + 1 < size() ? local_work::kind::fold : local_work::kind::copy;
+            return {what, slot::scratch_a, slot::scratch_b, slot::result, block_set::one(rank()), {}};
+        }
+    };
+};
+
+/// The root's n blocks in n - 1 + ⌈log2 P⌉ rounds.
+struct circulant_broadcast {
+    int segments = 1;
+
+    class broadcast : public schedule_of<circulant_broadcast> {
+      public:
+        static constexpr order keeps = order::tree;
+        constexpr broadcast(const setting& where, const circulant_broadcast& a) : schedule_of(where), n_(a.segments) {}
+        [[nodiscard]] constexpr int blocks() const { return n_; }
+        [[nodiscard]] constexpr int rounds() const { return size() > 1 ? n_ - 1 + q() : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const {
+            const int x = (q() - (n_ - 1) % q()) % q(), i = round + x, k = i % q(), phase = q() * (i / q()) - x;
+            const int v = modulo(rank() - root(), size()), to = modulo(v + skip(k), size());
+            step s{.local = round == 0 && v == 0 ? allfold::keep_input(block_set::all(n_)) : local_work{},
+                   .source = v == 0 ? slot::input : slot::result};
+            if (const int block = received_at(to, k) + phase; to != 0 && block >= 0) {
+                s.to = peers::one(modulo(to + root(), size()));
+                s.send = block_set::one(std::min(block, n_ - 1));
+            }
+            if (const int block = received_at(v, k) + phase; v != 0 && block >= 0) {
+                s.from = peers::one(modulo(rank() - skip(k), size()));
+                s.receive = block_set::one(std::min(block, n_ - 1));
+            }
+            return s;
+        }
+
+      private:
+        [[nodiscard]] constexpr int q() const { return digits(size(), 2); }
+        [[nodiscard]] constexpr int skip(int k) const { return circulant::skip(size(), q() - k); }
+        /// The smallest skip in the greedy decomposition of v.
+        [[nodiscard]] constexpr int base_block(int v) const {
+            int last = q(), left = v;
+            for (int k = q() - 1; k >= 0 && left > 0; --k)
+                if (skip(k) <= left) {
+                    left -= skip(k);
+                    last = k;
+                }
+            return last;
+        }
+        /// Entry k of the receive row of v, which holds base_block(v) once and otherwise blocks of the phase before.
+        [[nodiscard]] constexpr int received_at(int v, int k) const {
+            unsigned used = 1U << base_block(v);
+            int entry = 0;
+            for (int j = 0; j <= k; ++j) {
+                entry = largest_unused(v, j, used);
+                used |= 1U << entry;
+            }
+            return entry == q() ? base_block(v) : entry - q();
+        }
+        [[nodiscard]] constexpr int largest_unused(int v, int k, unsigned used) const {
+            int largest = -1;
+            for (int u = v - skip(k + 1) + 1; u <= v - skip(k); ++u)
+                if (const int b = base_block(modulo(u, size())); (used >> b & 1U) == 0) largest = std::max(largest, b);
+            return largest >= 0 ? largest : base_block(modulo(v - skip(k + 1), size()));
+        }
+        int n_;
+    };
+};
+
+/// One behind another from the root on, with segments of its own number.
+struct chain {
+    int segments = 1;
+
+    class broadcast : public schedule_of<chain> {
+      public:
+        static constexpr order keeps = order::tree;
+        constexpr broadcast(const setting& where, const chain& a) : schedule_of(where), n_(a.segments) {}
+        [[nodiscard]] constexpr int blocks() const { return n_; }
+        [[nodiscard]] constexpr int rounds() const { return size() > 1 ? n_ + size() - 2 : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const {
+            const int v = modulo(rank() - root(), size()), sends = round - v, receives = round - v + 1;
+            step s{.local = round == 0 && v == 0 ? allfold::keep_input(block_set::all(n_)) : local_work{},
+                   .source = v == 0 ? slot::input : slot::result};
+            if (v + 1 < size() && sends >= 0 && sends < n_) {
+                s.to = peers::one(modulo(rank() + 1, size()));
+                s.send = block_set::one(sends);
+            }
+            if (v > 0 && receives >= 0 && receives < n_) {
+                s.from = peers::one(modulo(rank() - 1, size()));
+                s.receive = block_set::one(receives);
+            }
+            return s;
+        }
+
+      private:
+        int n_;
+    };
+};
+
+/// Two binary trees below the root, one the mirror image of the other, with every other segment each and in turn.
+struct double_tree {
+    int segments = 2;
+
+    class broadcast : public schedule_of<double_tree> {
+      public:
+        static constexpr order keeps = order::tree;
+        constexpr broadcast(const setting& where, const double_tree& a) : schedule_of(where), n_(a.segments) {}
+        [[nodiscard]] constexpr int blocks() const { return n_; }
+        [[nodiscard]] constexpr int rounds() const {
+            return size() > 1 ? 2 * ((n_ + 1) / 2 + digits(size(), 2) - 1) : 0;
+        }
+        [[nodiscard]] constexpr step operator[](int round) const {
+            const int tree = round % 2, turn = round / 2, v = modulo(rank() - root(), size());
+            const int node = v == 0 ? -1 : tree == 0 ? v - 1 : size() - 1 - v, level = v == 0 ? 0 : level_of(node) + 1;
+            step s{.local = round == 0 && v == 0 ? allfold::keep_input(block_set::all(n_)) : local_work{},
+                   .source = v == 0 ? slot::input : slot::result};
+            if (const int segment = 2 * (turn - level) + tree; turn >= level && segment < n_) {
+                s.to = children(node, tree);
+                s.send = block_set::one(segment);
+            }
+            if (const int segment = 2 * (turn - level + 1) + tree; v > 0 && turn >= level - 1 && segment < n_) {
+                s.from = peers::one(level == 1 ? root() : rank_of((node - 1) / 2, tree));
+                s.receive = block_set::one(segment);
+            }
+            return s;
+        }
+
+      private:
+        /// Nodes are numbered level by level; the root stands above node 0.
+        [[nodiscard]] static constexpr int level_of(int node) {
+            return static_cast<int>(std::bit_width(static_cast<unsigned>(node) + 1)) - 1;
+        }
+        [[nodiscard]] constexpr int rank_of(int node, int tree) const {
+            return modulo((tree == 0 ? node + 1 : size() - 1 - node) + root(), size());
+        }
+        [[nodiscard]] constexpr peers children(int node, int tree) const {
+            const int first = 2 * node + 1, count = node < 0 ? 1 : std::min(2, size() - 1 - first);
+            if (node < 0) return peers::one(rank_of(0, tree));
+            if (count <= 0) return {};
+            return peers::strided(rank_of(tree == 0 ? first : first + count - 1, tree), count, 1, size());
+        }
+        int n_;
+    };
+};
+
+static_assert(allfold::proved_up_to<allfold::gather, k_nomial{2}, 24>);
+static_assert(allfold::proved_up_to<scatter, k_nomial{3}, 24>);
+static_assert(allfold::proved_up_to<allfold::barrier, k_ported{2}, 32>);
+static_assert(allfold::proved_up_to<allfold::all_gather, k_ported{3}, 20>);
+static_assert(allfold::proved_up_to<allfold::reduce_scatter, circulant{}, 24>);
+static_assert(allfold::proved_up_to<allfold::all_gather, circulant{}, 24>);
+static_assert(allfold::proved_up_to<allfold::reduce_scatter, near_first{}, 20>);
+static_assert(allfold::proved_up_to<allfold::all_to_all, bruck{}, 16>);
+static_assert(allfold::proved_up_to<rotate<3>, rotation{3}, 32>);
+static_assert(allfold::proved_up_to<allfold::broadcast, chain{4}, 16>);
+static_assert(allfold::proved_up_to<allfold::broadcast, double_tree{5}, 16>);
+static_assert(allfold::proved_up_to<allfold::broadcast, circulant_broadcast{3}, 8>);
+
+/// Proves it for all numbers of ranks up to `most`, and calls check(proof).
+template <class Collective, class Algorithm, class Check>
+void prove_for(const Collective& what, const Algorithm& algorithm, int most, Check check) {
+    for (int size = 1; size <= most; ++size)
+        for (const int root : {0, size / 3, size - 1}) {
+            const proof p = allfold::prove(what, algorithm, size, root);
+            INFO(allfold::explain(p) << ", root " << root);
+            REQUIRE(p.ok());
+            check(p);
+            if (!Collective::promise.rooted) break;
+        }
+}
+
+}  // namespace
+
+TEST_CASE("k-nomial trees gather and scatter intervals that go round the end") {
+    for (const int k : {2, 3, 4, 7}) {
+        const auto check = [k](const proof& p) {
+            CHECK(p.rounds == digits(p.size, k));
+            CHECK(p.messages == p.size - 1);
+        };
+        prove_for(allfold::gather, k_nomial{k}, 70, check);
+        prove_for(scatter, k_nomial{k}, 70, [&](const proof& p) {
+            check(p);
+            CHECK(p.busiest_blocks_sent == p.size - 1);
+        });
+    }
+}
+
+TEST_CASE("everyone sends a block to everyone: in pairs, at once, and in a logarithmic number of rounds") {
+    prove_for(allfold::all_to_all, pairwise{}, 70, [](const proof& p) { CHECK(p.busiest_blocks_sent == p.size - 1); });
+    prove_for(allfold::all_to_all, linear{}, 70, [](const proof& p) { CHECK(p.rounds == std::min(p.size - 1, 1)); });
+    prove_for(allfold::all_to_all, bruck{}, 70, [](const proof& p) {
+        CHECK(p.messages == p.size * digits(p.size, 2));
+        CHECK(p.busiest_blocks_sent <= (p.size + 1) / 2 * digits(p.size, 2));
+    });
+}
+
+TEST_CASE("operands go round by a number that the algorithm is given") {
+    prove_for(rotate<5>, rotation{5}, 40, [](const proof& p) { CHECK(p.rounds == std::min(p.size - 1, 1)); });
+    prove_for(rotate<-1>, rotation{-1}, 40, [](const proof& p) { CHECK(p.blocks == 1); });
+    CHECK(allfold::prove(rotate<2>, rotation{3}, 5).what == allfold::fault::wrong_result);
+}
+
+TEST_CASE("several messages at once save rounds") {
+    for (const int ports : {1, 2, 3, 5}) {
+        const auto check = [ports](const proof& p) { CHECK(p.rounds == digits(p.size, ports + 1)); };
+        prove_for(allfold::barrier, k_ported{ports}, 100, check);
+        prove_for(allfold::all_gather, k_ported{ports}, 70, [&](const proof& p) {
+            check(p);
+            CHECK(p.busiest_blocks_sent == p.size - 1);
+        });
+    }
+}
+
+TEST_CASE("circulant graphs reduce and gather in the fewest rounds with the least volume") {
+    const auto check = [](const proof& p) {
+        CHECK(p.rounds == digits(p.size, 2));
+        CHECK(p.busiest_blocks_sent == p.size - 1);
+    };
+    prove_for(allfold::reduce_scatter, circulant{}, 130, check);
+    prove_for(allfold::all_gather, circulant{}, 130, check);
+    prove_for(allfold::all_reduce, circulant{}, 70, [](const proof& p) {
+        CHECK(p.rounds == 2 * digits(p.size, 2));
+        CHECK(p.busiest_folds == p.size - 1);
+    });
+}
+
+TEST_CASE("near ranks first keeps rank order for every P, with partial folds in two pieces") {
+    prove_for(allfold::reduce_scatter, near_first{}, 200, [](const proof& p) {
+        CHECK(p.messages == p.size * digits(p.size, 2));
+        CHECK(2 * p.busiest_blocks_sent <= 3 * (p.size - 1));
+        CHECK(p.busiest_folds <= p.size);
+    });
+}
+
+TEST_CASE("n blocks are broadcast over a circulant graph in n - 1 more rounds than one") {
+    for (const int n : {1, 2, 3, 5, 8, 13})
+        prove_for(allfold::broadcast, circulant_broadcast{n}, 70,
+                  [n](const proof& p) { CHECK(p.rounds == (p.size > 1 ? n - 1 + digits(p.size, 2) : 0)); });
+}
+
+TEST_CASE("a broadcast is cut into as many segments as its schedule likes") {
+    for (const int n : {1, 2, 7}) {
+        prove_for(allfold::broadcast, chain{n}, 70, [n](const proof& p) {
+            CHECK(p.blocks == n);
+            CHECK(p.busiest_blocks_sent == (p.size > 1 ? n : 0));
+        });
+        prove_for(allfold::broadcast, double_tree{n}, 70, [n](const proof& p) { CHECK(p.blocks == n); });
+    }
+}
