@@ -22,7 +22,7 @@ class pieces {
         : packed_(packed), parts_(parts), alignment_(alignment) {}
 
     [[nodiscard]] std::byte* next(std::size_t bytes) noexcept {
-        if (packed_ == nullptr) return parts_.empty() ? nullptr : parts_[index_++].data;  // empty: of no objects at all
+        if (packed_ == nullptr) return parts_[index_++].data;
         at_ = align_up(at_, alignment_);
         std::byte* const piece = packed_ + at_;
         at_ += bytes;
