@@ -100,16 +100,18 @@ class engine {
             agreed.largest_block = blocks.largest();
             agree(comm, agreed, what.options.deadline);
         }
+        const auto row_of = [](const operand& o, std::size_t row) { return o.first + (row - o.first_row); };
+        const place input = row_of(memory.input, where.input_first), result = row_of(memory.result, where.result_first);
         try {
-            const auto at = [&](const operand& o) { return rows.address(o.first, 0); };
-            own(comm, {what.collective.promise->name, at(memory.input), at(memory.result), where.rows, what.options.root, &blocks, memory.in_place});
+            own(comm, {what.collective.promise->name, rows.address(input, 0), rows.address(result, 0), where.rows,
+                       what.options.root, &blocks, memory.in_place});
         } catch (...) {
             give_up(comm);
             throw;
         }
         // A rank whose result is a fold of nothing is left as it is by such collectives.
         if (where.contributions == 0 && rows.functions->set_identity != nullptr)
-            rows.functions->set_identity(rows, memory.result.first, where.result_rows);
+            rows.functions->set_identity(rows, result, where.result_rows);
         arguments.finish(false);
     }
 

@@ -22,9 +22,9 @@ class thread_bell {
   public:
     template <class News>
     void sleep(News news, doorbell::time_point until) {
-        const struct nap {
-            explicit nap(thread_bell& bell) : bell_(bell) { bell_.show(true); }
-            ~nap() { bell_.show(false); }
+        const struct shown_asleep {
+            explicit shown_asleep(thread_bell& bell) : bell_(bell) { bell_.show(true); }
+            ~shown_asleep() { bell_.show(false); }
             thread_bell& bell_;
         } shown(*this);
         bell_.sleep(news, until);
