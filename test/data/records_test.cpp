@@ -113,14 +113,14 @@ TEST_CASE("rows of online softmax are merged by every algorithm of all_reduce") 
             INFO(parts.seed_text);
             on_ranks(size, [&](auto& comm) {
                 for_each_algorithm(allfold::all_reduce, size, [&](const std::string& name, auto... options) {
-                        attention in = parts.of_rank[static_cast<std::size_t>(comm.rank())], out(rows), windows(in);
-                        const attention before = in;
-                        allfold::all_reduce(comm, in.view(), out.view(), online_softmax(), options...);
-                        expect_close(out, parts.up_to.back(), 0, rows, name);
-                        expect(in == before, name + ": the input has been written");
-                        allfold::all_reduce(comm, windows.view(), online_softmax(), options..., allfold::window{200});
-                        expect(windows == out, name + ": other bits in windows and in place");
-                    });
+                    attention in = parts.of_rank[static_cast<std::size_t>(comm.rank())], out(rows), windows(in);
+                    const attention before = in;
+                    allfold::all_reduce(comm, in.view(), out.view(), online_softmax(), options...);
+                    expect_close(out, parts.up_to.back(), 0, rows, name);
+                    expect(in == before, name + ": the input has been written");
+                    allfold::all_reduce(comm, windows.view(), online_softmax(), options..., allfold::window{200});
+                    expect(windows == out, name + ": other bits in windows and in place");
+                });
             });
         }
     SUCCEED();
@@ -225,16 +225,12 @@ TEST_CASE("records whose tensors lie in the output in another order, or twice, a
                 }
             };
             expect_overlap(
-                [](auto& comm, auto& a, auto& b) {
-                    allfold::all_reduce(comm, records(a, b), records(b, a), sum());
-                },
+                [](auto& comm, auto& a, auto& b) { allfold::all_reduce(comm, records(a, b), records(b, a), sum()); },
                 "input, tensor 1 and output, tensor 0 overlap");
             expect_overlap([](auto& comm, auto& a, auto&) { allfold::all_reduce(comm, records(a, a), sum()); },
                            "tensors 0 and 1 of the output share memory");
-            expect_overlap(
-                [](auto& comm, auto& a, auto& b) {
-                    allfold::inclusive_scan(comm, records(a, b), records(b, b), sum());
-                },
-                "share memory");
+            expect_overlap([](auto& comm, auto& a,
+                              auto& b) { allfold::inclusive_scan(comm, records(a, b), records(b, b), sum()); },
+                           "share memory");
         }
 }

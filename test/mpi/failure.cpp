@@ -139,7 +139,8 @@ TEST_CASE("ranks that wait for each other in different calls find out") {
                       errc::mismatch, {"names root 0", "names root 1"});
 }
 
-TEST_CASE("ranks that have made different calls without a message that shows it find out in the next one, and in which") {
+TEST_CASE(
+    "ranks that have made different calls without a message that shows it find out in the next one, and in which") {
     if (alone()) {
         SUCCEED("nobody to differ from");
         return;
@@ -151,7 +152,8 @@ TEST_CASE("ranks that have made different calls without a message that shows it 
                                          allfold::broadcast(comm, one, allfold::root{comm.rank() == odd ? odd : 0},
                                                             allfold::binomial());
                                      }),
-                  errc::mismatch, {"barrier", "call 4 on this communicator (broadcast)", "names root 0", "names root 1"});
+                  errc::mismatch,
+                  {"barrier", "call 4 on this communicator (broadcast)", "names root 0", "names root 1"});
     check_failure(outcome_on_the_job("a call too many",
                                      [](auto& comm) {
                                          int one = 1;
@@ -183,15 +185,16 @@ TEST_CASE("blocks of other lengths than their receivers expect are mismatches") 
                                              std::vector<int> in(P * sent[0]), out(P * n);
                                              if (comm.rank() == odd) out.resize(out.size() + 1);
                                              auto mine = expected;
-                                             if (comm.rank() == odd) ++mine[odd];  // what it sends itself is as it should be
+                                             if (comm.rank() == odd)
+                                                 ++mine[odd];  // what it sends itself is as it should be
                                              using allfold::partition;
                                              allfold::all_to_all(comm, in, out,
                                                                  allfold::input_blocks{partition::sizes(sent)},
                                                                  allfold::output_blocks{partition::sizes(mine)});
                                          }),
                       errc::mismatch,
-                      {"all_to_all", "expects " + std::to_string(n) + " elements from rank 1, which sends " +
-                                         std::to_string(n + 1)});
+                      {"all_to_all",
+                       "expects " + std::to_string(n) + " elements from rank 1, which sends " + std::to_string(n + 1)});
 }
 
 TEST_CASE("a rank that throws in its operator releases the others, with its name and reason") {

@@ -359,9 +359,8 @@ TEST_CASE("a mismatch is found before anything is delegated") {
         });
         check_failure(mine, errc::mismatch, parts);
     };
-    mismatch({"names root 0", "names root 1"}, [](auto& comm, auto& x, bool is_odd) {
-        allfold::reduce(comm, x, sum(), allfold::root{is_odd ? 1 : 0});
-    });
+    mismatch({"names root 0", "names root 1"},
+             [](auto& comm, auto& x, bool is_odd) { allfold::reduce(comm, x, sum(), allfold::root{is_odd ? 1 : 0}); });
     mismatch({"folds with", "sum", "product"}, [](auto& comm, auto& x, bool is_odd) {
         is_odd ? allfold::all_reduce(comm, x, allfold::product()) : allfold::all_reduce(comm, x, sum());
     });

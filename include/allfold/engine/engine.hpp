@@ -69,12 +69,10 @@ class engine {
 
   private:
     static arguments_given lay_out(Comm& comm, const request& what, bound_arguments& arguments) {
-        const arguments_given call{what.collective.promise->name,
-                                   setting{comm.rank(), comm.size(), what.options.root, comm.group()},
-                                   arguments.is_in_place,
-                                   arguments.input_rows,
-                                   arguments.output_rows,
-                                   &what.options};
+        const arguments_given call{
+            what.collective.promise->name, setting{comm.rank(), comm.size(), what.options.root, comm.group()},
+            arguments.is_in_place,         arguments.input_rows,
+            arguments.output_rows,         &what.options};
         arguments.where = what.collective.lay_out(call);
         arguments.check(call, arguments.where);
         return call;
@@ -92,10 +90,11 @@ class engine {
         const row_layout rows = arguments.rows();
         operands memory;
         arguments.memory(memory);
-        const partition blocks = what.collective.promise->cut == cut_for::ranks ? where.blocks
-                                                                                : partition::even(where.rows, 1);
+        const partition blocks =
+            what.collective.promise->cut == cut_for::ranks ? where.blocks : partition::even(where.rows, 1);
         if (what.options.delegation != delegate::always) {
-            signature agreed = sign(comm, what, where.rows, rows);
+            signature agreed;
+            sign(agreed, comm, what, where.rows, rows);
             sign_blocks(agreed, blocks);
             agreed.largest_block = blocks.largest();
             agree(comm, agreed, what.options.deadline);
@@ -115,9 +114,8 @@ class engine {
         arguments.finish(false);
     }
 
-    [[nodiscard]] static signature sign(const Comm& comm, const request& what, std::size_t elements,
-                                        const row_layout& rows) {
-        signature s;
+    static void sign(signature& s, const Comm& comm, const request& what, std::size_t elements,
+                     const row_layout& rows) {
         s.what = what.collective.promise->name;
         s.root = what.options.root;
         s.elements = elements;
@@ -128,7 +126,6 @@ class engine {
         s.operator_type = what.operator_type;
         s.schedule = what.algorithm_name;
         s.level = what.level;
-        return s;
     }
 
     [[nodiscard]] static call<Comm> make_call(Comm& comm, const request& what, const arguments_given& given,
@@ -144,7 +141,8 @@ class engine {
             given.reject(errc::bad_partition, {chosen.schedule.name(), " needs blocks of one length"});
         if (what.options.check != nullptr) what.options.check(goal, chosen.schedule);
 
-        call<Comm> all{comm, goal, chosen.schedule, rows, {}, sign(comm, what, where.own_lengths ? 0 : where.rows, rows)};
+        call<Comm> all{comm, goal, chosen.schedule, rows, {}, {}};
+        sign(all.agreed, comm, what, where.own_lengths ? 0 : where.rows, rows);
         operands& memory = all.memory;
         memory.contributions = where.contributions;
         if (goal.cut == cut_for::schedule) cut_for_schedule(arguments.where, all);
@@ -160,7 +158,8 @@ class engine {
     }
     static void cut_for_schedule(shape& where, const call<Comm>& all) {
         const int blocks = all.schedule.blocks();
-        where.blocks = blocks <= 1 ? partition::even(where.rows, 1) : cut_evenly(where.rows, blocks, all.rows.row_bytes);
+        where.blocks =
+            blocks <= 1 ? partition::even(where.rows, 1) : cut_evenly(where.rows, blocks, all.rows.row_bytes);
     }
 
     /// Decides how many rows of a block go in one window, or that both steps of a schedule run as one pass.
@@ -170,7 +169,8 @@ class engine {
             std::max<std::size_t>(1, std::max(memory.blocks->largest(), memory.result_blocks->largest()));
         const std::size_t row_bytes = std::max<std::size_t>(1, all.rows.row_bytes);
         memory.window_rows = largest;
-        if (all.goal.cut == cut_for::pairs) return;  // each rank has lengths of its own, so numbers of windows would differ
+        if (all.goal.cut == cut_for::pairs)
+            return;  // each rank has lengths of its own, so numbers of windows would differ
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
         if (Comm::shares_memory && lent && !window_bytes && all.goal.folds && fused(all.schedule)) {
             memory.fused = true;

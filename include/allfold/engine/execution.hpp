@@ -29,9 +29,8 @@ class execution {
     void open() {
         const operands& memory = all_.memory;
         const std::size_t largest = memory.blocks->largest();
-        windows_ = memory.fused || largest <= memory.window_rows
-                       ? 1
-                       : (largest + memory.window_rows - 1) / memory.window_rows;
+        windows_ =
+            memory.fused || largest <= memory.window_rows ? 1 : (largest + memory.window_rows - 1) / memory.window_rows;
         first_lane_ = all_.comm.open(all_.agreed, static_cast<unsigned>(windows_));
         all_.hash = all_.comm.background().follow(all_.agreed.hash(), first_lane_);
         finished_ = windows_;

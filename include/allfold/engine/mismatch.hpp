@@ -21,7 +21,7 @@ namespace allfold::detail {
     const auto say = [&](const char* mine, text_piece a, const char* its, text_piece b, const char* end = "") {
         return text({"rank ", rank, mine, a, ", but rank ", peer, its, b, end});
     };
-    if (told_of(here.what) != told_of(there.what)) {
+    if (comparable_part_of(here.what) != comparable_part_of(there.what)) {
         const auto call = [](const signature& s) {
             return *s.schedule ? text({s.what, " (", s.schedule, ")"}) : std::string(s.what);
         };
@@ -30,10 +30,12 @@ namespace allfold::detail {
     if (here.ranks != there.ranks) return say(" is one of ", here.ranks, " is one of ", there.ranks, " ranks");
     if (here.elements != there.elements) return say(" has ", here.elements, " has ", there.elements, " elements");
     if (here.root != there.root) return say(" names root ", here.root, " names root ", there.root);
-    if (told_of(here.element_type) != told_of(there.element_type))
-        return say(" has elements of type ", told_of(here.element_type), " of type ", told_of(there.element_type));
-    if (told_of(here.operator_type) != told_of(there.operator_type))
-        return say(" folds with ", told_of(here.operator_type), " with ", told_of(there.operator_type));
+    if (comparable_part_of(here.element_type) != comparable_part_of(there.element_type))
+        return say(" has elements of type ", comparable_part_of(here.element_type), " of type ",
+                   comparable_part_of(there.element_type));
+    if (comparable_part_of(here.operator_type) != comparable_part_of(there.operator_type))
+        return say(" folds with ", comparable_part_of(here.operator_type), " with ",
+                   comparable_part_of(there.operator_type));
     if (!(here.level == there.level))
         return say(" asks for order ", name_of(here.level), " for ", name_of(there.level));
     if (std::string_view(here.schedule) != there.schedule)
@@ -44,21 +46,20 @@ namespace allfold::detail {
         return say(" cuts blocks of up to ", here.largest_block, " cuts blocks of up to ", there.largest_block,
                    " elements");
     if (here.borders != there.borders) {
-        const auto blocks = [](const signature& s) {
-            return text({s.smallest_block, " to ", s.largest_block});
-        };
+        const auto blocks = [](const signature& s) { return text({s.smallest_block, " to ", s.largest_block}); };
         if (here.smallest_block != there.smallest_block)
             return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements");
         return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements in another order");
     }
     if (here.window_rows != there.window_rows)
         return say(" has windows of ", here.window_rows, " has windows of ", there.window_rows, " elements");
-    const std::string_view operation = told_of(here.operator_type);
+    const std::string_view operation = comparable_part_of(here.operator_type);
     const bool is_lambda = operation.find("lambda") != std::string_view::npos;
     if (!is_lambda && std::string_view(here.schedule) != "automatic")
         return say(" runs the schedule ", here.schedule, " runs ", here.schedule, " with other parameters");
-    return say(" folds with ", operation, " folds with another type that is spelled the same: ", operation,
-               is_lambda ? " (lambdas of one function are different operators: make one, and use it on all ranks)" : "");
+    return say(
+        " folds with ", operation, " folds with another type that is spelled the same: ", operation,
+        is_lambda ? " (lambdas of one function are different operators: make one, and use it on all ranks)" : "");
 }
 
 /// Throws for a message whose signature is not ours.
@@ -76,8 +77,8 @@ template <class Comm>
     comm.background().for_each_call([&](std::uint64_t number, lane on) {
         const auto mine = comm.announced(comm.rank(), on), theirs = comm.announced(peer, on);
         if (!mine || !theirs || mine->hash() == theirs->hash()) return false;
-        what = text({"call ", number, " on this communicator (", mine->what, "): ",
-                     difference_text(*mine, *theirs, comm.rank(), peer)});
+        what = text({"call ", number, " on this communicator (", mine->what,
+                     "): ", difference_text(*mine, *theirs, comm.rank(), peer)});
         return true;
     });
     throw error(errc::mismatch, text({here.what, " of ", comm.size(), " ranks: ", what}));
@@ -88,9 +89,9 @@ template <class Comm>
                                                        std::size_t expected, std::size_t row_bytes) {
     const bool whole = row_bytes > 0 && found % row_bytes == 0 && expected % row_bytes == 0;
     const std::size_t unit = whole ? row_bytes : 1;
-    throw error(errc::mismatch, text({collective, ": rank ", rank, " expects ", expected / unit,
-                                      whole ? " elements" : " bytes", " from rank ", peer, ", which sends ",
-                                      found / unit}));
+    throw error(errc::mismatch,
+                text({collective, ": rank ", rank, " expects ", expected / unit, whole ? " elements" : " bytes",
+                      " from rank ", peer, ", which sends ", found / unit}));
 }
 
 }  // namespace allfold::detail

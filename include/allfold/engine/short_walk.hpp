@@ -31,8 +31,8 @@ class short_walk {
                            s.local.into == slot::result && s.local.targets.empty();
         sets_identity_ = s.local.what == local_work::kind::identity;
         if (s.has_more || s.source != slot::input || s.mine != slot::input || s.into != slot::result ||
-            s.sent != addressed::alike || s.received != addressed::alike || s.how == fold::left || s.how == fold::right ||
-            !(keeps || sets_identity_ || s.local.what == local_work::kind::none))
+            s.sent != addressed::alike || s.received != addressed::alike || s.how == fold::left ||
+            s.how == fold::right || !(keeps || sets_identity_ || s.local.what == local_work::kind::none))
             return false;
         lane_ = on;
         to_ = s.to;
@@ -45,7 +45,8 @@ class short_walk {
         rows_ = all.schedule.blocks() == 0 ? 0 : all.memory.blocks->total();
         if (keeps && rows_ > 0) all.rows.copy(all.memory.input.first, all.memory.result.first, rows_);
         if (s.folds_in_order()) arrived_.resize(static_cast<std::size_t>(from_count_));
-        part_ = {rows_ && to_count_ ? all.rows.address(all.memory.input.first, 0) : nullptr, rows_ * all.rows.row_bytes};
+        part_ = {rows_ && to_count_ ? all.rows.address(all.memory.input.first, 0) : nullptr,
+                 rows_ * all.rows.row_bytes};
         return true;
     }
 
@@ -82,8 +83,8 @@ class short_walk {
     bool post(const context& all) {
         if (posted_ == to_count_) return true;
         const std::size_t parts = all.schedule.blocks() == 0 ? 0 : 1;
-        const outgoing message{{&part_, parts}, part_.bytes, all.rows.functions->alignment, all.rows.packable(), all.hash,
-                               &lent_};
+        const outgoing message{{&part_, parts},     part_.bytes, all.rows.functions->alignment,
+                               all.rows.packable(), all.hash,    &lent_};
         for (; posted_ < to_count_; ++posted_)
             if (!all.comm.try_post(to_.at(posted_, all.comm.rank()), lane_, message)) return false;
         return true;

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "allfold/engine/arguments.hpp"
+#include "allfold/engine/deadline.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
-#include "allfold/engine/deadline.hpp"
 #include "allfold/error.hpp"
 
 /// @file
@@ -75,7 +75,7 @@ class pushing_on {
         if (Naps && home_.in_flight_elsewhere())
             next_look_ = std::min(next_look_, std::chrono::steady_clock::now() + longest_nap);
         if (next_look_ == time_point::max()) return until;
-        // The transport's own deadline is behind it: it is there to be woken, not to pass.
+        // The transport's own deadline is later: it is there to be woken, not to pass.
         const time_point wake = next_look_ + std::chrono::milliseconds(1);
         return until ? std::min(*until, wake) : wake;
     }
@@ -132,8 +132,9 @@ void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>&
     }
 }
 
-/// A call in the background, and its arguments. Its lanes are its own, from here to its end: so it may be started in another order on every rank. Messages of
-/// a later start come behind those of an earlier one on the same lane, and each start reads as many as it needs.
+/// A call in the background, and its arguments. Its lanes are its own, from here to its end: so it may be started in
+/// another order on every rank. Messages of a later start come after those of an earlier one on the same lane, and each
+/// start reads as many as it needs.
 template <communicator Comm>
 class task final : public pending {
   public:
@@ -227,17 +228,14 @@ class task final : public pending {
     }
     /// Nobody can look at the exception yet: what its peers hear is for the transport to find out.
     void abandon_unwinding() noexcept override {
-        fail(std::make_exception_ptr(
-            error(errc::peer_failed, text({what_, ": its rank was left by an exception"}))));
+        fail(std::make_exception_ptr(error(errc::peer_failed, text({what_, ": its rank was left by an exception"}))));
     }
     [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
     void check() const override { run_.check(); }
 
   private:
     void require_startable() const {
-        const auto refuse = [this](const char* why) {
-            throw error(errc::bad_argument, text({what_, ": ", why}));
-        };
+        const auto refuse = [this](const char* why) { throw error(errc::bad_argument, text({what_, ": ", why})); };
         if (comm_ == nullptr) refuse("a prepared operation is started whose communicator ended");
         if (active_)
             throw error(errc::bad_argument,

@@ -313,13 +313,12 @@ class walker {
         parts.resize(messages);
         for (std::size_t m = 0; m < messages; ++m) {
             const std::size_t begin = bytes.size();
-            for_each_sent(all, now_.to.at(static_cast<int>(m), all.comm.rank()),
-                          [&](slot source, const block_set& set) {
-                              for (int i = 0; i < set.size(); ++i)
-                                  if (const std::size_t rows = rows_of(all, source, set[i]).count)
-                                      all.rows.functions->encode(all.rows.address(locate(all, source, set[i]), 0), rows,
-                                                                 bytes);
-                          });
+            for_each_sent(
+                all, now_.to.at(static_cast<int>(m), all.comm.rank()), [&](slot source, const block_set& set) {
+                    for (int i = 0; i < set.size(); ++i)
+                        if (const std::size_t rows = rows_of(all, source, set[i]).count)
+                            all.rows.functions->encode(all.rows.address(locate(all, source, set[i]), 0), rows, bytes);
+                });
             parts[m] = {nullptr, bytes.size() - begin};
             ends_[parity][m] = m + 1;
         }
@@ -333,7 +332,7 @@ class walker {
     [[nodiscard]] static outgoing make_message(const context& all, std::span<const part> parts,
                                                std::atomic<int>& lent) noexcept {
         const bool encoded = all.encodes();
-        outgoing message{parts, 0,        encoded ? 1 : all.rows.functions->alignment, encoded || all.rows.packable(),
+        outgoing message{parts,    0,    encoded ? 1 : all.rows.functions->alignment, encoded || all.rows.packable(),
                          all.hash, &lent};
         for (const part& p : parts) message.bytes = align_up(message.bytes, message.alignment) + p.bytes;
         return message;
@@ -414,7 +413,8 @@ class walker {
             return nullptr;
         std::byte* first = nullptr;
         std::size_t stored = 0;
-        const block_set set = now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
+        const block_set set =
+            now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
         for (int i = 0; i < set.size(); ++i) {
             const std::size_t rows = rows_of(all, now_.into, set[i]).count;
             if (rows == 0) continue;
@@ -431,7 +431,8 @@ class walker {
         const std::size_t columns = all.rows.columns();
         if (columns == 1 && !now_.has_more) return absorb_column(all, peer, rest);
         std::size_t blocks = 0;
-        for_each_received(all, peer, [&](const step&, const block_set& set) { blocks += static_cast<std::size_t>(set.size()); });
+        for_each_received(all, peer,
+                          [&](const step&, const block_set& set) { blocks += static_cast<std::size_t>(set.size()); });
         small_array<std::byte*, 16> where;  // block by block, the columns of each
         where.resize(blocks * columns);
         for (std::size_t c = 0; c < columns; ++c) {
@@ -443,12 +444,12 @@ class walker {
         }
         std::size_t block = 0;
         for_each_received(all, peer, [&](const step& part, const block_set& set) {
-            for (int i = 0; i < set.size(); ++i)
-                combine(all, part, set[i], place{where.data() + block++ * columns, 0});
+            for (int i = 0; i < set.size(); ++i) combine(all, part, set[i], place{where.data() + block++ * columns, 0});
         });
     }
     void absorb_column(const context& all, int peer, pieces& rest) {
-        const block_set& set = now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
+        const block_set& set =
+            now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
         const int count = set.size();
         for (int i = 0; i < count; ++i) {
             std::byte* const column = rest.next(rows_of(all, now_.into, set[i]).count * all.rows.row_bytes);

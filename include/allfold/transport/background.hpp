@@ -46,12 +46,12 @@ class background {
             next->previous = previous;
             previous = next = this;
         }
-        /// As the head of a list: puts `h` behind all that are there.
+        /// As the head of a list: puts `h` after all that are there.
         void push_back(hook& h) noexcept { h.stand_before(*this); }
         /// As the head of a list: visits all, whoever leaves or joins meanwhile.
         template <class Visit>
         void for_each(Visit visit) noexcept {
-            hook here;  // stands behind the one that is visited
+            hook here;  // stands after the one that is visited
             for (hook* each = next; each != this; each = here.next) {
                 here.leave();
                 here.stand_before(*each->next);
@@ -107,8 +107,9 @@ class background {
     background& operator=(const background&) = delete;
     ~background() { end(); }
 
-    /// Notes the next call of this communicator, and returns what its messages bear: a hash of it and of all calls before
-    /// it, so that a difference between ranks is found with the next message, whichever call that belongs to. Never 0.
+    /// Notes the next call of this communicator, and returns what its messages bear: a hash of it and of all calls
+    /// before it, so that a difference between ranks is found with the next message, whichever call that belongs to.
+    /// Never 0.
     std::uint32_t follow(std::uint32_t call, std::uint32_t first_lane) noexcept {
         history_ = (history_ ^ call) * 0x9e3779b1u;
         history_ ^= history_ >> 15;
@@ -132,7 +133,7 @@ class background {
         w.through_ = through;
         known_.push_back(w.known_);
     }
-    /// Puts `w` in flight, behind all that are there: older operations are pushed on first.
+    /// Puts `w` in flight, after all that are there: older operations are pushed on first.
     void add(work& w) noexcept {
         attach(w);
         take_over();

@@ -98,8 +98,8 @@ class communicator : public transport_defaults {
         latest_call_ = what.what;
         opened_.add(first, lanes, what);
     }
-    /// What messages that have come, or a control message, made known of the call that `peer` makes, or has made, on this
-    /// lane.
+    /// What messages that have come, or a control message, made known of the call that `peer` makes, or has made, on
+    /// this lane.
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         if (peer == rank()) {
             const auto* const opened = opened_.find(on);

@@ -27,7 +27,7 @@
 /// One rank's end of a group of threads.
 ///
 /// Between two ranks that talk lies one channel in each direction: a ring of cells, each two cache lines with a
-/// sequence number in front. Small messages ride in the cell itself, behind the number for which the receiver waits:
+/// sequence number in front. Small messages ride in the cell itself, after the number for which the receiver waits:
 /// one transfer of a line. Medium ones are copied into a buffer of the channel, so that the line of a user's buffer
 /// never moves to another core. Large ones, and objects, are lent: the cell holds the addresses of the sender's parts,
 /// and the receiver works on them in place. Each message also carries what its sender has consumed of the opposite

@@ -50,7 +50,7 @@ struct message {
 };
 
 /// Reader of a run that remembers what a picture shows: who sends what, and what is folded of what. It checks nothing:
-/// a schedule that does not fit together is told as far as it goes.
+/// a schedule that does not fit together is shown as far as it goes.
 class history : public reader {
   public:
     history(int size, const schedules& all, const claim& claimed)
@@ -71,7 +71,7 @@ class history : public reader {
     [[nodiscard]] int blocks() const { return blocks_; }
     /// In the order of rounds, senders and receivers.
     [[nodiscard]] const std::vector<message>& messages() const { return messages_; }
-    /// What a rank folds before it sends, the blocks that it sends to whomever, and what becomes of what it receives.
+    /// What a rank folds before it sends, the blocks that it sends to whomever, and how what it receives is combined.
     [[nodiscard]] std::vector<outcome> prepared(int rank, int round) const { return at(prepared_, rank, round); }
     [[nodiscard]] std::vector<int> sent(int rank, int round) const {
         const auto blocks = at(sent_, rank, round);
@@ -155,7 +155,7 @@ class history : public reader {
         for (int i = 0; i < blocks.size(); ++i)
             sent_[{self.rank, self.round}].insert(name_of(self.part(part).source, blocks[i]));
     }
-    /// Blocks with the same operands are told of together.
+    /// Blocks with the same operands are listed together.
     void add(by_rank_and_round<std::vector<outcome>>& to, const cell& into,
              const std::vector<operand_told>& operands) const {
         std::vector<outcome>& all = to[{into.rank, into.round}];

@@ -76,7 +76,7 @@ struct reader {
     constexpr void enters(const running_rank&) {}
     /// The messages of its step are ready to be taken.
     constexpr void posts(const running_rank&) {}
-    /// A message is taken; what becomes of its blocks has been told before.
+    /// A message is taken; how its blocks are combined has been reported before.
     constexpr void receives(const running_rank& /*sender*/, const running_rank& /*receiver*/, int /*blocks*/) {}
     /// into ← from, which may lie at another rank.
     constexpr void copies(const running_rank&, const cell& /*from*/, const cell& /*into*/) {}
@@ -122,7 +122,7 @@ class interpreter {
         report_stuck();
     }
 
-    /// The ranks as they run where steps are fused: one behind another, since no two touch the same block.
+    /// The ranks as they run where steps are fused: one after another, since no two touch the same block.
     constexpr void run_fused(const std::vector<fused_pass>& passes) {
         for (const fused_pass& pass : passes)
             if (reader_.ok) run_fused(at(pass.block), pass);

@@ -348,7 +348,7 @@ class prover : public costs {
     const Value* results_ = nullptr;
     std::vector<kept_operands> kept_;  ///< rank by rank and part by part
     kept_operands* first_kept_ = nullptr;
-    std::vector<rank_bits> heard_{};  ///< of whom each rank has been told
+    std::vector<rank_bits> heard_{};  ///< of whom each rank has heard
     std::vector<rank_bits> told_{};   ///< of whom it tells others in its step
 };
 

@@ -19,7 +19,7 @@ namespace allfold::detail {
 inline constexpr std::size_t line_bytes = 128;  // two lines of 64: the adjacent line is prefetched with each
 inline constexpr std::uint32_t cells_of_a_channel = 8;
 inline constexpr std::uint32_t buffers_of_a_channel = 4;
-inline constexpr std::size_t most_kept_early = 32;  // messages of a channel, unless one behind them is urgent
+inline constexpr std::size_t most_kept_early = 32;  // messages of a channel, unless one after them is urgent
 inline constexpr std::size_t inline_bytes = line_bytes - 16;
 inline constexpr std::size_t inline_alignment = 16;
 inline constexpr std::size_t buffer_alignment = 64;

@@ -76,8 +76,8 @@ class inbox {
 
     template <class Sink>
     bool try_receive(int from, lane on, Sink& sink);
-    /// The call that `peer` makes, or has made, on this lane: of messages delivered not long ago, and of those that have
-    /// come and nobody has asked for. It delivers nothing.
+    /// The call that `peer` makes, or has made, on this lane: of messages delivered not long ago, and of those that
+    /// have come and nobody has asked for. It delivers nothing.
     [[nodiscard]] std::optional<std::uint32_t> call_of(int peer, lane on);
     /// Whether MPI may write memory that is not ours.
     [[nodiscard]] bool stores_in_place() const noexcept;

@@ -13,7 +13,7 @@
 #include "allfold/transport/detail/cause.hpp"
 
 /// @file
-/// What has broken a group of threads: the first failure, and how the others are told of it.
+/// What has broken a group of threads: the first failure, and how the others are notified of it.
 
 namespace allfold::detail {
 

@@ -34,8 +34,8 @@ inline void publish(rank_board& own, const waiting& where) noexcept {
         const rank_board& b = boards[r];
         table += text({"\n  rank ", r});
         if (const int peer = b.waits_for.load(); peer >= 0)
-            table += text({" waits for rank ", peer, " in ", b.what.load(), ", round ", b.round.load() + 1,
-                           " of ", b.rounds.load()});
+            table += text({" waits for rank ", peer, " in ", b.what.load(), ", round ", b.round.load() + 1, " of ",
+                           b.rounds.load()});
         else
             table += b.departed.load() ? " has returned" : " is not waiting in a collective";
     }
