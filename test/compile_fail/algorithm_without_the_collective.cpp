@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: this algorithm has no schedule for this collective: name another one, or none
+// expect: allfold: this algorithm has no schedule for this collective (it has those of its nested types): name another one, or none
 
 #include <functional>
 #include <string>

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "test/support/catch.hpp"
@@ -63,4 +65,30 @@ TEST_CASE("sizes can be anything, zero too") {
     CHECK(extents(p) == std::vector<std::size_t>{0, 3, 0, 4});
     check_adds_up(p, 7);
     check_adds_up(partition::sizes(std::vector<int>{2, 0}), 2);
+}
+
+TEST_CASE("a negative size, and sizes that add up to more than there can be, are a bad partition") {
+    const auto refusal = [](const auto& sizes) {
+        try {
+            static_cast<void>(partition::sizes(sizes));
+        } catch (const allfold::error& e) {
+            CHECK(e.code() == allfold::errc::bad_partition);
+            return std::string(e.what());
+        }
+        return std::string("accepted");
+    };
+    CHECK(refusal(std::vector<int>{3, -1, 2}) == "partition: block 1 has -1 elements");
+    CHECK(refusal(std::vector<long long>{-1}) == "partition: block 0 has -1 elements");
+    const std::size_t most = std::numeric_limits<std::size_t>::max();
+    CHECK(refusal(std::vector<std::size_t>{most, 0, 1}).find("blocks 0 to 2 add up to more") != std::string::npos);
+    CHECK(refusal(std::vector<std::size_t>{most, 0}) == "accepted");
+}
+
+TEST_CASE("partitions are equal when their borders are, however they were described") {
+    CHECK(partition::even(8, 2) == partition::sizes({4, 4}));
+    CHECK(partition::ceil(9, 2) == partition::even(9, 2));
+    CHECK_FALSE(partition::ceil(10, 4) == partition::even(10, 4));
+    CHECK_FALSE(partition::even(8, 2) == partition::even(8, 4));
+    CHECK(partition::even(8, 4).is_uniform());
+    CHECK_FALSE(partition::even(9, 4).is_uniform());
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/data/records.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -233,4 +235,70 @@ TEST_CASE("records whose tensors lie in the output in another order, or twice, a
                               auto& b) { allfold::inclusive_scan(comm, records(a, b), records(b, b), sum()); },
                            "share memory");
         }
+}
+
+namespace {
+
+/// What `normalize` makes of a fold.
+attention normalised(attention state) {
+    for (std::size_t i = 0; i < state.m.size(); ++i) {
+        const std::span row = std::span(state.s).subspan(i * width, width);
+        online_softmax::normalize(state.l[i], std::span<const double>(row), row);
+    }
+    return state;
+}
+
+}  // namespace
+
+TEST_CASE("the last division of online softmax can be made by the collective") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t rows : row_counts) {
+            const contributions parts(size, rows);
+            INFO(parts.seed_text);
+            on_ranks(size, [&](auto& comm) {
+                const auto r = static_cast<std::size_t>(comm.rank());
+                const allfold::normalised_softmax op;
+                attention in = parts.of_rank[r], fold(rows), out(rows);
+                const attention before = in;
+                allfold::all_reduce(comm, in.view(), fold.view(), online_softmax());
+                allfold::all_reduce(comm, in.view(), out.view(), op);
+                expect(in == before, "the input has been written");
+                const attention expected = normalised(fold);
+                expect(out == expected, "all_reduce");
+                allfold::all_reduce(comm, in.view(), op, allfold::window{500});
+                expect(in == expected, "all_reduce in place and in windows");
+                in = before;
+                allfold::all_reduce(comm, in.view(), op);
+                expect(in == expected, "all_reduce in place");
+
+                in = before;
+                out = attention(rows);
+                const bool is_root = comm.rank() == size - 1;
+                allfold::reduce(comm, in.view(), out.view(), op, allfold::root{size - 1});
+                expect(out == (is_root ? expected : attention(rows)), "reduce");
+                allfold::reduce(comm, in.view(), op, allfold::root{size - 1});
+                expect(in == (is_root ? expected : before), "reduce in place");
+
+                in = before;
+                allfold::exclusive_scan(comm, in.view(), out.view(), op);
+                if (r == 0) expect(std::ranges::count(out.s, 0.0) == std::ssize(out.s), "attention to nothing");
+            });
+        }
+    SUCCEED();
+}
+
+TEST_CASE("softmax states are divided by the collective too") {
+    on_ranks(3, [](auto& comm) {
+        using state = allfold::softmax_state<float, 4>;
+        std::vector<state> x(3000, online_softmax::lift(0.5F * static_cast<float>(comm.rank()), std::array{1.F, 2.F, 3.F, 4.F}));
+        x[7] = {};
+        std::vector<state> folds(x.size()), out(x.size());
+        allfold::all_reduce(comm, x, folds, online_softmax());
+        allfold::all_reduce(comm, x, out, allfold::normalised_softmax());
+        for (std::size_t i = 0; i < x.size(); ++i)
+            expect(out[i].m == folds[i].m && out[i].l == folds[i].l && out[i].s == online_softmax::normalize(folds[i]),
+                   "wrong attention");
+        expect(out[7] == state(), "attention to nothing");
+    });
+    SUCCEED();
 }

@@ -123,7 +123,7 @@ struct online_softmax {
     }
 
     /// s / l, the attention over all keys merged so far; zeros where there were none. It is for the caller to apply: a
-    /// collective leaves states, which can be merged further.
+    /// collective leaves states, which can be merged further; `normalised_softmax` applies it.
     template <std::floating_point L, std::floating_point S>
     static void normalize(L l, std::span<const S> s, std::span<S> out) noexcept {
         const S divisor = l == 0 ? S{1} : static_cast<S>(l);  // no keys: s is zero already
@@ -134,6 +134,24 @@ struct online_softmax {
         std::array<T, D> out;
         normalize(state.l, std::span<const T>(state.s), std::span<T>(out));
         return out;
+    }
+};
+
+/// `online_softmax` with the last division inside the collective: what arrives is (m, l, s / l), the attention over all
+/// keys, with zeros where there were none. The same bits as `online_softmax` and `normalize` after it, each row divided
+/// once: in a long `all_reduce` of ranks that share memory each rank divides its own part. What arrives is no state any
+/// more and cannot be merged further; m and l are kept, so that m + log(l) still tells how much it weighs.
+struct normalised_softmax : online_softmax {
+    template <std::floating_point M, std::floating_point L, std::floating_point S>
+    static void lower(row<const M, const L, const S> state, int /*contributions*/, row<M, L, S> out) noexcept {
+        std::get<0>(out)[0] = std::get<0>(state)[0];
+        std::get<1>(out)[0] = std::get<1>(state)[0];
+        normalize(std::get<1>(state)[0], std::get<2>(state), std::get<2>(out));
+    }
+    template <class State>
+        requires detail::is_softmax_state<State>
+    [[nodiscard]] static State lower(const State& state, int /*contributions*/) noexcept {
+        return {state.m, state.l, normalize(state)};
     }
 };
 
