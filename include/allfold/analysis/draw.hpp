@@ -31,11 +31,11 @@ using text_line = std::vector<svg::part>;
     if (blocks > 1) line.push_back({"b" + text_of_runs(what.blocks) + ": "});
     if (what.operands.size() > 4) {
         std::vector<int> all;
-        for (const operand_told& each : what.operands) all.insert(all.end(), each.ranks.begin(), each.ranks.end());
+        for (const operand_shown& each : what.operands) all.insert(all.end(), each.ranks.begin(), each.ranks.end());
         line.push_back({text_of_runs(all), true});
         return line;
     }
-    for (const operand_told& each : what.operands) {
+    for (const operand_shown& each : what.operands) {
         if (&each != &what.operands.front()) line.push_back({" ∘ "});
         line.push_back({text_of_runs(each.ranks), each.received});
     }

@@ -16,7 +16,7 @@
 namespace allfold::detail {
 
 /// A block in one slot of a rank, and the step in which the rank is.
-struct cell {
+struct cell_at_rank {
     int rank;
     int round;
     slot where;
@@ -42,7 +42,9 @@ struct running_rank {
     }
     [[nodiscard]] constexpr const step& part(int which) const noexcept { return which == 0 ? now : more; }
     [[nodiscard]] constexpr int parts() const noexcept { return now.has_more ? 2 : 1; }
-    [[nodiscard]] constexpr cell at(slot where, int block) const noexcept { return {rank, round, where, block}; }
+    [[nodiscard]] constexpr cell_at_rank at(slot where, int block) const noexcept {
+        return {rank, round, where, block};
+    }
 
     /// The blocks of a part of the message to a peer, and of that from a peer.
     [[nodiscard]] constexpr block_set sent_to(int which, int peer) const {
@@ -79,16 +81,18 @@ struct reader {
     /// A message is taken; how its blocks are combined has been reported before.
     constexpr void receives(const running_rank& /*sender*/, const running_rank& /*receiver*/, int /*blocks*/) {}
     /// into ← from, which may lie at another rank.
-    constexpr void copies(const running_rank&, const cell& /*from*/, const cell& /*into*/) {}
+    constexpr void copies(const running_rank&, const cell_at_rank& /*from*/, const cell_at_rank& /*into*/) {}
     /// into ← left ∘ right, one of which may lie at another rank.
-    constexpr void folds(const running_rank&, const cell& /*left*/, const cell& /*right*/, const cell& /*into*/) {}
+    constexpr void folds(const running_rank&, const cell_at_rank& /*left*/, const cell_at_rank& /*right*/,
+                         const cell_at_rank& /*into*/) {}
     /// Block i of the given part of a peer's message is kept for an ordered fold. Peers are numbered as in the step.
-    constexpr void keeps(const running_rank&, int /*part*/, int /*peer*/, int /*i*/, const cell& /*from*/) {}
+    constexpr void keeps(const running_rank&, int /*part*/, int /*peer*/, int /*i*/, const cell_at_rank& /*from*/) {}
     /// into ← what was kept for block i of that part, in the order of peers, bracketed as the canonical tree. The own
     /// operand, if there is one, is operand number `own`; else that is -1.
-    constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const cell& /*into*/) {}
+    constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const cell_at_rank& /*into*/) {
+    }
     /// into ← the identity
-    constexpr void erases(const running_rank&, const cell& /*into*/) {}
+    constexpr void erases(const running_rank&, const cell_at_rank& /*into*/) {}
     /// In the end: a rank that cannot leave its step, and a peer for which it waits.
     constexpr void waits(const running_rank&, int /*peer*/) {}
 };
@@ -251,9 +255,9 @@ class interpreter {
     }
 
     /// Block i of a part of a message.
-    constexpr void take(state& self, int part, int i, const cell& from, int block) {
+    constexpr void take(state& self, int part, int i, const cell_at_rank& from, int block) {
         const step& now = part == 0 ? self.now : self.more;
-        const cell into{self.rank, self.round, now.into, block}, mine{self.rank, self.round, now.mine, block};
+        const cell_at_rank into{self.rank, self.round, now.into, block}, mine{self.rank, self.round, now.mine, block};
         switch (now.how) {
             case fold::store: return reader_.copies(self, from, into);
             case fold::left: return reader_.folds(self, from, mine, into);
@@ -269,7 +273,7 @@ class interpreter {
         if (work.what == local_work::kind::identity) return;  // at the end of the step
         if (!work.targets.empty() && work.targets.size() != work.blocks.size()) return fail_targets(self);
         for (int i = 0; i < work.blocks.size() && reader_.ok; ++i) {
-            const cell left = self.at(work.left, work.blocks[i]), into = self.at(work.into, work.target(i));
+            const cell_at_rank left = self.at(work.left, work.blocks[i]), into = self.at(work.into, work.target(i));
             if (work.what == local_work::kind::fold)
                 reader_.folds(self, left, self.at(work.right, work.blocks[i]), into);
             else
