@@ -88,7 +88,7 @@ refuses '--q requires' --q q.npy
 refuses '--ranks' --ranks 0
 refuses '--ranks' --ranks many
 refuses '--algorithm' --algorithm fastest
-refuses 'neighbour exchange has no schedule for 5 ranks' --algorithm mirrored_doubling --ranks 5
+refuses 'mirrored doubling has no schedule for 5 ranks' --algorithm mirrored_doubling --ranks 5
 refuses '--scale' --scale nan
 refuses '--scale' --scale wide
 refuses '--window' --window 0

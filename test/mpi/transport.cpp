@@ -367,7 +367,7 @@ TEST_CASE("a mismatch is found before anything is delegated") {
     mismatch({"calls inclusive_scan", "calls exclusive_scan"}, [](auto& comm, auto& x, bool is_odd) {
         is_odd ? allfold::inclusive_scan(comm, x, sum()) : allfold::exclusive_scan(comm, x, sum());
     });
-    mismatch({"borders"}, [](auto& comm, auto& x, bool is_odd) {
+    mismatch({"reduce_scatter", "cuts blocks of"}, [](auto& comm, auto& x, bool is_odd) {
         std::vector<std::size_t> sizes(static_cast<std::size_t>(comm.size()), 0);
         sizes[is_odd ? 1 : 0] = x.size();
         allfold::reduce_scatter(comm, x, sum(), allfold::partition::sizes(sizes));
