@@ -151,7 +151,7 @@ class binding {
     static constexpr std::size_t columns = column_count<element>;
 
     explicit binding(X& x) {
-        for_each_view(x, [this]<std::size_t C>(auto& view) { bind<C>(view); });
+        for_each_view(x, [&]<std::size_t C>(auto& view) { bind<C>(view); });
     }
 
     [[nodiscard]] const column_set<columns>& where() const noexcept { return where_; }
@@ -166,7 +166,7 @@ class binding {
     /// After it: moves a packed result to where the caller wants it.
     void unload(X& x) {
         if constexpr (may_be_strided && writable<X>)
-            for_each_view(x, [this]<std::size_t C>(auto& view) { unload_column<C>(view); });
+            for_each_view(x, [&]<std::size_t C>(auto& view) { unload_column<C>(view); });
     }
     /// Keeps packed copies from being freed.
     void leave_behind() noexcept { detail::leave_behind(copies_); }
