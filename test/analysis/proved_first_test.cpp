@@ -71,8 +71,8 @@ void check_refused(int size, std::size_t n, const std::string& of_proof) {
         const auto& each = outcomes[static_cast<std::size_t>(r)];
         INFO("rank " << r << ": " << each.text);
         CHECK(each.code == errc::bad_argument);
-        CHECK(each.says("all_reduce: rank " + std::to_string(r) + ": the schedule one neighbour is not proved: P = " +
-                        std::to_string(size)));
+        CHECK(each.says("all_reduce: rank " + std::to_string(r) +
+                        ": the schedule one neighbour is not proved: P = " + std::to_string(size)));
         CHECK(each.says(of_proof));
         CHECK(untouched[static_cast<std::size_t>(r)]);
     }

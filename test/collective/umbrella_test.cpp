@@ -37,7 +37,9 @@ void check_all_of(const std::string& folder, const std::set<std::string>& includ
 
 }  // namespace
 
-TEST_CASE("collective.hpp includes every collective") { check_all_of("collective", included_by("allfold/collective.hpp")); }
+TEST_CASE("collective.hpp includes every collective") {
+    check_all_of("collective", included_by("allfold/collective.hpp"));
+}
 
 TEST_CASE("allfold.hpp includes every collective, algorithm and operator") {
     const auto included = included_by("allfold/allfold.hpp");

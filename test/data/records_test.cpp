@@ -115,14 +115,14 @@ TEST_CASE("rows of online softmax are merged by every algorithm of all_reduce") 
             INFO(parts.seed_text);
             on_ranks(size, [&](auto& comm) {
                 for_each_algorithm(allfold::all_reduce, size, [&](const std::string& name, auto... options) {
-                        attention in = parts.of_rank[static_cast<std::size_t>(comm.rank())], out(rows), windows(in);
-                        const attention before = in;
-                        allfold::all_reduce(comm, in.view(), out.view(), online_softmax(), options...);
-                        expect_close(out, parts.up_to.back(), 0, rows, name);
-                        expect(in == before, name + ": the input has been written");
-                        allfold::all_reduce(comm, windows.view(), online_softmax(), options..., allfold::window{200});
-                        expect(windows == out, name + ": other bits in windows and in place");
-                    });
+                    attention in = parts.of_rank[static_cast<std::size_t>(comm.rank())], out(rows), windows(in);
+                    const attention before = in;
+                    allfold::all_reduce(comm, in.view(), out.view(), online_softmax(), options...);
+                    expect_close(out, parts.up_to.back(), 0, rows, name);
+                    expect(in == before, name + ": the input has been written");
+                    allfold::all_reduce(comm, windows.view(), online_softmax(), options..., allfold::window{200});
+                    expect(windows == out, name + ": other bits in windows and in place");
+                });
             });
         }
     SUCCEED();
@@ -227,17 +227,13 @@ TEST_CASE("records whose tensors lie in the output in another order, or twice, a
                 }
             };
             expect_overlap(
-                [](auto& comm, auto& a, auto& b) {
-                    allfold::all_reduce(comm, records(a, b), records(b, a), sum());
-                },
-                "input, tensor 1 and output, tensor 0 overlap");
+                [](auto& comm, auto& a, auto& b) { allfold::all_reduce(comm, records(a, b), records(b, a), sum()); },
+                "input, tensor 1 and output, tensor 0 share memory");
             expect_overlap([](auto& comm, auto& a, auto&) { allfold::all_reduce(comm, records(a, a), sum()); },
                            "tensors 0 and 1 of the output share memory");
-            expect_overlap(
-                [](auto& comm, auto& a, auto& b) {
-                    allfold::inclusive_scan(comm, records(a, b), records(b, b), sum());
-                },
-                "share memory");
+            expect_overlap([](auto& comm, auto& a,
+                              auto& b) { allfold::inclusive_scan(comm, records(a, b), records(b, b), sum()); },
+                           "share memory");
         }
 }
 
@@ -294,7 +290,8 @@ TEST_CASE("the last division of online softmax can be made by the collective") {
 TEST_CASE("softmax states are divided by the collective too") {
     on_ranks(3, [](auto& comm) {
         using state = allfold::softmax_state<float, 4>;
-        std::vector<state> x(3000, online_softmax::lift(0.5F * static_cast<float>(comm.rank()), std::array{1.F, 2.F, 3.F, 4.F}));
+        std::vector<state> x(
+            3000, online_softmax::lift(0.5F * static_cast<float>(comm.rank()), std::array{1.F, 2.F, 3.F, 4.F}));
         x[7] = {};
         std::vector<state> folds(x.size()), out(x.size());
         allfold::all_reduce(comm, x, folds, online_softmax());

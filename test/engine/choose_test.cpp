@@ -127,8 +127,7 @@ TEST_CASE("where blocks have lengths of their own, no schedule is chosen that ne
                 if (where.in_groups) continue;
                 problem p{size, bytes};
                 p.equal_blocks = false;
-                const candidate* const chosen =
-                    allfold::detail::choose(where.candidates, p, 1, where.promise->folds);
+                const candidate* const chosen = allfold::detail::choose(where.candidates, p, 1, where.promise->folds);
                 REQUIRE(chosen != nullptr);
                 CHECK(!chosen->schedule->make(setting{0, size}, nullptr).equal_blocks());
             }

@@ -79,7 +79,8 @@ TEST_CASE("a strided view is packed once a call, once with start, and once for e
         constexpr std::size_t n = 10;
         std::vector<counted> in(2 * n), out(n);
         const tensor<counted, 1> even(in.data(), {n}, {2});
-        const auto add = allfold::commutative([](const counted& a, const counted& b) { return counted(a.value + b.value); });
+        const auto add =
+            allfold::commutative([](const counted& a, const counted& b) { return counted(a.value + b.value); });
         here = {};
         allfold::all_reduce(comm, even, out, add);
         const long of_call = counted_in(&counts::copies);

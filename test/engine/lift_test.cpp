@@ -64,7 +64,8 @@ constexpr std::size_t lengths[] = {1, 700, 100000};
 
 template <class Range>
 void expect_all(const Range& got, double value, const char* where) {
-    expect(std::ranges::all_of(got, [&](const auto& x) { return std::abs(static_cast<double>(x) - value) < 1e-6; }), where);
+    expect(std::ranges::all_of(got, [&](const auto& x) { return std::abs(static_cast<double>(x) - value) < 1e-6; }),
+           where);
 }
 template <class T>
 std::vector<T> filled(std::size_t n, int value) {

@@ -224,11 +224,12 @@ TEST_CASE("different partitions of the same total are a mismatch that tells of b
         const std::size_t n = 10 * grain, longest = (n + 2) / 3;
         check_failure(partitions_differ(grain, ceil, even), errc::mismatch,
                       {"all_gather", "rank 1", text(n / 3, longest), text(n - 2 * longest, longest)});
-        check_failure(partitions_differ(
-                          grain, even, [](std::size_t m) { return partition::sizes({m / 2, m / 4, m - m / 2 - m / 4}); }),
-                      errc::mismatch,
-                      {"all_gather", "rank 1", "blocks of up to " + std::to_string(longest),
-                       "blocks of up to " + std::to_string(n / 2)});
+        check_failure(
+            partitions_differ(grain, even,
+                              [](std::size_t m) { return partition::sizes({m / 2, m / 4, m - m / 2 - m / 4}); }),
+            errc::mismatch,
+            {"all_gather", "rank 1", "blocks of up to " + std::to_string(longest),
+             "blocks of up to " + std::to_string(n / 2)});
     }
     check_failure(partitions_differ(
                       1, [](std::size_t) { return partition::sizes({5, 3, 2}); },
@@ -463,12 +464,14 @@ TEST_CASE("null elements are fine where they do not matter") {
 
 TEST_CASE("an algorithm that does not exist for the number of ranks is a bad argument") {
     for (const int size : {3, 5, 6})
-        check_everywhere(outcomes_of(size,
-                                     [](auto& comm) {
-                                         int x = 1;
-                                         allfold::all_reduce(comm, x, sum(), allfold::mirrored_doubling());
-                                     }),
-                         errc::bad_argument, {"all_reduce", "has no schedule for", std::to_string(size) + " ranks", "it has some for 1, 2, 4, 8"});
+        check_everywhere(
+            outcomes_of(size,
+                        [](auto& comm) {
+                            int x = 1;
+                            allfold::all_reduce(comm, x, sum(), allfold::mirrored_doubling());
+                        }),
+            errc::bad_argument,
+            {"all_reduce", "has no schedule for", std::to_string(size) + " ranks", "it has some for 1, 2, 4, 8"});
 }
 
 TEST_CASE("records whose tensors differ in their rows are a bad argument") {

@@ -63,9 +63,10 @@ template <class Op, class T>
                       "allfold::sum{} and divide");
     else if constexpr (!binary_operation<operation, T> &&
                        (std::same_as<operation, min_loc> || std::same_as<operation, max_loc>))
-        static_assert(fine,
-                      "allfold: min_loc and max_loc fold allfold::located<T> values: write located{value, index}, not a "
-                      "pair");
+        static_assert(
+            fine,
+            "allfold: min_loc and max_loc fold allfold::located<T> values: write located{value, index}, not a "
+            "pair");
     else if constexpr (!binary_operation<operation, T> && is_row<T>)
         static_assert(fine,
                       "allfold: the operator can neither be called as op(left, right, out) on these rows nor as "

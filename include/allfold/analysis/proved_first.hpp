@@ -67,15 +67,16 @@ class known_proofs {
 ///
 /// - Cost: a proof takes time like P times the steps of a rank; afterwards a search under a lock for each call. At
 ///   `start` and `prepare` it is made then.
-/// - Errors: `bad_argument`, on every rank, with the line of `explain` that names ranks, round and both figures. Nothing
+/// - Errors: `bad_argument`, on every rank, with the line of `explain` that names ranks, round and both figures.
+/// Nothing
 ///   has been sent or written.
 struct proved_first {
     /// @throws error (bad_argument) unless the schedule keeps what the contract promises.
     static void check(const contract& promise, const any_schedule& s) {
         const proof outcome = detail::known_proofs::of(promise, s);
         if (!outcome.ok())
-            throw error(errc::bad_argument, detail::text({promise.name, ": rank ", s.rank(), ": the schedule ", s.name(),
-                                                          " is not proved: ", explain(outcome)}));
+            throw error(errc::bad_argument, detail::text({promise.name, ": rank ", s.rank(), ": the schedule ",
+                                                          s.name(), " is not proved: ", explain(outcome)}));
     }
 };
 

@@ -44,9 +44,7 @@ namespace allfold::detail {
         return say(" cuts blocks of up to ", here.largest_block, " cuts blocks of up to ", there.largest_block,
                    " elements");
     if (here.borders != there.borders) {
-        const auto blocks = [](const signature& s) {
-            return text({s.smallest_block, " to ", s.largest_block});
-        };
+        const auto blocks = [](const signature& s) { return text({s.smallest_block, " to ", s.largest_block}); };
         if (here.smallest_block != there.smallest_block)
             return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements");
         return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements in another order");
@@ -57,8 +55,9 @@ namespace allfold::detail {
     const bool is_lambda = operation.find("lambda") != std::string_view::npos;
     if (!is_lambda && std::string_view(here.schedule) != "automatic")
         return say(" runs the schedule ", here.schedule, " runs ", here.schedule, " with other parameters");
-    return say(" folds with ", operation, " folds with another type that is spelled the same: ", operation,
-               is_lambda ? " (lambdas of one function are different operators: make one, and use it on all ranks)" : "");
+    return say(
+        " folds with ", operation, " folds with another type that is spelled the same: ", operation,
+        is_lambda ? " (lambdas of one function are different operators: make one, and use it on all ranks)" : "");
 }
 
 /// Throws for a message whose signature is not ours.
@@ -76,8 +75,8 @@ template <class Comm>
     comm.background().for_each_call([&](std::uint64_t number, lane on) {
         const auto mine = comm.announced(comm.rank(), on), theirs = comm.announced(peer, on);
         if (!mine || !theirs || mine->hash() == theirs->hash()) return false;
-        what = text({"call ", number, " on this communicator (", mine->what, "): ",
-                     difference_text(*mine, *theirs, comm.rank(), peer)});
+        what = text({"call ", number, " on this communicator (", mine->what,
+                     "): ", difference_text(*mine, *theirs, comm.rank(), peer)});
         return true;
     });
     throw error(errc::mismatch, text({here.what, " of ", comm.size(), " ranks: ", what}));
@@ -88,9 +87,9 @@ template <class Comm>
                                                        std::size_t expected, std::size_t row_bytes) {
     const bool whole = row_bytes > 0 && found % row_bytes == 0 && expected % row_bytes == 0;
     const std::size_t unit = whole ? row_bytes : 1;
-    throw error(errc::mismatch, text({collective, ": rank ", rank, " expects ", expected / unit,
-                                      whole ? " elements" : " bytes", " from rank ", peer, ", which sends ",
-                                      found / unit}));
+    throw error(errc::mismatch,
+                text({collective, ": rank ", rank, " expects ", expected / unit, whole ? " elements" : " bytes",
+                      " from rank ", peer, ", which sends ", found / unit}));
 }
 
 }  // namespace allfold::detail

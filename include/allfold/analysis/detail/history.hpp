@@ -54,7 +54,11 @@ struct message {
 class history : public reader {
   public:
     history(int size, const schedules& all, const claim& claimed)
-        : size_(size), rounds_(size > 1 ? all.rounds(0) : 0), blocks_(all.blocks(0)), scratch_copies_(all.scratch_copies(0)), claimed_(claimed) {
+        : size_(size),
+          rounds_(size > 1 ? all.rounds(0) : 0),
+          blocks_(all.blocks(0)),
+          scratch_copies_(all.scratch_copies(0)),
+          claimed_(claimed) {
         interpreter<history> steps(size, all, *this);
         if (rounds_ > 0) steps.run();
         std::sort(messages_.begin(), messages_.end());

@@ -81,7 +81,8 @@ struct reader {
     /// into ← from, which may lie at another rank.
     constexpr void copies(const running_rank&, const block_place& /*from*/, const block_place& /*into*/) {}
     /// into ← left ∘ right, one of which may lie at another rank.
-    constexpr void folds(const running_rank&, const block_place& /*left*/, const block_place& /*right*/, const block_place& /*into*/) {}
+    constexpr void folds(const running_rank&, const block_place& /*left*/, const block_place& /*right*/,
+                         const block_place& /*into*/) {}
     /// Block i of the given part of a peer's message is kept for an ordered fold. Peers are numbered as in the step.
     constexpr void keeps(const running_rank&, int /*part*/, int /*peer*/, int /*i*/, const block_place& /*from*/) {}
     /// into ← what was kept for block i of that part, in the order of peers, bracketed as the canonical tree. The own

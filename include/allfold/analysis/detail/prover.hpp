@@ -54,8 +54,11 @@ class prover : public costs {
         costs::receives(sender, receiver, blocks);
         if (promise_.meets) heard_[at(receiver.rank)].unite(told_[at(sender.rank)]);
     }
-    constexpr void copies(const running_rank&, const block_place& from, const block_place& into) { write(into, read(from)); }
-    constexpr void folds(const running_rank& self, const block_place& left, const block_place& right, const block_place& into) {
+    constexpr void copies(const running_rank&, const block_place& from, const block_place& into) {
+        write(into, read(from));
+    }
+    constexpr void folds(const running_rank& self, const block_place& left, const block_place& right,
+                         const block_place& into) {
         costs::folds(self, left, right, into);
         write(into, join(into, read(left), read(right)));
     }
@@ -143,8 +146,7 @@ class prover : public costs {
         slot_of_all_ranks& target = slots_[static_cast<int>(p.where)];
         if (!ok) return;
         if (p.block < 0 || p.block >= target.blocks) return fail_block(p);
-        const content there =
-            p.where == slot::result ? promised(p.rank, p.block) : content{p.block / scratch_copies_};
+        const content there = p.where == slot::result ? promised(p.rank, p.block) : content{p.block / scratch_copies_};
         if (target.cells == nullptr || !there.exists()) return fail_at(p, fault::misplaced);
         if (!claimed_.equal_blocks && !fits(p.where, there, value)) return fail_length(p, value);
         target.cells[target.index_of(p)] = value;
