@@ -52,8 +52,8 @@ inline void describe(CLI::App& app, options& chosen, std::optional<int> ranks) {
                  "query i sees keys j <= i + T(keys) - T(queries); one that sees none gives 0");
     app.add_option("--scale", chosen.scale, "factor of the scores [1/sqrt(D)]");
     app.add_option("--algorithm", chosen.algorithm, "schedule of the merge")
-        ->check(CLI::IsMember(
-            {"auto", "recursive_doubling", "ring", "halving", "mirrored_doubling", "direct", "all_read", "flat_tree"}))
+        ->check(CLI::IsMember({"auto", "recursive_doubling", "ring", "recursive_halving", "mirrored_doubling", "direct",
+                               "all_read", "flat_tree"}))
         ->capture_default_str();
     app.add_option("--window", chosen.window, "cut the merge into windows of that many bytes")
         ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));

@@ -34,7 +34,7 @@ void with_options(const merge_options& options, Use use) {
         return true;
     };
     const bool found = named("recursive_doubling", allfold::recursive_doubling{}) || named("ring", allfold::ring{}) ||
-                       named("halving", allfold::recursive_halving{}) || named("direct", allfold::direct{}) ||
+                       named("recursive_halving", allfold::recursive_halving{}) || named("direct", allfold::direct{}) ||
                        named("mirrored_doubling", allfold::mirrored_doubling{}) ||
                        named("all_read", allfold::all_read{}) || named("flat_tree", allfold::flat_tree{});
     if (!found) use(window);

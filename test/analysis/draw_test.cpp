@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "allfold/collective.hpp"
 #include "allfold/schedule/all_read.hpp"
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/compose.hpp"
@@ -14,7 +15,6 @@
 #include "allfold/schedule/ring.hpp"
 #include "allfold/schedule/schedule_of.hpp"
 #include "test/support/catch.hpp"
-#include "test/support/contract_stubs.hpp"
 
 using allfold::draw;
 using Catch::Matchers::ContainsSubstring;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "allfold/collective.hpp"
 #include "allfold/schedule/all_read.hpp"
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/direct.hpp"
@@ -12,7 +13,6 @@
 #include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "test/support/catch.hpp"
-#include "test/support/contract_stubs.hpp"
 
 using allfold::block_set;
 using allfold::claim;
@@ -45,7 +45,6 @@ class edited {
     static constexpr bool in_place = S::in_place;
 
     constexpr edited(const S& original, Edit edit) : original_(original), edit_(edit) {}
-    [[nodiscard]] constexpr int scratch_copies() const { return allfold::scratch_copies_of(original_); }
     static constexpr bool equal_blocks = allfold::needs_equal_blocks<S>;
 
     [[nodiscard]] constexpr const setting& where() const { return original_.where(); }
@@ -234,7 +233,7 @@ TEST_CASE("a block is stored only where one of its length may lie") {
                           .blocks = block_set::one(1),
                           .targets = block_set::one(0)}};
     };
-    claim claimed{.promise = &allfold::all_to_all_fn::promise, .keeps = order::rank, .scratch_slots = 1};
+    claim claimed{.promise = &decltype(allfold::all_to_all)::promise, .keeps = order::rank, .scratch_slots = 1};
     const proof scratch = prove_written(2, 2, 2, through_scratch, claimed);
     CHECK(scratch.what == fault::other_length);
     CHECK_THAT(explain(scratch), Catch::Matchers::ContainsSubstring("in block 1 of scratch_a, which may have"));
@@ -281,7 +280,7 @@ TEST_CASE("ranks that bracket differently do not agree to the last bit") {
     CHECK(explain(p) == "P = 4, rank 1: brackets block 0 otherwise than rank 0");
     CHECK(prove_edited(allfold::all_reduce, doubling{}, 4, [](int, int, step&) {}, any).ok());
     CHECK(allfold::proved(allfold::all_reduce, ring{}, 7));
-    any.promise = &allfold::reduce_scatter_fn::promise;  // nobody else gets the same there
+    any.promise = &decltype(allfold::reduce_scatter)::promise;  // nobody else gets the same there
     CHECK(prove_edited(allfold::reduce_scatter, ring{}, 4, [](int, int, step&) {}).ok());
 }
 

@@ -37,7 +37,8 @@ auto check_all_reduce(Comm& comm, const problem<Algebra>& p, const std::string& 
 /// With every algorithm, in one window and in many.
 template <class Comm, class Algebra>
 void check_all_reduce_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
-    for_each_algorithm<problem<Algebra>::level>(allfold::all_reduce, comm.size(), [&](const char* name, auto... algorithm) {
+    for_each_algorithm<problem<Algebra>::level>(
+        allfold::all_reduce, comm.size(), [&](const char* name, auto... algorithm) {
             const std::string here = where + ", " + name;
             const auto result = check_all_reduce(comm, p, here, algorithm...);
             const auto in_windows = check_all_reduce(comm, p, here + ", in windows", algorithm..., narrow(p));

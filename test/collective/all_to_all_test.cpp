@@ -20,9 +20,9 @@ TEMPLATE_TEST_CASE("all_to_all gives every rank a block of each rank", "", words
             on_ranks(
                 size,
                 [&](auto& comm) {
-                    check_all_to_all_with_all_algorithms<TestType>(
-                        comm, std::string(TestType::name) + ", rank " + std::to_string(comm.rank()) + " of " +
-                                  std::to_string(size));
+                    check_all_to_all_with_all_algorithms<TestType>(comm, std::string(TestType::name) + ", rank " +
+                                                                             std::to_string(comm.rank()) + " of " +
+                                                                             std::to_string(size));
                 },
                 tuning);
     SUCCEED();
@@ -61,9 +61,10 @@ TEST_CASE("a block that is not as long as its receiver expects is refused with b
         const std::vector<int> in(comm.rank() == 0 ? 5 : 2, 1);
         auto& out = outputs[static_cast<std::size_t>(comm.rank())];
         out.assign(comm.rank() == 0 ? 2 : 3, -1);  // rank 1 expects 2 elements of rank 0, which sends 4
-        allfold::all_to_all(comm, in, out,
-                            allfold::input_blocks{comm.rank() == 0 ? partition::sizes({1, 4}) : partition::sizes({1, 1})},
-                            allfold::output_blocks{comm.rank() == 0 ? partition::sizes({1, 1}) : partition::sizes({2, 1})});
+        allfold::all_to_all(
+            comm, in, out,
+            allfold::input_blocks{comm.rank() == 0 ? partition::sizes({1, 4}) : partition::sizes({1, 1})},
+            allfold::output_blocks{comm.rank() == 0 ? partition::sizes({1, 1}) : partition::sizes({2, 1})});
     });
     CHECK(outcomes[1].code == allfold::errc::mismatch);
     CHECK(outcomes[1].says("all_to_all: rank 1 expects 2 elements from rank 0, which sends 4"));

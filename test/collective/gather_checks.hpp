@@ -50,8 +50,8 @@ void check_gather_with_all_algorithms(Comm& comm, const problem<Algebra>& p, con
         for (const int root : roots_of(comm.size())) {
             int number = 0;
             for (const auto& blocks : partitions_of(p.size(), comm.size())) {
-                const std::string here = where + ", root " + std::to_string(root) + ", partition " +
-                                         std::to_string(number++) + ", " + name;
+                const std::string here =
+                    where + ", root " + std::to_string(root) + ", partition " + std::to_string(number++) + ", " + name;
                 check_gather(comm, p, root, blocks, here, blocks, algorithm...);
                 check_gather(comm, p, root, blocks, here + ", in windows", blocks, algorithm..., narrow(p));
             }

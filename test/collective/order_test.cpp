@@ -103,9 +103,9 @@ TEST_CASE("order::tree gives reduce the same bits, whatever the root") {
 TEST_CASE("order::tree gives reduce_scatter the same bits, whatever the partition") {
     on_all_groups_with_trees([](auto& comm, const auto& p, const auto& tree, const auto& where) {
         for_each_algorithm<2>(allfold::reduce_scatter, comm.size(), [&](const char* name, auto... algorithm) {
-                check_reduce_scatter(comm, p, tree, where + ", " + name, algorithm...);
-                check_reduce_scatter(comm, p, tree, where + ", in windows, " + name, algorithm..., narrow(p));
-            });
+            check_reduce_scatter(comm, p, tree, where + ", " + name, algorithm...);
+            check_reduce_scatter(comm, p, tree, where + ", in windows, " + name, algorithm..., narrow(p));
+        });
     });
     SUCCEED();
 }

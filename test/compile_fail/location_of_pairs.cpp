@@ -13,8 +13,10 @@ int main() {
     allfold::self comm;
     std::vector<float> x(4);
 #ifdef ALLFOLD_MUST_COMPILE
-    allfold::located<float> found{x[0], 0}; allfold::all_reduce(comm, found, allfold::max_loc{});
+    allfold::located<float> found{x[0], 0};
+    allfold::all_reduce(comm, found, allfold::max_loc{});
 #else
-    std::pair<float, int> found{x[0], 0}; allfold::all_reduce(comm, found, allfold::max_loc{});
+    std::pair<float, int> found{x[0], 0};
+    allfold::all_reduce(comm, found, allfold::max_loc{});
 #endif
 }

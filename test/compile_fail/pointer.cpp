@@ -13,8 +13,10 @@ int main() {
     allfold::self comm;
     std::vector<float> x(4);
 #ifdef ALLFOLD_MUST_COMPILE
-    float* const first = x.data(); allfold::broadcast(comm, std::span(first, x.size()));
+    float* const first = x.data();
+    allfold::broadcast(comm, std::span(first, x.size()));
 #else
-    float* first = x.data(); allfold::broadcast(comm, first);
+    float* first = x.data();
+    allfold::broadcast(comm, first);
 #endif
 }

@@ -153,7 +153,6 @@ TEST_CASE("the deadline of one operation passes while another one is waited for,
 TEST_CASE("the deadline of an operation on one communicator spares the other one") {
     for (const auto& tuning : {allfold::thread_tuning(), impatient}) {
         std::string text;
-        std::chrono::milliseconds took{};
         on_two_communicators(
             2,
             [&](auto& a, auto& b) {

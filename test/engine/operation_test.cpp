@@ -14,8 +14,8 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
-#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/transport/self.hpp"
 #include "test/support/algebras.hpp"
@@ -30,7 +30,7 @@ using allfold::sum;
 
 namespace {
 
-/// Short ones ride in a cell, those of 1000 ints in a slot, the longest are lent.
+/// Short ones ride in a cell, those of 1000 ints in a buffer, the longest are lent.
 constexpr std::size_t lengths[] = {0, 1, 1000, 50000};
 
 int total_of(int ranks) { return ranks * (ranks + 1) / 2; }
@@ -118,7 +118,8 @@ TEST_CASE("blocking collectives pass by operations in flight") {
                         operation a = allfold::all_reduce.start(comm, early.in, early.out, sum(), allfold::ring());
                         allfold::all_reduce(comm, middle.in, middle.out, sum(), allfold::recursive_doubling());
                         middle.expect_sum(size, 1);
-                        operation b = allfold::all_reduce.start(comm, late.in, late.out, sum(), allfold::recursive_halving());
+                        operation b =
+                            allfold::all_reduce.start(comm, late.in, late.out, sum(), allfold::recursive_halving());
                         allfold::barrier(comm);
                         if (comm.rank() % 2) std::swap(a, b);
                         a.wait();

@@ -51,7 +51,7 @@ grep -q 'from NumPy' out && fail 'NumPy computed with another scale'
 succeeds 'Options:' --help
 for ranks in 1 2 5 98; do succeeds "on $ranks rank" --ranks $ranks; done
 succeeds 'merged by' --algorithm auto
-for algorithm in recursive_doubling ring halving neighbour_exchange direct all_read flat_tree; do
+for algorithm in recursive_doubling ring recursive_halving mirrored_doubling direct all_read flat_tree; do
     succeeds 'named by the caller' --algorithm $algorithm
 done
 succeeds 'named by the caller' --window 4096 --algorithm ring
@@ -88,7 +88,7 @@ refuses '--q requires' --q q.npy
 refuses '--ranks' --ranks 0
 refuses '--ranks' --ranks many
 refuses '--algorithm' --algorithm fastest
-refuses 'neighbour exchange has no schedule for 5 ranks' --algorithm neighbour_exchange --ranks 5
+refuses 'neighbour exchange has no schedule for 5 ranks' --algorithm mirrored_doubling --ranks 5
 refuses '--scale' --scale nan
 refuses '--scale' --scale wide
 refuses '--window' --window 0

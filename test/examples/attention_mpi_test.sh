@@ -67,7 +67,7 @@ refuses 'cut.npy: the header promises' 3 --q "$data/q.npy" --k cut.npy --v "$dat
 refuses 'gone.npy: not found' 5 --q gone.npy --k cut.npy --v cut.npy
 refuses '--ranks' 2 --ranks 3
 refuses '--algorithm' 2 --algorithm fastest
-refuses 'all_reduce: rank 0: neighbour exchange has no schedule for 3 ranks' 3 --algorithm neighbour_exchange
+refuses 'all_reduce: rank 0: neighbour exchange has no schedule for 3 ranks' 3 --algorithm mirrored_doubling
 
 [ $failures -eq 0 ] && echo "the attention program does over MPI as it does on threads"
 exit $((failures > 0))

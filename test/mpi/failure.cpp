@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -136,6 +137,64 @@ TEST_CASE("ranks that wait for each other in different calls find out") {
                                              allfold::broadcast(comm, x, allfold::root{comm.rank() == odd ? odd : 0});
                                          }),
                       errc::mismatch, {"names root 0", "names root 1"});
+}
+
+TEST_CASE(
+    "ranks that have made different calls without a message that shows it find out in the next one, and in which") {
+    if (alone()) {
+        SUCCEED("nobody to differ from");
+        return;
+    }
+    check_failure(outcome_on_the_job("roots of a short broadcast",
+                                     [](auto& comm) {
+                                         int one = 1;
+                                         for (int turn = 0; turn < 3; ++turn) allfold::all_reduce(comm, one, sum());
+                                         allfold::broadcast(comm, one, allfold::root{comm.rank() == odd ? odd : 0},
+                                                            allfold::binomial());
+                                     }),
+                  errc::mismatch,
+                  {"barrier", "call 4 on this communicator (broadcast)", "names root 0", "names root 1"});
+    check_failure(outcome_on_the_job("a call too many",
+                                     [](auto& comm) {
+                                         int one = 1;
+                                         std::vector<int> all(static_cast<std::size_t>(comm.size()));
+                                         if (comm.rank() == odd) allfold::broadcast(comm, one, allfold::root{odd});
+                                         allfold::gather(comm, std::span(&one, 1), all, allfold::root{odd});
+                                     }),
+                  errc::mismatch, {"calls gather", "calls barrier"});
+}
+
+TEST_CASE("blocks of other lengths than their receivers expect are mismatches") {
+    if (alone()) {
+        SUCCEED("nobody to differ from");
+        return;
+    }
+    check_failure(outcome_on_the_job("blocks of a gather",
+                                     [](auto& comm) {
+                                         std::vector<int> mine(comm.rank() == odd ? 4 : 3);
+                                         std::vector<int> all(3 * static_cast<std::size_t>(comm.size()));
+                                         allfold::gather(comm, mine, all);
+                                     }),
+                  errc::mismatch, {"gather", "elements"});
+    for (const std::size_t n : lengths)
+        check_failure(outcome_on_the_job("blocks of an all_to_all",
+                                         [n](auto& comm) {
+                                             const auto P = static_cast<std::size_t>(comm.size());
+                                             const std::vector<std::size_t> sent(P, comm.rank() == odd ? n + 1 : n);
+                                             const std::vector<std::size_t> expected(P, n);
+                                             std::vector<int> in(P * sent[0]), out(P * n);
+                                             if (comm.rank() == odd) out.resize(out.size() + 1);
+                                             auto mine = expected;
+                                             if (comm.rank() == odd)
+                                                 ++mine[odd];  // what it sends itself is as it should be
+                                             using allfold::partition;
+                                             allfold::all_to_all(comm, in, out,
+                                                                 allfold::input_blocks{partition::sizes(sent)},
+                                                                 allfold::output_blocks{partition::sizes(mine)});
+                                         }),
+                      errc::mismatch,
+                      {"all_to_all",
+                       "expects " + std::to_string(n) + " elements from rank 1, which sends " + std::to_string(n + 1)});
 }
 
 TEST_CASE("a rank that throws in its operator releases the others, with its name and reason") {
@@ -297,11 +356,14 @@ TEST_CASE("a deadline names those who wait for this rank, and their collective")
         SUCCEED("on three ranks: the first waits for the second, and that for the third");
         return;
     }
-    const auto mine = outcome_on_the_job("who waits for whom", [](auto& comm) {
+    const watchdog watch("who waits for whom");
+    const auto mine = outcome_of([] {
+        communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.notice = 20ms});
         int one = 1;
-        if (comm.rank() == 2) std::this_thread::sleep_for(600ms);
-        const allfold::deadline limit{comm.rank() == 1 ? 300ms : 10000ms};
+        if (comm.rank() == 2) std::this_thread::sleep_for(1200ms);
+        const allfold::deadline limit{comm.rank() == 1 ? 600ms : 10000ms};
         allfold::all_reduce(comm, one, sum(), allfold::recursive_doubling(), limit);
+        allfold::barrier(comm);
     });
     INFO(mine.text);
     CHECK(mine.code == errc::timeout);

@@ -10,9 +10,11 @@
 #include "allfold/allfold.hpp"
 #include "test/collective/all_gather_checks.hpp"
 #include "test/collective/all_reduce_checks.hpp"
+#include "test/collective/all_to_all_checks.hpp"
 #include "test/collective/barrier_checks.hpp"
 #include "test/collective/broadcast_checks.hpp"
 #include "test/collective/exclusive_scan_checks.hpp"
+#include "test/collective/gather_checks.hpp"
 #include "test/collective/inclusive_scan_checks.hpp"
 #include "test/collective/reduce_checks.hpp"
 #include "test/collective/reduce_scatter_checks.hpp"
@@ -40,6 +42,7 @@ void check_everything(Comm& comm, const problem<Algebra>& p, const std::string& 
         check_broadcast(comm, p, root, where);
     }
     for (const auto& blocks : partitions_of(p.size(), comm.size())) {
+        for (const int root : roots_of(comm.size())) check_gather(comm, p, root, blocks, where, blocks);
         check_reduce_scatter(comm, p, blocks, where, blocks);
         check_all_gather(comm, p, blocks, where, blocks);
     }
@@ -51,6 +54,20 @@ TEMPLATE_TEST_CASE("threads of processes do what threads and what processes do",
     for (const int threads : {1, 2, 3})
         on_threads_of_the_job<TestType>(
             threads, [](auto& comm, const auto& p, const auto& where) { check_everything(comm, p, where); });
+    SUCCEED();
+}
+
+TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length", "", words, matrices, floats) {
+    for (const int threads : {1, 2, 3}) {
+        const watchdog watch("all_to_all in two levels");
+        allfold::run(shared_communicator({}), threads, [&](auto& comm) {
+            const std::string where = "in groups of " + std::to_string(threads);
+            for (const pair_lengths lengths : {none_between, one_between, some_between}) {
+                check_all_to_all<TestType>(comm, lengths, where);
+                check_all_to_all_in_place<TestType>(comm, lengths, where);
+            }
+        });
+    }
     SUCCEED();
 }
 

@@ -24,7 +24,6 @@
 #include "test/support/catch.hpp"
 
 using namespace test;
-using allfold::collective;
 using allfold::delegate;
 using allfold::errc;
 using allfold::sum;
@@ -70,6 +69,11 @@ struct like_mpl {
 };
 struct like_boost {
     operator MPI_Comm() const { return MPI_COMM_WORLD; }
+};
+
+/// A sum, but of other values than its arguments.
+struct sum_of_squares : sum {
+    [[nodiscard]] int lift(int x) const { return x * x; }
 };
 
 void check_sum_of_ones(allfold::mpi::communicator& comm) {
@@ -202,10 +206,10 @@ TEST_CASE("a map crosses with the user's serializer") {
 }
 
 TEST_CASE("bytes that are no elements are refused with the figures") {
-    CHECK_THROWS_WITH(allfold::detail::decode<std::string>(std::as_bytes(std::span("abc"))),
+    CHECK_THROWS_WITH(allfold::detail::decode_objects<std::string>(std::as_bytes(std::span("abc"))),
                       Catch::Matchers::ContainsSubstring("does not fit"));
     const std::array<std::uint64_t, 1> too_long{99};
-    CHECK_THROWS_WITH(allfold::detail::decode<std::string>(std::as_bytes(std::span(too_long))),
+    CHECK_THROWS_WITH(allfold::detail::decode_objects<std::string>(std::as_bytes(std::span(too_long))),
                       Catch::Matchers::ContainsSubstring("an element of 99 bytes"));
 }
 
@@ -232,15 +236,26 @@ TEST_CASE("MPI's own collectives give the same, agreed and not") {
             allfold::inclusive_scan(comm, in, expected, op, delegate::never);
             allfold::inclusive_scan(comm, in, out, op, choice);
             same();
+            place = in;
+            allfold::inclusive_scan(comm, place, op, choice);
+            CHECK(place == expected);
+            std::fill(expected.begin(), expected.end(), T(77));  // the first rank gets identities, or nothing
+            out = expected;
             allfold::exclusive_scan(comm, in, expected, op, delegate::never);
             allfold::exclusive_scan(comm, in, out, op, choice);
             same();
+            place = in;
+            allfold::exclusive_scan(comm, place, op, choice);
+            if (comm.rank() > 0 || allfold::operator_with_identity<Op, T>) CHECK(place == expected);
             for (int root = 0; root < comm.size(); ++root) {
                 std::fill(out.begin(), out.end(), T());
                 std::fill(expected.begin(), expected.end(), T());
                 allfold::reduce(comm, in, expected, op, allfold::root{root}, delegate::never);
                 allfold::reduce(comm, in, out, op, allfold::root{root}, choice);
                 same();
+                place = in;
+                allfold::reduce(comm, place, op, allfold::root{root}, choice);
+                CHECK(place == (comm.rank() == root ? expected : in));
             }
             for (const auto& blocks : partitions_of(in.size(), comm.size())) {
                 const std::size_t own = blocks.extent(comm.rank()), first = blocks.offset(comm.rank());
@@ -265,6 +280,17 @@ TEST_CASE("MPI's own collectives give the same, agreed and not") {
     check(double(), std::plus<>());
 }
 
+TEST_CASE("an operator that lifts or lowers is never delegated, although it folds by a sum") {
+    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    std::vector<double> x(10, comm.rank());
+    allfold::all_reduce(comm, x, allfold::mean(), delegate::always);
+    CHECK(x == std::vector<double>(10, (comm.size() - 1) / 2.0));
+    const std::vector<int> in(10, 3);
+    std::vector<int> squares(10);
+    allfold::all_reduce(comm, in, squares, sum_of_squares(), delegate::always);
+    CHECK(squares == std::vector<int>(10, 9 * comm.size()));
+}
+
 TEST_CASE("a plan says what is delegated, and why") {
     auto eager = allfold::mpi::tuning();
     eager.native_from = eager.native_all_reduce_from = 1000;
@@ -286,6 +312,8 @@ TEST_CASE("a plan says what is delegated, and why") {
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::max())));  // of floats: NaN
     CHECK(delegated(all_reduce.plan<int>(comm, 1000, allfold::max())) == several);
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::commutative([](float a, float b) { return a + b; }))));
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::mean(), delegate::always)));
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum_of_squares(), delegate::always)));
     const auto own = all_reduce.plan(comm, 1000, sum(), delegate::never);
     CHECK(own.rounds() == all_reduce.plan(comm, 1000, sum()).rounds());
     if (several) CHECK_THAT(all_reduce.plan(comm, 1000, sum()).why(), Catch::Matchers::ContainsSubstring("MPI"));
@@ -323,6 +351,30 @@ TEST_CASE("a mismatch is found before anything is delegated") {
         check_failure(mine, errc::mismatch, {"all_reduce", "1000", "1001", "rank " + std::to_string(culprit)});
         CHECK(x == before);
     }
+    const auto mismatch = [&](std::initializer_list<std::string_view> parts, auto call) {
+        const outcome mine = outcome_of([&] {
+            allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, eager);
+            std::vector<int> x(1000, comm.rank());
+            call(comm, x, comm.rank() == 1);
+        });
+        check_failure(mine, errc::mismatch, parts);
+    };
+    mismatch({"names root 0", "names root 1"},
+             [](auto& comm, auto& x, bool is_odd) { allfold::reduce(comm, x, sum(), allfold::root{is_odd ? 1 : 0}); });
+    mismatch({"folds with", "sum", "product"}, [](auto& comm, auto& x, bool is_odd) {
+        is_odd ? allfold::all_reduce(comm, x, allfold::product()) : allfold::all_reduce(comm, x, sum());
+    });
+    mismatch({"calls inclusive_scan", "calls exclusive_scan"}, [](auto& comm, auto& x, bool is_odd) {
+        is_odd ? allfold::inclusive_scan(comm, x, sum()) : allfold::exclusive_scan(comm, x, sum());
+    });
+    mismatch({"borders"}, [](auto& comm, auto& x, bool is_odd) {
+        std::vector<std::size_t> sizes(static_cast<std::size_t>(comm.size()), 0);
+        sizes[is_odd ? 1 : 0] = x.size();
+        allfold::reduce_scatter(comm, x, sum(), allfold::partition::sizes(sizes));
+    });
+    mismatch({"calls all_reduce", "calls agreement"}, [](auto& comm, auto& x, bool is_odd) {
+        allfold::all_reduce(comm, x, sum(), is_odd ? delegate::never : delegate::automatic);
+    });
 }
 
 // Long messages
@@ -351,7 +403,7 @@ TEST_CASE("a long message goes where the sink wants it, if it is the one that is
     allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
                                     {.eager_bytes = 256, .piece_bytes = 50000, .tags = 1});  // both lanes share the tag
     const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
-    const allfold::lane first = comm.open({.elements = 1}, 2), second = first + 1;
+    const allfold::lane first = comm.open(allfold::signature(), 2), second = first + 1;
     const auto content = [](int rank, allfold::lane on) {
         std::vector<std::byte> bytes(300000);
         for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -411,7 +463,7 @@ TEST_CASE("a receiver learns exactly how many bytes were sent, before it has to 
     allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
                                     {.eager_bytes = 256, .long_bytes = 100, .piece_bytes = 5000});
     const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
-    const allfold::lane on = comm.open({.elements = 1}, 1);
+    const allfold::lane on = comm.open(allfold::signature(), 1);
     std::atomic<int> lent{0};
     std::vector<std::byte> memory(60000), room(30000);
     // Without bytes, with the envelope, by itself, of many short parts and so as one copy, and in pieces.

@@ -10,6 +10,7 @@ using allfold::detail::ceil_log2;
 static_assert(binomial::reduce::keeps == allfold::order::tree);
 static_assert(allfold::proved_up_to<allfold::reduce, binomial{}, 32>);
 static_assert(allfold::proved_up_to<allfold::broadcast, binomial{}, 32>);
+static_assert(allfold::proved_up_to<allfold::gather, binomial{}, 32>);
 
 TEST_CASE("the steps of a binomial reduce to rank 2 of 6 are these") {
     CHECK(test::steps_of(allfold::reduce, binomial{}, 6, 2) ==
@@ -58,4 +59,9 @@ TEST_CASE("binomial trees are proved up to P = 4096 and cost what they say") {
         CHECK(p.busiest_blocks_sent <= ceil_log2(p.size));
         CHECK(p.folds == 0);
     });
+    test::prove_for(allfold::gather, binomial{}, test::sizes_up_to(test::many / 4),
+                    [](const allfold::proof& p, const auto&) {
+                        CHECK(p.rounds == ceil_log2(p.size));
+                        CHECK(p.messages == p.size - 1);
+                    });
 }

@@ -10,6 +10,7 @@ static_assert(allfold::proved_up_to<allfold::all_reduce, direct{}, 32>);
 static_assert(allfold::proved_up_to<allfold::reduce_scatter, direct{}, 32>);
 static_assert(allfold::proved_up_to<allfold::all_gather, direct{}, 32>);
 static_assert(allfold::proved_up_to<allfold::broadcast, direct{}, 32>);
+static_assert(allfold::proved_up_to<allfold::all_to_all, direct{}, 32>);
 
 TEST_CASE("the steps of direct at P = 3 are these") {
     CHECK(test::steps_of(allfold::all_reduce, direct{}, 3) ==

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "allfold/analysis/prove.hpp"
+#include "allfold/collective.hpp"
 #include "allfold/schedule/step.hpp"
 #include "test/support/catch.hpp"
-#include "test/support/contract_stubs.hpp"
 
 namespace test {
 

@@ -16,7 +16,7 @@ namespace test {
 
 inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16};
 
-static_assert(allfold::thread_tuning().slot_bytes <= copied_bytes);
+static_assert(allfold::thread_tuning().eager_bytes <= copied_bytes);
 
 /// Calls check(comm, problem, where) on all ranks of groups of all sizes.
 template <class Algebra, class Check>

@@ -57,7 +57,7 @@ std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_
     return outcomes;
 }
 
-/// Slots of 64 bytes, so that messages of a few elements are lent already; and ranks that go to sleep at once.
-inline constexpr allfold::thread_tuning impatient{.slot_bytes = 64, .spins = 0, .yields = 1};
+/// Buffers of 64 bytes, so that messages of a few elements are lent already; and ranks that go to sleep at once.
+inline constexpr allfold::thread_tuning impatient{.eager_bytes = 64, .spins = 0, .yields = 1};
 
 }  // namespace test

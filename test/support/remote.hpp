@@ -9,7 +9,7 @@
 
 namespace test {
 
-/// Ranks that do not share memory, or behave like it: all messages are copied. Its group needs `roomy` slots.
+/// Ranks that do not share memory, or behave like it: all messages are copied. Its group needs `roomy` buffers.
 class remote : public allfold::forwarding<allfold::thread_communicator> {
   public:
     static constexpr bool shares_memory = false;
@@ -20,6 +20,6 @@ class remote : public allfold::forwarding<allfold::thread_communicator> {
 
 static_assert(allfold::communicator<remote>);
 
-inline constexpr allfold::thread_tuning roomy{.slot_bytes = std::size_t{1} << 20};
+inline constexpr allfold::thread_tuning roomy{.eager_bytes = std::size_t{1} << 20};
 
 }  // namespace test

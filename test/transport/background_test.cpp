@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/transport/background.hpp"
 
+#include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "test/support/catch.hpp"
 
@@ -17,6 +19,12 @@ class scribe : public allfold::background::work {
         if (--left_ == 0) leave();
     }
     void drop() noexcept override { log_ += static_cast<char>(name_ - 'a' + 'A'); }
+    void orphan() noexcept override {
+        log_ += '!';
+        log_ += name_;
+    }
+    void be_due_in(std::chrono::milliseconds time) { due_ = clock::now() + time; }
+    using clock = allfold::background::clock;
 
   private:
     char name_;
@@ -68,4 +76,88 @@ TEST_CASE("background work leaves when it is destroyed") {
     b.reset();
     all.progress();
     CHECK(log == "ac");
+}
+
+TEST_CASE("background work is told when its communicator ends, in flight or not") {
+    std::string log;
+    scribe a('a', log), b('b', log), c('c', log);
+    {
+        allfold::background all;
+        all.attach(a);
+        all.add(b);
+    }
+    CHECK(log == "!a!b");
+    CHECK_FALSE(allfold::background::in_flight());
+    allfold::background other;
+    other.add(b);  // it may be used again
+    other.attach(c, &log);
+    other.end(&log);
+    CHECK(log == "!a!b!c");
+    other.progress();
+    CHECK(log == "!a!b!cb");
+}
+
+TEST_CASE("a thread pushes on all communicators on which it has something in flight") {
+    std::string log;
+    allfold::background one, two;
+    CHECK_FALSE(allfold::background::in_flight());
+    scribe a('a', log, 1), b('b', log, 3);
+    one.add(a);
+    CHECK_FALSE(one.in_flight_elsewhere());
+    CHECK(two.in_flight_elsewhere());
+    two.add(b);
+    CHECK(one.in_flight_elsewhere());
+    for (int i = 0; i < 4; ++i) allfold::background::progress_all();
+    CHECK(log == "abbb");
+    CHECK_FALSE(allfold::background::in_flight());
+}
+
+TEST_CASE("background work is pushed on by the thread that used its communicator last") {
+    std::string log;
+    allfold::background all;
+    scribe a('a', log);
+    all.add(a);
+    std::thread([&] {
+        allfold::background::progress_all();
+        CHECK(log.empty());
+        all.take_over();
+        allfold::background::progress_all();
+    }).join();
+    CHECK(log == "a");
+    CHECK_FALSE(allfold::background::in_flight());
+    all.take_over();  // from a thread that is gone
+    CHECK(allfold::background::in_flight());
+    allfold::background::progress_all();
+    CHECK(log == "aa");
+}
+
+TEST_CASE("the next due time is the first that lies ahead") {
+    using allfold::background;
+    std::string log;
+    background one, two;
+    scribe a('a', log), b('b', log), c('c', log), d('d', log);
+    one.add(a);
+    CHECK(background::next_due() == background::clock::time_point::max());
+    b.be_due_in(std::chrono::hours(2));
+    c.be_due_in(std::chrono::hours(1));
+    d.be_due_in(std::chrono::hours(-1));
+    one.add(b);
+    two.add(c);
+    two.add(d);
+    CHECK(background::next_due() == c.due());
+    c.leave();
+    CHECK(background::next_due() == b.due());
+}
+
+TEST_CASE("whoever is called while a collective runs is called by its operator") {
+    allfold::background all;
+    CHECK_FALSE(all.is_running());
+    {
+        const allfold::background::running outer(all);
+        {
+            const allfold::background::running inner(all);
+        }
+        CHECK(all.is_running());
+    }
+    CHECK_FALSE(all.is_running());
 }

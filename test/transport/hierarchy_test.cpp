@@ -11,6 +11,8 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "test/collective/all_reduce_checks.hpp"
+#include "test/collective/all_to_all_checks.hpp"
+#include "test/collective/gather_checks.hpp"
 #include "test/collective/inclusive_scan_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
@@ -49,6 +51,37 @@ TEMPLATE_TEST_CASE("a hierarchy folds in rank order", "", words, matrices) {
             });
         }
     SUCCEED();
+}
+
+TEMPLATE_TEST_CASE("a hierarchy moves blocks", "", words, matrices) {
+    for (const int processes : {1, 2, 3})
+        for (const int threads : {1, 2, 4}) {
+            const auto problems = problems_for<TestType>(processes * threads);
+            on_threads_of_threads(processes, threads, [&](auto& comm) {
+                const std::string group = " in " + std::to_string(threads);
+                for (const auto& p : problems)
+                    for (const auto& blocks : partitions_of(p.size(), comm.size()))
+                        for (const int root : roots_of(comm.size()))
+                            check_gather(comm, p, root, blocks, place_of(comm, p) + group, blocks);
+                for (const pair_lengths lengths : {none_between, one_between, some_between}) {
+                    check_all_to_all<TestType>(comm, lengths, "all_to_all" + group);
+                    check_all_to_all_in_place<TestType>(comm, lengths, "all_to_all" + group);
+                }
+            });
+        }
+    SUCCEED();
+}
+
+TEST_CASE("all_to_all in a hierarchy needs blocks of one length, and says so") {
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+        allfold::run(across, 2, [&](auto& comm) {
+            std::vector<int> in(10), out(10);
+            const auto blocks = allfold::partition::sizes(std::vector<std::size_t>{1, 2, 3, 4});
+            allfold::all_to_all(comm, in, out, blocks);
+        });
+    });
+    CHECK(outcomes[0].code == errc::bad_partition);
+    CHECK(outcomes[0].says("two-level needs blocks of one length"));
 }
 
 TEST_CASE("ranks of a hierarchy are numbered process by process") {

@@ -114,21 +114,21 @@ struct pair {
     thread_communicator a = world.communicator(0), b = world.communicator(1);
 };
 
-constexpr std::size_t slot_bytes = thread_tuning().slot_bytes;
+constexpr std::size_t eager_bytes = thread_tuning().eager_bytes;
 
-/// How a message of so many bytes travels: in the cell, in a slot, or not at all: it is read where it lies.
-constexpr std::size_t sizes[] = {0,          1,
-                                 2,          15,
-                                 16,         47,
-                                 48,         49,
-                                 63,         64,
-                                 65,         111,
-                                 112,        113,
-                                 127,        128,
-                                 1000,       4095,
-                                 4096,       4097,
-                                 9000,       slot_bytes - 1,
-                                 slot_bytes, slot_bytes + 1,
+/// How a message of so many bytes travels: in the cell, in a buffer, or not at all: it is read where it lies.
+constexpr std::size_t sizes[] = {0,           1,
+                                 2,           15,
+                                 16,          47,
+                                 48,          49,
+                                 63,          64,
+                                 65,          111,
+                                 112,         113,
+                                 127,         128,
+                                 1000,        4095,
+                                 4096,        4097,
+                                 9000,        eager_bytes - 1,
+                                 eager_bytes, eager_bytes + 1,
                                  300000};
 
 }  // namespace
@@ -175,10 +175,10 @@ TEST_CASE("a lent message is read in the sender's memory, and given back with th
         }
         CHECK(sent.lent() == 0);
     };
-    check_lent(slot_bytes + 1, true);
+    check_lent(eager_bytes + 1, true);
     check_lent(8, false);
     check_lent(0, false);
-    CHECK_FALSE(p.a.lends(slot_bytes, true));
+    CHECK_FALSE(p.a.lends(eager_bytes, true));
 }
 
 TEST_CASE("a copied message may be overwritten as soon as it is posted") {
@@ -212,19 +212,53 @@ TEST_CASE("messages on a lane arrive in the order of their posts, lanes do not m
     }
 }
 
-TEST_CASE("messages that come before anybody asks for their lane are kept, without keeping the sender") {
-    pair p;
+TEST_CASE("messages that come before anybody asks for their lane are kept, so that an older one can pass them") {
     for (const std::size_t size : {10U, 100U, 2000U, 50000U}) {
+        pair p;
         constexpr lane count = 40;
-        std::vector<std::unique_ptr<letter>> sent;
-        for (lane on = 0; on < count; ++on) {
-            sent.push_back(std::make_unique<letter>(pattern(size, on)));
-            REQUIRE(sent.back()->post(p.a, 1, on));
-            CHECK_FALSE(next(p.b, 0, count));  // looks at all that has come
+        std::vector<std::unique_ptr<letter>> sent(count);
+        for (lane on = count; on-- > 0;) {
+            INFO(size << " bytes on lane " << on);
+            sent[on] = std::make_unique<letter>(pattern(size, on));
+            if (!sent[on]->post(p.a, 1, on)) {
+                p.b.progress();  // the one before was older still than what lies in the cells
+                REQUIRE(sent[on]->post(p.a, 1, on));
+            }
         }
-        for (lane on = count; on-- > 0;) CHECK(receives(p.b, 0, on, *sent[on]));
+        for (lane on = 0; on < count; ++on) CHECK(receives(p.b, 0, on, *sent[on]));
         for (const auto& each : sent) CHECK(each->lent() == 0);
     }
+}
+
+TEST_CASE("who sends on ever later lanes, which nobody asks for, is held back, and an older message still passes") {
+    for (const std::size_t size : {10U, 100U, 2000U}) {
+        INFO(size << " bytes");
+        pair p;
+        std::deque<letter> sent;
+        lane on = 1;
+        for (; sent.emplace_back(pattern(size, on)).post(p.a, 1, on); ++on) {
+            REQUIRE(on < 100);
+            CHECK_FALSE(next(p.b, 0, 1000));  // looks at what has come
+            p.b.progress();
+        }
+        letter old(pattern(size, 99));
+        if (!old.post(p.a, 1, 0)) {
+            CHECK_FALSE(next(p.b, 0, 1000));
+            p.b.progress();
+            REQUIRE(old.post(p.a, 1, 0));
+        }
+        CHECK(receives(p.b, 0, 0, old));
+        for (lane l = 1; l < on; ++l) CHECK(receives(p.b, 0, l, sent[l - 1]));
+    }
+}
+
+TEST_CASE("a message in memory of its own that nobody receives is freed with its world") {
+    pair p;
+    std::deque<letter> sent;
+    while (sent.emplace_back(pattern(1000, 1)).post(p.a, 1, 5)) REQUIRE(sent.size() < 10);
+    CHECK(letter(pattern(1000, 2)).post(p.a, 1, 4));
+    CHECK(letter(pattern(1000, 3)).post(p.a, 1, 3));
+    CHECK(receives(p.b, 0, 4, letter(pattern(1000, 2))));
 }
 
 TEST_CASE("a post is refused when the channel is full, and accepted when there is room again") {
@@ -240,7 +274,7 @@ TEST_CASE("a post is refused when the channel is full, and accepted when there i
         return room;
     };
     CHECK(room_for(1) == allfold::detail::cells_of_a_channel);
-    CHECK(room_for(1000) == allfold::detail::slots_of_a_channel);
+    CHECK(room_for(1000) == allfold::detail::buffers_of_a_channel);
     CHECK(room_for(100000) == allfold::detail::cells_of_a_channel);
 }
 
@@ -248,7 +282,7 @@ TEST_CASE("a post is refused when the channel is full, and accepted when there i
 TEST_CASE("a message from the past does not make room that is not there") {
     pair p;
     for (const std::size_t size : {1U, 1000U}) {
-        const auto room = size == 1 ? allfold::detail::cells_of_a_channel : allfold::detail::slots_of_a_channel;
+        const auto room = size == 1 ? allfold::detail::cells_of_a_channel : allfold::detail::buffers_of_a_channel;
         letter old(pattern(1, 77));
         REQUIRE(old.post(p.b, 0, 0));
         unsigned posted = 0, taken = 0;
@@ -277,7 +311,7 @@ TEST_CASE("any sequence of posts and receives delivers every message once, in or
     std::mt19937 random(seed);
     const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
 
-    for (const auto& tuning : {thread_tuning(), thread_tuning{.slot_bytes = 200}, thread_tuning{.slot_bytes = 0}}) {
+    for (const auto& tuning : {thread_tuning(), thread_tuning{.eager_bytes = 200}, thread_tuning{.eager_bytes = 0}}) {
         std::map<std::pair<bool, lane>, std::deque<std::unique_ptr<letter>>> in_flight;
         std::list<std::pair<std::unique_ptr<letter>, thread_communicator::arrival_type>> held;  // given back in turn
         pair p(tuning);
@@ -386,8 +420,12 @@ TEST_CASE("with more ranks than processors nobody spins") {
 
 TEST_CASE("lanes are numbered in the order in which they are opened, and peers can look up what for") {
     pair p;
-    const allfold::signature sum{.what = "all_reduce", .elements = 5, .operator_type = "sum"};
-    const allfold::signature scan{.what = "inclusive_scan", .elements = 6, .operator_type = "max"};
+    allfold::signature sum, scan;
+    sum.what = "all_reduce";
+    sum.elements = 5;
+    sum.operator_type = "sum";
+    scan.what = "inclusive_scan";
+    scan.elements = 6;
     const lane first = p.a.open(sum, 3), second = p.a.open(scan, 1);
     CHECK(second == first + 3);
     for (lane on = first; on < second; ++on) {
@@ -550,4 +588,26 @@ TEST_CASE("many ranks meet pair by pair") {
         expect(x == 1600, "wrong sum");
     });
     SUCCEED();
+}
+
+TEST_CASE("a second communicator of the same rank is refused, also after the first one has gone") {
+    thread_world world(2);
+    const auto is_refused = [&](int rank) {
+        try {
+            static_cast<void>(world.communicator(rank));
+        } catch (const allfold::error& e) {
+            INFO(e.what());
+            CHECK_THAT(e.what(), Catch::Matchers::ContainsSubstring("rank " + std::to_string(rank) + " has"));
+            return e.code() == errc::bad_argument;
+        }
+        return false;
+    };
+    {
+        const thread_communicator first = world.communicator(1);
+        CHECK(is_refused(1));
+    }
+    CHECK(is_refused(1));
+    CHECK(world.broken_by() == -1);
+    const thread_communicator other = world.communicator(0);
+    CHECK(is_refused(0));
 }

@@ -15,7 +15,7 @@
 
 /// @file
 /// Draws a schedule as a picture (SVG): ranks from top to bottom, rounds from left to right, an arrow for each message.
-/// Behind each round stands what a rank has folded, left operand first: "0..1 ∘ 2..3", what came in a message in bold.
+/// After each round stands what a rank has folded, left operand first: "0..1 ∘ 2..3", what came in a message in bold.
 /// Where the data is cut into blocks, "b2:" and the like say which of them, before the arrows those that a rank sends.
 /// A schedule that does not fit together is drawn as far as it goes. The colours belong to the senders.
 
@@ -31,11 +31,11 @@ using text_line = std::vector<svg::part>;
     if (blocks > 1) line.push_back({"b" + text_of_runs(what.blocks) + ": "});
     if (what.operands.size() > 4) {
         std::vector<int> all;
-        for (const operand& each : what.operands) all.insert(all.end(), each.ranks.begin(), each.ranks.end());
+        for (const operand_shown& each : what.operands) all.insert(all.end(), each.ranks.begin(), each.ranks.end());
         line.push_back({text_of_runs(all), true});
         return line;
     }
-    for (const operand& each : what.operands) {
+    for (const operand_shown& each : what.operands) {
         if (&each != &what.operands.front()) line.push_back({" ∘ "});
         line.push_back({text_of_runs(each.ranks), each.received});
     }
@@ -50,7 +50,7 @@ using text_line = std::vector<svg::part>;
 }
 
 /// Where ranks and rounds stand, and the picture itself. A round is made of the text before its arrows, the arrows, and
-/// the text behind them.
+/// the text after them.
 class picture {
   public:
     picture(const history& what, const std::string& title) : what_(what) {
@@ -80,7 +80,7 @@ class picture {
             lines.push_back({{"b" + text_of_runs(blocks), false, rank}});
         return lines;
     }
-    [[nodiscard]] std::vector<text_line> behind(int rank, int round) const {
+    [[nodiscard]] std::vector<text_line> after(int rank, int round) const {
         std::vector<text_line> lines = lines_of(what_.received(rank, round), what_.blocks());
         if (const int peer = what_.waits_for(rank, round); peer >= 0)
             lines.push_back({{"waits for rank " + std::to_string(peer)}});
@@ -96,7 +96,7 @@ class picture {
         bottom_ = top;
         for (int r = 0; r < what_.size(); ++r) {
             std::size_t lines = 1;
-            for (int round = 0; round < what_.rounds(); ++round) lines = std::max(lines, behind(r, round).size());
+            for (int round = 0; round < what_.rounds(); ++round) lines = std::max(lines, after(r, round).size());
             const int height = svg::line_height * (static_cast<int>(lines) + 1);
             y_.push_back(bottom_ + height / 2);
             bottom_ += height;
@@ -105,13 +105,13 @@ class picture {
     void place_rounds() {
         x_.push_back(margin + svg::width_of({{"rank 000 "}}));
         for (int round = 0; round < what_.rounds(); ++round) {
-            int text_before = 0, text_behind = 0;
+            int text_before = 0, text_after = 0;
             for (int r = 0; r < what_.size(); ++r) {
                 text_before = std::max(text_before, width_of(before(r, round)));
-                text_behind = std::max(text_behind, width_of(behind(r, round)));
+                text_after = std::max(text_after, width_of(after(r, round)));
             }
             arrows_.push_back(x_.back() + text_before);
-            x_.push_back(arrows_.back() + arrow_width + text_behind + 3 * gap);
+            x_.push_back(arrows_.back() + arrow_width + text_after + 3 * gap);
         }
     }
 
@@ -120,7 +120,7 @@ class picture {
         write({{{"rank " + std::to_string(r)}}}, margin, y);
         for (int round = 0; round < what_.rounds(); ++round) {
             const int arrow = arrows_[at(round)], end = arrow + arrow_width;
-            const std::vector<text_line> sends = before(r, round), folds = behind(r, round);
+            const std::vector<text_line> sends = before(r, round), folds = after(r, round);
             write(sends, x_[at(round)], y);
             write(folds, end + gap, y);
             const bool text_follows = round + 1 < what_.rounds() && !before(r, round + 1).empty();

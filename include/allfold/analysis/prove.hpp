@@ -57,7 +57,8 @@ enum class way : std::uint8_t { step_by_step, in_one_pass, both };
 template <class Value>
 [[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed,
                                   const std::vector<fused_pass>& passes) {
-    prover<Value> reads(size, all, claimed);
+    const int blocks = all.blocks(0);
+    prover<Value> reads(size, blocks, all.scratch_copies(0), claimed);
     interpreter<prover<Value>> steps(size, all, reads);
     if (passes.empty())
         steps.run();
@@ -65,7 +66,7 @@ template <class Value>
         steps.run_fused(passes);
     if (reads.ok) reads.check_end();
     proof outcome = reads.verdict;
-    outcome.blocks = all.blocks(0);
+    outcome.blocks = blocks;
     outcome.rounds = all.rounds(0);
     outcome.scratch_slots = reads.used_scratch_slots();
     outcome.in_one_pass = !passes.empty() && !reads.ok;
@@ -171,24 +172,27 @@ template <class Collective, class Algorithm>
 
 namespace detail {
 
-template <auto Collective, auto Algorithm, int Size, int Group, int Root, way How>
+template <const auto& Collective, auto Algorithm, int Size, int Group, int Root, way How>
 inline constexpr bool proved_one_way = prove_one(Collective, Algorithm, Size, Root, Group, How).ok();
-template <auto Collective, auto Algorithm, int Size, int Group, int Root>
+template <const auto& Collective, auto Algorithm, int Size, int Group, int Root>
 inline constexpr bool proved_at = proved_one_way<Collective, Algorithm, Size, Group, Root, way::step_by_step> &&
                                   proved_one_way<Collective, Algorithm, Size, Group, Root, way::in_one_pass>;
 
-template <auto Collective, auto Algorithm, int Size, int Group, int... Roots>
+template <const auto& Collective, auto Algorithm, int Size, int Group, int... Roots>
 [[nodiscard]] constexpr bool proved_for_roots(std::integer_sequence<int, Roots...>) noexcept {
-    if constexpr (supports<schedule_in<decltype(Collective), decltype(Algorithm)>>(Size, Group))
+    if constexpr (supports<
+                      schedule_in<std::remove_cvref_t<decltype(Collective)>, std::remove_const_t<decltype(Algorithm)>>>(
+                      Size, Group))
         return (proved_at<Collective, Algorithm, Size, Group, root_to_prove(Roots, Size)> && ...);
     else
         return true;
 }
 
-template <auto Collective, auto Algorithm, int Group, int... Before>
+template <const auto& Collective, auto Algorithm, int Group, int... Before>
 [[nodiscard]] constexpr bool proved_for_sizes(std::integer_sequence<int, Before...>) noexcept {
     return (proved_for_roots<Collective, Algorithm, Before + 1, Group>(
-                std::make_integer_sequence<int, roots_to_prove(decltype(Collective)::promise, Before + 1)>()) &&
+                std::make_integer_sequence<int, roots_to_prove(std::remove_cvref_t<decltype(Collective)>::promise,
+                                                               Before + 1)>()) &&
             ...);
 }
 
@@ -197,7 +201,7 @@ template <auto Collective, auto Algorithm, int Group, int... Before>
 /// `static_assert(proved_up_to<all_reduce, ring{}, 32>)`: proved for each number of ranks from 1 to `Last` that it
 /// supports. One constant evaluation for each, so that compilers' limits on a single one are not met.
 /// `proved_up_to<all_reduce, two_level{}, 32, 4>`: for groups of 4.
-template <auto Collective, auto Algorithm, int Last, int Group = 1>
+template <const auto& Collective, auto Algorithm, int Last, int Group = 1>
 inline constexpr bool proved_up_to =
     detail::proved_for_sizes<Collective, Algorithm, Group>(std::make_integer_sequence<int, Last>());
 

@@ -29,8 +29,9 @@ struct all_reduce_collective : folding_verbs<all_reduce_collective> {
     static constexpr candidate in_memory[]{
         when<flat_tree::all_reduce>(one_folds_for_all, "small, several ranks a processor: the fewest messages"),
         when<all_read::all_reduce>(everyone_folds_all, "small: one round, everyone folds all operands"),
-        when<direct::all_reduce>(always, "large, shared memory: each rank folds one slice, every byte is read and "
-                                         "written once"),
+        when<direct::all_reduce>(always,
+                                 "large, shared memory: each rank folds one slice, every byte is read and "
+                                 "written once"),
     };
     static constexpr candidate by_messages[]{
         when<recursive_doubling::all_reduce>(few_bytes, "small: the fewest rounds"),

@@ -32,7 +32,8 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         when<pairwise::all_to_all>(always, "large: one partner at a time"),
     };
     static constexpr candidate in_levels[]{
-        when<two_level::all_to_all>(always, "threads within processes: two levels, one message for each pair of processes"),
+        when<two_level::all_to_all>(always,
+                                    "threads within processes: two levels, one message for each pair of processes"),
     };
 
     [[nodiscard]] static shape lay_out(const arguments_given& call) {
@@ -77,10 +78,12 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///     all_to_all(comm, x, options...)          in place
 ///     all_to_all(comm, in, out, options...)    out of place: `in` is never written
 ///
-/// - Shapes: P blocks of one length; or as long as `input_blocks{partition}` and `output_blocks{partition}` say, of which
-///   each rank has its own: what rank s sends to r is as long as what r expects of s, 0 as well. In place the two are the
-///   same.
-/// - Cost: on shared memory 1 round, (P-1)/P of the operand sent by each rank. By messages short blocks of one length take
+/// - Shapes: P blocks of one length; or as long as `input_blocks{partition}` and `output_blocks{partition}` say, of
+/// which
+///   each rank has its own: what rank s sends to r is as long as what r expects of s, 0 as well. In place the two are
+///   the same.
+/// - Cost: on shared memory 1 round, (P-1)/P of the operand sent by each rank. By messages short blocks of one length
+/// take
 ///   ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds (`pairwise{}`).
 ///   A `window{}` has no effect.
 /// - Errors: `bad_partition` for elements that are no P blocks of one length, for partitions of other than P blocks or

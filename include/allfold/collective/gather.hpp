@@ -66,7 +66,8 @@ struct gather_collective : moving_verbs<gather_collective> {
 
 /// Afterwards the root holds the blocks of all ranks in rank order. Other ranks get nothing.
 ///
-///     gather(comm, x, options...)          in place: at the root x is the whole, and holds the root's own block where it
+///     gather(comm, x, options...)          in place: at the root x is the whole, and holds the root's own block where
+///     it
 ///                                          belongs; elsewhere x is the block that is sent, and stays as it is
 ///     gather(comm, in, out, options...)    out of place: `out` matters at the root only
 ///
@@ -74,7 +75,8 @@ struct gather_collective : moving_verbs<gather_collective> {
 ///   every rank; 0 as well. `out` has as many elements as all blocks together.
 /// - Cost: on shared memory, and for large blocks, 1 round, in which the root receives (P-1)/P of the whole; small ones
 ///   by messages take ceil(log2 P) rounds (`binomial{}`), and a block travels up to as often.
-/// - Errors: `bad_rank` for a root outside [0, P); `bad_partition` for a partition of other than P blocks; `mismatch` for
+/// - Errors: `bad_rank` for a root outside [0, P); `bad_partition` for a partition of other than P blocks; `mismatch`
+/// for
 ///   sizes that do not fit the partition, and for ranks that differ in root, partition or types.
 /// - Source: see `binomial` and `linear`.
 inline constexpr detail::gather_collective gather{};

@@ -98,9 +98,9 @@ class partition {
     void add(std::size_t size) {
         const std::size_t end = offsets_.back() + size;
         if (end < size)
-            throw error(errc::bad_partition,
-                        detail::text({"partition: the sizes of blocks 0 to ", offsets_.size() - 1, " add up to more "
-                                      "elements than there can be"}));
+            throw error(errc::bad_partition, detail::text({"partition: the sizes of blocks 0 to ", offsets_.size() - 1,
+                                                           " add up to more "
+                                                           "elements than there can be"}));
         offsets_.push_back(end);
         largest_ = std::max(largest_, size);
     }

@@ -20,7 +20,7 @@ namespace allfold {
 /// 3. `read(from)`: makes an equal x of those bytes, a `std::span<const std::byte>`. It may throw on bytes that it does
 ///    not understand; then the collective throws on every rank.
 ///
-/// Not needed on threads, where objects cross as they are, nor for trivially copyable types. Elements travel one behind
+/// Not needed on threads, where objects cross as they are, nor for trivially copyable types. Elements travel one after
 /// the other, each as its size, 8 bytes, and its payload. `std::string` has one already.
 template <class T>
 struct serializer;

@@ -114,8 +114,8 @@ inline constexpr bool is_string = false;
 template <class C, class Traits, class Allocator>
 inline constexpr bool is_string<std::basic_string<C, Traits, Allocator>> = true;
 
-/// What a range refers to. (Of the standard's ranges this needs what `<iterator>` has: `<ranges>` takes longer to compile
-/// than a collective.)
+/// What a range refers to. (Of the standard's ranges this needs what `<iterator>` has: `<ranges>` takes longer to
+/// compile than a collective.)
 template <class X>
 using range_reference = std::iter_reference_t<decltype(std::ranges::begin(std::declval<X&>()))>;
 template <class X>

@@ -32,11 +32,13 @@ void run_small(Comm& comm, const any_schedule& schedule, const row_functions& fu
     static constexpr contract meeting{.name = "agreement"}, folding{.name = "agreement", .folds = true};
     static constexpr equal_or_zero operation{};
     static constexpr std::size_t bytes = sizeof(std::uint64_t);
+    const partition word = partition::even(1, 1);
     std::byte* const columns[] = {reinterpret_cast<std::byte*>(&mine), reinterpret_cast<std::byte*>(&common)};
     execution<Comm> running([&] {
-        call<Comm> all{comm, functions.fold ? folding : meeting, schedule,
-                       row_layout{&functions, &operation, &bytes, bytes}, {}, what};
-        all.memory.blocks = partition::even(1, 1);
+        call<Comm> all{comm,     functions.fold ? folding : meeting,
+                       schedule, row_layout{&functions, &operation, &bytes, bytes},
+                       {},       what};
+        all.memory.blocks = all.memory.result_blocks = &word;
         all.memory.window_rows = 1;
         all.memory.input = {{&columns[0], 0}, 0};
         all.memory.result = {{&columns[1], 0}, 0};
@@ -56,7 +58,7 @@ void agree(Comm& comm, const signature& what, const std::optional<deadline>& lim
     const any_schedule ask(recursive_doubling::all_reduce(where), "recursive doubling");
     run_small(comm, ask, functions_of_rows<equal_or_zero, std::uint64_t>, question, mine, common, limit);
     if (common != 0) return;
-    // Neighbours that differ find out here what it is; all others are told of them.
+    // Neighbours that differ find out here what it is; all others are notified of them.
     const any_schedule meet(dissemination::barrier(where), "dissemination");
     run_small(comm, meet, functions_of_rows<no_fold, std::uint64_t>, what, mine, common, limit);
     throw error(errc::mismatch, text({what.what, ": rank ", comm.rank(), ": ranks do not make the same call"}));

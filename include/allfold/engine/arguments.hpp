@@ -159,11 +159,11 @@ void require_apart(const arguments_given& call, const shape& where, const column
             const auto rows_between = static_cast<std::ptrdiff_t>(where.input_first - where.result_first);
             const auto bytes_between = in.range[i].begin - out.range[o].begin;
             if (i == o && bytes_between == rows_between * static_cast<std::ptrdiff_t>(in.bytes[i])) continue;
-            call.reject(errc::overlap,
-                        {"input", text_of_tensor(i, InColumns), " and output", text_of_tensor(o, OutColumns),
-                         " overlap in part: input begins ",
-                         bytes_between < 0 ? -bytes_between : bytes_between, " bytes ",
-                         bytes_between < 0 ? "before" : "after", " output; give the same memory or disjoint ones"});
+            call.reject(
+                errc::overlap,
+                {"input", text_of_tensor(i, InColumns), " and output", text_of_tensor(o, OutColumns),
+                 " overlap in part: input begins ", bytes_between < 0 ? -bytes_between : bytes_between, " bytes ",
+                 bytes_between < 0 ? "before" : "after", " output; give the same memory or disjoint ones"});
         }
 }
 template <std::size_t Columns>
@@ -203,9 +203,9 @@ template <class Op, class In, class Out>
     using types = call_types<Op, In, Out>;
     constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
     static_assert(is_writable, "allfold: the output of this collective must not be const");
-    constexpr bool is_alike = column_count<typename types::result> == column_count<typename types::state> &&
-                              (types::has_lift || types::has_lower ||
-                               std::same_as<typename types::value, typename types::result>);
+    constexpr bool is_alike =
+        column_count<typename types::result> == column_count<typename types::state> &&
+        (types::has_lift || types::has_lower || std::same_as<typename types::value, typename types::result>);
     static_assert(is_alike, "allfold: input and output of this collective must have the same element type");
     if constexpr (is_writable && is_alike) {
         constexpr bool uses_lower = types::has_lower || !has_member_lower<Op>;
@@ -337,7 +337,8 @@ class arguments final : public bound_arguments {
 
     template <std::size_t Columns>
     static void require_data(const arguments_given& call, const column_set<Columns>& bound, const char* name) {
-        if (bound.has_null()) call.reject(errc::bad_argument, {name, " has ", bound.rows, " elements at a null address"});
+        if (bound.has_null())
+            call.reject(errc::bad_argument, {name, " has ", bound.rows, " elements at a null address"});
     }
 
     /// Whether the engine writes every row of the result.
@@ -346,7 +347,8 @@ class arguments final : public bound_arguments {
     }
 
     void lift() {
-        const std::size_t first = in_place ? where.input_first - first_row(input_rows, where.input_first, where.input_rows) : 0;
+        const std::size_t first =
+            in_place ? where.input_first - first_row(input_rows, where.input_first, where.input_rows) : 0;
         const row_layout values{nullptr, nullptr, source().bytes.data(), 0};
         if constexpr (folds_rows<Op, value>) {
             make_room<value>();
@@ -410,8 +412,7 @@ class arguments final : public bound_arguments {
                                        [](const auto& fold) { return static_cast<column_type<result, C>>(fold); });
                         return;
                     }
-                for (std::size_t i = 0; i < count; ++i)
-                    out[i] = static_cast<column_type<result, C>>(lowered(folds[i]));
+                for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<column_type<result, C>>(lowered(folds[i]));
             });
         }
     }

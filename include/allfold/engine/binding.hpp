@@ -160,8 +160,7 @@ class binding {
     /// Before a call: makes the packed copies, and reads what is wanted of them. (Objects are read always: they cannot
     /// be made from nothing.)
     void load(X& x, bool reads) {
-        if constexpr (may_be_strided)
-            for_each_view(x, [&]<std::size_t C>(auto& view) { load_column<C>(view, reads); });
+        if constexpr (may_be_strided) for_each_view(x, [&]<std::size_t C>(auto& view) { load_column<C>(view, reads); });
     }
     /// After it: moves a packed result to where the caller wants it.
     void unload(X& x) {
@@ -234,9 +233,8 @@ class binding {
 
     column_set<columns> where_;
     std::array<bool, columns> strided_{};
-    [[no_unique_address]] std::conditional_t<may_be_strided,
-                                             typename packed_columns<typename columns_of<element>::types>::type,
-                                             std::tuple<>> copies_;
+    [[no_unique_address]] std::conditional_t<
+        may_be_strided, typename packed_columns<typename columns_of<element>::types>::type, std::tuple<>> copies_;
 };
 
 }  // namespace allfold::detail

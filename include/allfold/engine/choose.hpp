@@ -10,8 +10,8 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Picks the schedule where the caller names none. The candidates of a collective, with the condition for each, stand in
-/// the collective's own file; here are the conditions, and the numbers in them.
+/// Picks the schedule where the caller names none. The candidates of a collective, with the condition for each, stand
+/// in the collective's own file; here are the conditions, and the numbers in them.
 
 namespace allfold {
 

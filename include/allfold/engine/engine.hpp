@@ -69,12 +69,10 @@ class engine {
 
   private:
     static arguments_given lay_out(Comm& comm, const request& what, bound_arguments& arguments) {
-        const arguments_given call{what.collective.promise->name,
-                                   setting{comm.rank(), comm.size(), what.options.root, comm.group()},
-                                   arguments.is_in_place,
-                                   arguments.input_rows,
-                                   arguments.output_rows,
-                                   &what.options};
+        const arguments_given call{
+            what.collective.promise->name, setting{comm.rank(), comm.size(), what.options.root, comm.group()},
+            arguments.is_in_place,         arguments.input_rows,
+            arguments.output_rows,         &what.options};
         arguments.where = what.collective.lay_out(call);
         arguments.check(call, arguments.where);
         return call;
@@ -92,30 +90,32 @@ class engine {
         const row_layout rows = arguments.rows();
         operands memory;
         arguments.memory(memory);
-        const partition blocks = what.collective.promise->cut == cut_for::ranks ? where.blocks
-                                                                                : partition::even(where.rows, 1);
+        const partition blocks =
+            what.collective.promise->cut == cut_for::ranks ? where.blocks : partition::even(where.rows, 1);
         if (what.options.delegation != delegate::always) {
-            signature agreed = sign(comm, what, where.rows, rows);
+            signature agreed;
+            sign(agreed, comm, what, where.rows, rows);
             sign_blocks(agreed, blocks);
             agreed.largest_block = blocks.largest();
             agree(comm, agreed, what.options.deadline);
         }
+        const auto row_of = [](const operand& o, std::size_t row) { return o.first + (row - o.first_row); };
+        const place input = row_of(memory.input, where.input_first), result = row_of(memory.result, where.result_first);
         try {
-            const auto at = [&](const operand& o) { return rows.address(o.first, 0); };
-            own(comm, {what.collective.promise->name, at(memory.input), at(memory.result), where.rows, what.options.root, &blocks, memory.in_place});
+            own(comm, {what.collective.promise->name, rows.address(input, 0), rows.address(result, 0), where.rows,
+                       what.options.root, &blocks, memory.in_place});
         } catch (...) {
             give_up(comm);
             throw;
         }
         // A rank whose result is a fold of nothing is left as it is by such collectives.
         if (where.contributions == 0 && rows.functions->set_identity != nullptr)
-            rows.functions->set_identity(rows, memory.result.first, where.result_rows);
+            rows.functions->set_identity(rows, result, where.result_rows);
         arguments.finish(false);
     }
 
-    [[nodiscard]] static signature sign(const Comm& comm, const request& what, std::size_t elements,
-                                        const row_layout& rows) {
-        signature s;
+    static void sign(signature& s, const Comm& comm, const request& what, std::size_t elements,
+                     const row_layout& rows) {
         s.what = what.collective.promise->name;
         s.root = what.options.root;
         s.elements = elements;
@@ -126,7 +126,6 @@ class engine {
         s.operator_type = what.operator_type;
         s.schedule = what.algorithm_name;
         s.level = what.level;
-        return s;
     }
 
     [[nodiscard]] static call<Comm> make_call(Comm& comm, const request& what, const arguments_given& given,
@@ -142,33 +141,36 @@ class engine {
             given.reject(errc::bad_partition, {chosen.schedule.name(), " needs blocks of one length"});
         if (what.options.check != nullptr) what.options.check(goal, chosen.schedule);
 
-        call<Comm> all{comm, goal, chosen.schedule, rows, {}, sign(comm, what, where.own_lengths ? 0 : where.rows, rows)};
+        call<Comm> all{comm, goal, chosen.schedule, rows, {}, {}};
+        sign(all.agreed, comm, what, where.own_lengths ? 0 : where.rows, rows);
         operands& memory = all.memory;
-        memory.pairs = pairs;
         memory.contributions = where.contributions;
-        memory.blocks = goal.cut == cut_for::schedule ? cut_for_schedule(where.rows, all) : where.blocks;
-        if (pairs) memory.result_blocks = where.result_blocks;
+        if (goal.cut == cut_for::schedule) cut_for_schedule(arguments.where, all);
+        memory.blocks = &where.blocks;
+        memory.result_blocks = pairs ? &where.result_blocks : &where.blocks;
         arguments.memory(memory);
         find_windows(all, what.options.window_bytes);
         memory.stage_input = must_stage(all);
         all.agreed.window_rows = pairs ? 0 : memory.window_rows;
-        all.agreed.largest_block = pairs ? 0 : memory.blocks.largest();
-        if (goal.cut == cut_for::ranks) sign_blocks(all.agreed, memory.blocks);
+        all.agreed.largest_block = pairs ? 0 : where.blocks.largest();
+        if (goal.cut == cut_for::ranks) sign_blocks(all.agreed, where.blocks);
         return all;
     }
-    [[nodiscard]] static partition cut_for_schedule(std::size_t rows, const call<Comm>& all) {
+    static void cut_for_schedule(shape& where, const call<Comm>& all) {
         const int blocks = all.schedule.blocks();
-        return blocks <= 1 ? partition::even(rows, 1) : cut_evenly(rows, blocks, all.rows.row_bytes);
+        where.blocks =
+            blocks <= 1 ? partition::even(where.rows, 1) : cut_evenly(where.rows, blocks, all.rows.row_bytes);
     }
 
     /// Decides how many rows of a block go in one window, or that both steps of a schedule run as one pass.
     static void find_windows(call<Comm>& all, std::optional<std::size_t> window_bytes) {
         operands& memory = all.memory;
         const std::size_t largest =
-            std::max<std::size_t>(1, std::max(memory.blocks.largest(), memory.pairs ? memory.result_blocks.largest() : 0));
+            std::max<std::size_t>(1, std::max(memory.blocks->largest(), memory.result_blocks->largest()));
         const std::size_t row_bytes = std::max<std::size_t>(1, all.rows.row_bytes);
         memory.window_rows = largest;
-        if (memory.pairs) return;  // each rank has lengths of its own, so numbers of windows would differ
+        if (all.goal.cut == cut_for::pairs)
+            return;  // each rank has lengths of its own, so numbers of windows would differ
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
         if (Comm::shares_memory && lent && !window_bytes && all.goal.folds && fused(all.schedule)) {
             memory.fused = true;

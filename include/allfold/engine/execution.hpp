@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "allfold/engine/fused_pass.hpp"
+#include "allfold/engine/short_walk.hpp"
 #include "allfold/engine/walker.hpp"
 
 /// @file
@@ -27,10 +28,9 @@ class execution {
     /// Numbers its lanes: the order of this is the same on all ranks.
     void open() {
         const operands& memory = all_.memory;
-        const std::size_t largest = memory.blocks.largest();
-        windows_ = memory.fused || largest <= memory.window_rows
-                       ? 1
-                       : (largest + memory.window_rows - 1) / memory.window_rows;
+        const std::size_t largest = memory.blocks->largest();
+        windows_ =
+            memory.fused || largest <= memory.window_rows ? 1 : (largest + memory.window_rows - 1) / memory.window_rows;
         first_lane_ = all_.comm.open(all_.agreed, static_cast<unsigned>(windows_));
         all_.hash = all_.comm.background().follow(all_.agreed.hash(), first_lane_);
         finished_ = windows_;
@@ -48,13 +48,10 @@ class execution {
             finished_ = windows_;
         } else if (all_.memory.fused) {
             fused_.begin(all_, first_lane_);
-        } else {
-            if (windows_ > 1 && others_.empty()) {
-                const std::size_t more = std::min(windows_, windows_in_flight) - 1;
-                others_ = std::vector<window_in_flight>(more);
-            }
-            begin_next(first_);
-            for (auto& each : others_) begin_next(each);
+        } else if (is_short_ = windows_ == 1 && short_.begin(all_, first_lane_); !is_short_) {
+            if (windows_in_flight_.empty())
+                windows_in_flight_ = std::vector<window_in_flight>(std::min(windows_, most_in_flight));
+            for (auto& each : windows_in_flight_) begin_next(each);
         }
     }
 
@@ -62,16 +59,16 @@ class execution {
     bool poll() {
         if (finished_ == windows_) return true;
         all_.comm.progress();
-        if (all_.memory.fused) {
-            if (fused_.advance(all_)) finished_ = windows_;
+        if (all_.memory.fused || is_short_) {
+            if (is_short_ ? short_.advance(all_) : fused_.advance(all_)) finished_ = windows_;
             return finished_ == windows_;
         }
-        push(first_);
-        for (auto& each : others_) push(each);
+        for (auto& each : windows_in_flight_) push(each);
         return finished_ == windows_;
     }
 
     [[nodiscard]] waiting blocked_on() const {
+        if (is_short_) return short_.blocked_on(all_);
         if (all_.memory.fused) return fused_.blocked_on(all_);
         const window_in_flight* const oldest = oldest_window();
         return oldest ? oldest->walk.blocked_on(all_)
@@ -81,26 +78,26 @@ class execution {
     /// Throws when a rank that this one waits for is in another call: two roots, say, may wait for each other without a
     /// message that would show it.
     void check() const {
-        if (all_.memory.fused) return check(fused_.blocked_on(all_));
-        const window_in_flight* const oldest = oldest_window();
-        if (oldest == nullptr) return;
-        const waiting where = oldest->walk.blocked_on(all_);
+        const waiting where = blocked_on();
         if (where.peer >= 0) return check(where);
-        oldest->walk.for_each_borrower(
-            all_, [&](int peer) { check({where.what, where.round, where.rounds, peer, where.on}); });
+        const auto check_borrower = [&](int peer) { check({where.what, where.round, where.rounds, peer, where.on}); };
+        const window_in_flight* const oldest = oldest_window();
+        if (is_short_)
+            short_.for_each_borrower(all_, check_borrower);
+        else if (oldest != nullptr)
+            oldest->walk.for_each_borrower(all_, check_borrower);
     }
 
     /// Lets go of what peers have lent.
     void drop() noexcept {
-        first_.walk.drop();
-        for (auto& each : others_) each.walk.drop();
+        for (auto& each : windows_in_flight_) each.walk.drop();
+        short_.drop();
         fused_.drop();
     }
 
     /// Keeps its memory from being freed: somebody may still touch it.
     void leave_behind() noexcept {
-        first_.walk.leave_behind();
-        for (auto& each : others_) each.walk.leave_behind();
+        for (auto& each : windows_in_flight_) each.walk.leave_behind();
     }
 
     [[nodiscard]] const context& about() const noexcept { return all_; }
@@ -109,7 +106,7 @@ class execution {
 
   private:
     /// One is folded while the next ones travel.
-    static constexpr std::size_t windows_in_flight = 3;
+    static constexpr std::size_t most_in_flight = 3;
 
     struct window_in_flight {
         walker<Comm> walk;
@@ -118,8 +115,8 @@ class execution {
     };
 
     [[nodiscard]] const window_in_flight* oldest_window() const noexcept {
-        const window_in_flight* oldest = first_.busy ? &first_ : nullptr;
-        for (const auto& each : others_)
+        const window_in_flight* oldest = nullptr;
+        for (const auto& each : windows_in_flight_)
             if (each.busy && (!oldest || each.window < oldest->window)) oldest = &each;
         return oldest;
     }
@@ -146,13 +143,14 @@ class execution {
     /// What a lone rank does: its result is what the contract says of its own operand.
     void finish_alone() {
         const operands& memory = all_.memory;
-        for (int b = 0; b < memory.blocks.blocks(); ++b) {
+        const partition& blocks = *memory.blocks;
+        for (int b = 0; b < blocks.blocks(); ++b) {
             const content wanted = all_.goal.result ? all_.goal.result(all_.schedule.where(), b) : content{};
-            const std::size_t rows = memory.blocks.extent(b);
+            const std::size_t rows = blocks.extent(b);
             if (!wanted.exists() || rows == 0) continue;
-            const place to = memory.result.first + memory.blocks.offset(b);
+            const place to = memory.result.first + blocks.offset(b);
             if (wanted.first != wanted.last)
-                all_.rows.copy(memory.input.first + memory.blocks.offset(wanted.item), to, rows);
+                all_.rows.copy(memory.input.first + blocks.offset(wanted.item), to, rows);
             else if (all_.rows.functions->set_identity != nullptr)
                 all_.rows.functions->set_identity(all_.rows, to, rows);
         }
@@ -163,8 +161,9 @@ class execution {
     std::size_t next_ = 0;
     std::size_t finished_ = 0;
     lane first_lane_ = 0;
-    window_in_flight first_;
-    std::vector<window_in_flight> others_;
+    bool is_short_ = false;
+    short_walk<Comm> short_;
+    std::vector<window_in_flight> windows_in_flight_;
     fused_walk<Comm> fused_;
 };
 

@@ -82,7 +82,7 @@ class fused_walk {
 
     void fold(const context& all) {
         const int self = all.comm.rank(), size = all.comm.size();
-        const std::size_t row = all.memory.blocks.offset(pass_.block), rows = all.memory.blocks.extent(pass_.block);
+        const std::size_t row = all.memory.blocks->offset(pass_.block), rows = all.memory.blocks->extent(pass_.block);
         const std::size_t columns = all.rows.columns();
         small_array<std::byte*, 16> where;  // rank by rank, the columns of its input and of its result
         small_array<place, 8> sources, targets;
@@ -107,7 +107,7 @@ class fused_walk {
 
     /// Past the cache once inputs and results exceed it.
     [[nodiscard]] static store way_to_store(const context& all, std::size_t targets) noexcept {
-        const std::size_t bytes = all.memory.blocks.total() * all.rows.row_bytes;
+        const std::size_t bytes = all.memory.blocks->total() * all.rows.row_bytes;
         return bytes * (static_cast<std::size_t>(all.comm.size()) + targets) > streaming_bytes ? store::streaming
                                                                                                : store::plain;
     }

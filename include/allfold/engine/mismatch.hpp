@@ -21,7 +21,7 @@ namespace allfold::detail {
     const auto say = [&](const char* mine, text_piece a, const char* its, text_piece b, const char* end = "") {
         return text({"rank ", rank, mine, a, ", but rank ", peer, its, b, end});
     };
-    if (told_of(here.what) != told_of(there.what)) {
+    if (comparable_part_of(here.what) != comparable_part_of(there.what)) {
         const auto call = [](const signature& s) {
             return *s.schedule ? text({s.what, " (", s.schedule, ")"}) : std::string(s.what);
         };
@@ -30,10 +30,12 @@ namespace allfold::detail {
     if (here.ranks != there.ranks) return say(" is one of ", here.ranks, " is one of ", there.ranks, " ranks");
     if (here.elements != there.elements) return say(" has ", here.elements, " has ", there.elements, " elements");
     if (here.root != there.root) return say(" names root ", here.root, " names root ", there.root);
-    if (told_of(here.element_type) != told_of(there.element_type))
-        return say(" has elements of type ", told_of(here.element_type), " of type ", told_of(there.element_type));
-    if (told_of(here.operator_type) != told_of(there.operator_type))
-        return say(" folds with ", told_of(here.operator_type), " with ", told_of(there.operator_type));
+    if (comparable_part_of(here.element_type) != comparable_part_of(there.element_type))
+        return say(" has elements of type ", comparable_part_of(here.element_type), " of type ",
+                   comparable_part_of(there.element_type));
+    if (comparable_part_of(here.operator_type) != comparable_part_of(there.operator_type))
+        return say(" folds with ", comparable_part_of(here.operator_type), " with ",
+                   comparable_part_of(there.operator_type));
     if (!(here.level == there.level))
         return say(" asks for order ", name_of(here.level), " for ", name_of(there.level));
     if (std::string_view(here.schedule) != there.schedule)
@@ -51,7 +53,7 @@ namespace allfold::detail {
     }
     if (here.window_rows != there.window_rows)
         return say(" has windows of ", here.window_rows, " has windows of ", there.window_rows, " elements");
-    const std::string_view operation = told_of(here.operator_type);
+    const std::string_view operation = comparable_part_of(here.operator_type);
     const bool is_lambda = operation.find("lambda") != std::string_view::npos;
     if (!is_lambda && std::string_view(here.schedule) != "automatic")
         return say(" runs the schedule ", here.schedule, " runs ", here.schedule, " with other parameters");

@@ -25,12 +25,11 @@ struct operand {
 struct operands {
     operand input{};
     operand result{};
-    partition blocks = partition::even(0, 1);         ///< of the input, and of what is on its way
-    partition result_blocks = partition::even(0, 1);  ///< where `cut_for::pairs` makes those others
-    std::size_t window_rows = 0;                      ///< rows of each block in one window; at least 1
-    bool in_place = false;                            ///< row for row, input and result are the same memory
-    bool pairs = false;                               ///< the result has blocks of its own
-    bool fused = false;                               ///< both steps of a schedule run as one pass
+    const partition* blocks = nullptr;         ///< of the input, and of what is on its way
+    const partition* result_blocks = nullptr;  ///< the same, unless the collective cuts for pairs
+    std::size_t window_rows = 0;               ///< rows of each block in one window; at least 1
+    bool in_place = false;                     ///< row for row, input and result are the same memory
+    bool fused = false;                        ///< both steps of a schedule run as one pass
     bool stage_input = false;  ///< copy the input of a window first: peers may read it while the result is written
     int contributions = 0;     ///< for how many operands a result of this rank's stands
 };
@@ -59,8 +58,8 @@ struct call {
         if (theirs && theirs->hash() == agreed.hash()) throw_earlier_mismatch(comm, agreed, peer);
         throw_mismatch(agreed, theirs, comm.rank(), peer, comm.size());
     }
-    /// Throws unless a message has the length that this rank's blocks have: whatever a hash says, nothing is read beyond
-    /// what was sent, nor written beyond what there is.
+    /// Throws unless a message has the length that this rank's blocks have: whatever a hash says, nothing is read
+    /// beyond what was sent, nor written beyond what there is.
     void check_length(std::size_t found, std::size_t expected, int peer) const {
         if (found != expected) [[unlikely]]
             throw_other_length(agreed.what, comm.rank(), peer, found, expected, rows.row_bytes);

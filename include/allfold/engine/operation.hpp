@@ -54,7 +54,7 @@ class pending : public background::work {
 
     /// The last that is written: another thread may have pushed it on.
     [[nodiscard]] bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-    /// Started, and its end not yet told to anybody.
+    /// Started, and nobody has asked yet whether it is done.
     [[nodiscard]] bool is_active() const noexcept { return active_; }
     /// Tells that it is done, or throws what went wrong in it.
     void tell() {
@@ -135,7 +135,7 @@ class operation {
                 work_->abandon_unwinding();  // the caller is on its way out, and its data with it
             else
                 wait();
-        } catch (...) {  // whoever asks the communicator next is told
+        } catch (...) {  // whoever uses the communicator next hears of it
         }
         if (!work_->done()) static_cast<void>(work_.release());  // in an operator nobody can wait: it ends later
     }

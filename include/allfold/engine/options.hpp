@@ -106,9 +106,9 @@ inline constexpr bool all_different = [] {
     const auto at_most_one = [](auto... is) { return (0 + ... + (is ? 1 : 0)) <= 1; };
     return at_most_one(std::same_as<Options, root>...) && at_most_one(std::same_as<Options, window>...) &&
            at_most_one(std::same_as<Options, deadline>...) && at_most_one(std::same_as<Options, partition>...) &&
-           at_most_one(std::same_as<Options, input_blocks>...) && at_most_one(std::same_as<Options, output_blocks>...) &&
-           at_most_one(std::same_as<Options, delegate>...) && at_most_one(is_order<Options>...) &&
-           at_most_one(algorithm<Options>...);
+           at_most_one(std::same_as<Options, input_blocks>...) &&
+           at_most_one(std::same_as<Options, output_blocks>...) && at_most_one(std::same_as<Options, delegate>...) &&
+           at_most_one(is_order<Options>...) && at_most_one(algorithm<Options>...);
 }();
 
 /// The options of one call, understood; the algorithm and the order level have types.

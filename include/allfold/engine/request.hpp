@@ -74,8 +74,7 @@ struct choice {
         if (!what.named->supports(where.size, where.group)) reject_size(call, *what.named);
         return {what.named->make(where, what.algorithm), "named by the caller"};
     }
-    const candidate* const chosen =
-        choose(what.collective.candidates, p, where.group, what.collective.promise->folds);
+    const candidate* const chosen = choose(what.collective.candidates, p, where.group, what.collective.promise->folds);
     if (chosen == nullptr)
         call.reject(errc::bad_argument, {"no schedule gives order::", name_of(p.level), " to ", where.size, " ranks"});
     return {chosen->schedule->make(where, nullptr), chosen->why};

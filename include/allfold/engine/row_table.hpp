@@ -117,10 +117,10 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
     } else {
         for_each_column<Element>([&]<std::size_t C>() {
             using T = column_type<Element, C>;
-            elementwise<touches::anything>(
-                static_cast<const T*>(elements_at<T>(all, left, C)), static_cast<const T*>(elements_at<T>(all, right, C)),
-                elements_at<T>(all, to, C), elements_in<Element, C>(all, rows),
-                [&op](const T& a, const T& b) -> T { return op(a, b); });
+            elementwise<touches::anything>(static_cast<const T*>(elements_at<T>(all, left, C)),
+                                           static_cast<const T*>(elements_at<T>(all, right, C)),
+                                           elements_at<T>(all, to, C), elements_in<Element, C>(all, rows),
+                                           [&op](const T& a, const T& b) -> T { return op(a, b); });
         });
     }
 }
@@ -158,10 +158,8 @@ template <class Op, class... Ts>
 inline constexpr bool lowers_in_place<Op, row<Ts...>> = (lowers_in_place<Op, Ts> && ...);
 template <class Op, class... Ts>
     requires folds_rows<Op, row<Ts...>>
-inline constexpr bool lowers_in_place<Op, row<Ts...>> =
-    requires(const Op& op, row<const Ts...> state, int contributions, row<Ts...> out) {
-        op.lower(state, contributions, out);
-    };
+inline constexpr bool lowers_in_place<Op, row<Ts...>> = requires(
+    const Op& op, row<const Ts...> state, int contributions, row<Ts...> out) { op.lower(state, contributions, out); };
 
 template <class Op, class Element>
 void lower_rows(const row_layout& all, const place& at, std::size_t rows, int contributions) {
@@ -263,7 +261,8 @@ void encode_objects(const std::byte* from, std::size_t count, std::vector<std::b
 template <class T>
 [[nodiscard]] object_array decode_objects(std::span<const std::byte> from) {
     std::size_t count = 0;
-    for (auto rest = from; !rest.empty(); ++count) rest = rest.subspan(sizeof(encoded_size) + first_encoded(rest).size());
+    for (auto rest = from; !rest.empty(); ++count)
+        rest = rest.subspan(sizeof(encoded_size) + first_encoded(rest).size());
     if (count == 0) return {};
     T* const memory = static_cast<T*>(memory_for<T>(count));
     std::size_t made = 0;

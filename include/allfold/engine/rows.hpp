@@ -21,8 +21,8 @@ namespace allfold::detail {
 
 /// Where some rows lie: where each column begins, and the number of the first of them from there.
 struct place {
-    std::byte* const* columns = nullptr;
-    std::size_t row = 0;
+    std::byte* const* columns;
+    std::size_t row;
 
     [[nodiscard]] friend place operator+(place at, std::size_t rows) noexcept { return {at.columns, at.row + rows}; }
 };

@@ -57,10 +57,10 @@ struct shape {
     std::size_t rows = 0;  ///< of the whole operand
     std::size_t input_first = 0, input_rows = 0;
     std::size_t result_first = 0, result_rows = 0;
-    int contributions = 1;    ///< for how many operands the result stands
-    bool contributes = true;  ///< whether this rank's input matters
-    bool receives = true;     ///< whether this rank gets a result
-    bool own_lengths = false; ///< each rank has lengths of its own: no other one knows them
+    int contributions = 1;                            ///< for how many operands the result stands
+    bool contributes = true;                          ///< whether this rank's input matters
+    bool receives = true;                             ///< whether this rank gets a result
+    bool own_lengths = false;                         ///< each rank has lengths of its own: no other one knows them
     partition blocks = partition::even(0, 1);         ///< where the collective cuts for ranks or pairs: of the input
     partition result_blocks = partition::even(0, 1);  ///< where it cuts for pairs: of the result
 

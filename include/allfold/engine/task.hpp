@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "allfold/engine/arguments.hpp"
+#include "allfold/engine/deadline.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
-#include "allfold/engine/deadline.hpp"
 #include "allfold/error.hpp"
 
 /// @file
@@ -42,7 +42,7 @@ void require_outside_operator(Comm& comm, const execution<Comm>& run) {
 
 /// How long a rank sleeps at one communicator while it has operations in flight on others, whose messages need not wake
 /// it.
-inline constexpr std::chrono::milliseconds nap{1};
+inline constexpr std::chrono::milliseconds longest_nap{1};
 
 /// Some work, and meanwhile all that this thread has in flight on any communicator. It also counts as done when it is
 /// time to look again: when the next operation in flight is due, or after a nap.
@@ -73,9 +73,9 @@ class pushing_on {
     [[nodiscard]] std::optional<time_point> look_again(std::optional<time_point> until) {
         next_look_ = background::in_flight() ? background::next_due() : time_point::max();
         if (Naps && home_.in_flight_elsewhere())
-            next_look_ = std::min(next_look_, std::chrono::steady_clock::now() + nap);
+            next_look_ = std::min(next_look_, std::chrono::steady_clock::now() + longest_nap);
         if (next_look_ == time_point::max()) return until;
-        // The transport's own deadline is behind it: it is there to be woken, not to pass.
+        // The transport's own deadline is later: it is there to be woken, not to pass.
         const time_point wake = next_look_ + std::chrono::milliseconds(1);
         return until ? std::min(*until, wake) : wake;
     }
@@ -132,8 +132,9 @@ void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>&
     }
 }
 
-/// A call in the background, and its arguments. Its lanes are its own, from here to its end: so it may be started in another order on every rank. Messages of
-/// a later start come behind those of an earlier one on the same lane, and each start reads as many as it needs.
+/// A call in the background, and its arguments. Its lanes are its own, from here to its end: so it may be started in
+/// another order on every rank. Messages of a later start come after those of an earlier one on the same lane, and each
+/// start reads as many as it needs.
 template <communicator Comm>
 class task final : public pending {
   public:
@@ -157,8 +158,8 @@ class task final : public pending {
         due_ = limit_ ? limit_->from_now().value_or(time_point::max()) : time_point::max();
         active_ = true;
         done_ = false;
-        comm_->background().add(*this);
         progress();
+        if (!done()) comm_->background().add(*this);
     }
     void start_prepared() override {
         require_startable();
@@ -225,15 +226,16 @@ class task final : public pending {
             fail(std::current_exception());
         }
     }
-    void abandon_unwinding() noexcept override { fail_with(errc::peer_failed, ": its rank was left by an exception"); }
+    /// Nobody can look at the exception yet: what its peers hear is for the transport to find out.
+    void abandon_unwinding() noexcept override {
+        fail(std::make_exception_ptr(error(errc::peer_failed, text({what_, ": its rank was left by an exception"}))));
+    }
     [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
     void check() const override { run_.check(); }
 
   private:
     void require_startable() const {
-        const auto refuse = [this](const char* why) {
-            throw error(errc::bad_argument, text({what_, ": ", why}));
-        };
+        const auto refuse = [this](const char* why) { throw error(errc::bad_argument, text({what_, ": ", why})); };
         if (comm_ == nullptr) refuse("a prepared operation is started whose communicator ended");
         if (active_)
             throw error(errc::bad_argument,

@@ -37,6 +37,8 @@ class walker {
         window_ = window;
         lane_ = on;
         round_ = 0;
+        is_whole_ = all.memory.blocks->blocks() == 1 && all.schedule.scratch_copies() == 1;
+        if (is_whole_) whole_ = rows_of(all, *all.memory.blocks, 0);
         enter(all);
         if (all.memory.stage_input) stage(all);
     }
@@ -140,14 +142,18 @@ class walker {
         std::size_t count;
     };
     [[nodiscard]] static const partition& blocks_of(const context& all, slot where) noexcept {
-        return where == slot::result && all.memory.pairs ? all.memory.result_blocks : all.memory.blocks;
+        return where == slot::result ? *all.memory.result_blocks : *all.memory.blocks;
     }
     [[nodiscard]] static bool is_scratch(slot where) noexcept {
         return where == slot::scratch_a || where == slot::scratch_b;
     }
     [[nodiscard]] rows_in_window rows_of(const context& all, slot where, int block) const noexcept {
+        if (is_whole_) return whole_;
         const partition& blocks = blocks_of(all, where);
         if (is_scratch(where)) block /= all.schedule.scratch_copies();
+        return rows_of(all, blocks, block);
+    }
+    [[nodiscard]] rows_in_window rows_of(const context& all, const partition& blocks, int block) const noexcept {
         const std::size_t begin = blocks.offset(block) + window_ * all.memory.window_rows;
         const std::size_t end = blocks.offset(block + 1);
         return {begin, end <= begin ? 0 : std::min(all.memory.window_rows, end - begin)};
@@ -176,13 +182,13 @@ class walker {
         return locate(all, where, block);
     }
     void allocate(const context& all, scratch& memory, int copies, const place& sample) const {
-        const auto blocks = static_cast<std::size_t>(all.memory.blocks.blocks() * copies);
-        memory.allocate(all.rows, blocks * std::min(all.memory.window_rows, all.memory.blocks.largest()), sample);
+        const auto blocks = static_cast<std::size_t>(all.memory.blocks->blocks() * copies);
+        memory.allocate(all.rows, blocks * std::min(all.memory.window_rows, all.memory.blocks->largest()), sample);
     }
     void stage(const context& all) {
         const operand& input = all.memory.input;
         if (staged_.empty()) allocate(all, staged_, 1, input.first);
-        for (int b = 0; b < all.memory.blocks.blocks(); ++b) {
+        for (int b = 0; b < all.memory.blocks->blocks(); ++b) {
             const rows_in_window rows = rows_of(all, slot::input, b);
             if (rows.count == 0 || !all.goal.input(all.schedule.where(), b).exists()) continue;
             const auto in_window = static_cast<std::size_t>(b) * all.memory.window_rows;
@@ -194,7 +200,7 @@ class walker {
     /// is received in the same step.
     [[nodiscard]] bool sends_original(const context& all) const {
         if (now_.local.what != local_work::kind::copy_to_send) return false;
-        const std::size_t rows = std::min(all.memory.window_rows, all.memory.blocks.largest());
+        const std::size_t rows = std::min(all.memory.window_rows, all.memory.blocks->largest());
         const auto blocks = static_cast<std::size_t>(now_.local.blocks.size());
         return all.encodes() || !all.comm.lends(blocks * all.rows.packed_bytes(rows), all.rows.packable());
     }
@@ -256,6 +262,7 @@ class walker {
             list_parts(all, messages);
     }
     void list_parts(const context& all, std::size_t messages) {
+        if (now_.sent == addressed::alike && !now_.has_more) return list_alike(all);
         const auto parity = static_cast<std::size_t>(round_ % 2);
         const std::size_t columns = all.rows.columns();
         std::size_t end = 0;
@@ -271,15 +278,29 @@ class walker {
                           (ends_[parity][m] - begin) / columns);
         }
     }
+    /// The same blocks go to every peer.
+    void list_alike(const context& all) {
+        const auto parity = static_cast<std::size_t>(round_ % 2);
+        const slot source = sends_original(all) ? now_.local.left : now_.source;
+        const auto blocks = static_cast<std::size_t>(now_.send.size());
+        const std::size_t columns = all.rows.columns();
+        parts_[parity].resize(blocks * columns);
+        ends_[parity][0] = blocks * columns;
+        part* const parts = parts_[parity].data();
+        for (std::size_t i = 0; i < blocks; ++i)
+            list_block(all, source, now_.send[static_cast<int>(i)], parts + i, blocks);
+    }
+    /// A part for each column of a block, `stride` apart.
+    void list_block(const context& all, slot source, int block, part* parts, std::size_t stride) {
+        const std::size_t rows = rows_of(all, source, block).count;
+        const place from = rows ? locate(all, source, block) : place{};
+        for (std::size_t c = 0; c < all.rows.columns(); ++c)
+            parts[c * stride] = {rows ? all.rows.address(from, c) : nullptr, rows * all.rows.bytes[c]};
+    }
     void list_parts_of(const context& all, int peer, part* parts, std::size_t blocks) {
         std::size_t next = 0;
         for_each_sent(all, peer, [&](slot source, const block_set& set) {
-            for (int i = 0; i < set.size(); ++i, ++next) {
-                const std::size_t rows = rows_of(all, source, set[i]).count;
-                const place from = rows ? locate(all, source, set[i]) : place{};
-                for (std::size_t c = 0; c < all.rows.columns(); ++c)
-                    parts[c * blocks + next] = {rows ? all.rows.address(from, c) : nullptr, rows * all.rows.bytes[c]};
-            }
+            for (int i = 0; i < set.size(); ++i, ++next) list_block(all, source, set[i], parts + next, blocks);
         });
     }
 
@@ -292,13 +313,12 @@ class walker {
         parts.resize(messages);
         for (std::size_t m = 0; m < messages; ++m) {
             const std::size_t begin = bytes.size();
-            for_each_sent(all, now_.to.at(static_cast<int>(m), all.comm.rank()),
-                          [&](slot source, const block_set& set) {
-                              for (int i = 0; i < set.size(); ++i)
-                                  if (const std::size_t rows = rows_of(all, source, set[i]).count)
-                                      all.rows.functions->encode(all.rows.address(locate(all, source, set[i]), 0), rows,
-                                                                 bytes);
-                          });
+            for_each_sent(
+                all, now_.to.at(static_cast<int>(m), all.comm.rank()), [&](slot source, const block_set& set) {
+                    for (int i = 0; i < set.size(); ++i)
+                        if (const std::size_t rows = rows_of(all, source, set[i]).count)
+                            all.rows.functions->encode(all.rows.address(locate(all, source, set[i]), 0), rows, bytes);
+                });
             parts[m] = {nullptr, bytes.size() - begin};
             ends_[parity][m] = m + 1;
         }
@@ -312,7 +332,7 @@ class walker {
     [[nodiscard]] static outgoing make_message(const context& all, std::span<const part> parts,
                                                std::atomic<int>& lent) noexcept {
         const bool encoded = all.encodes();
-        outgoing message{parts, 0,        encoded ? 1 : all.rows.functions->alignment, encoded || all.rows.packable(),
+        outgoing message{parts,    0,    encoded ? 1 : all.rows.functions->alignment, encoded || all.rows.packable(),
                          all.hash, &lent};
         for (const part& p : parts) message.bytes = align_up(message.bytes, message.alignment) + p.bytes;
         return message;
@@ -393,7 +413,8 @@ class walker {
             return nullptr;
         std::byte* first = nullptr;
         std::size_t stored = 0;
-        const block_set set = now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
+        const block_set set =
+            now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
         for (int i = 0; i < set.size(); ++i) {
             const std::size_t rows = rows_of(all, now_.into, set[i]).count;
             if (rows == 0) continue;
@@ -408,8 +429,10 @@ class walker {
     /// Stores or folds what one peer sent, where it lies.
     void absorb(const context& all, int peer, pieces rest) {
         const std::size_t columns = all.rows.columns();
+        if (columns == 1 && !now_.has_more) return absorb_column(all, peer, rest);
         std::size_t blocks = 0;
-        for_each_received(all, peer, [&](const step&, const block_set& set) { blocks += static_cast<std::size_t>(set.size()); });
+        for_each_received(all, peer,
+                          [&](const step&, const block_set& set) { blocks += static_cast<std::size_t>(set.size()); });
         small_array<std::byte*, 16> where;  // block by block, the columns of each
         where.resize(blocks * columns);
         for (std::size_t c = 0; c < columns; ++c) {
@@ -421,9 +444,17 @@ class walker {
         }
         std::size_t block = 0;
         for_each_received(all, peer, [&](const step& part, const block_set& set) {
-            for (int i = 0; i < set.size(); ++i)
-                combine(all, part, set[i], place{where.data() + block++ * columns, 0});
+            for (int i = 0; i < set.size(); ++i) combine(all, part, set[i], place{where.data() + block++ * columns, 0});
         });
+    }
+    void absorb_column(const context& all, int peer, pieces& rest) {
+        const block_set& set =
+            now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
+        const int count = set.size();
+        for (int i = 0; i < count; ++i) {
+            std::byte* const column = rest.next(rows_of(all, now_.into, set[i]).count * all.rows.row_bytes);
+            combine(all, now_, set[i], place{&column, 0});
+        }
     }
     void combine(const context& all, const step& part, int block, const place& from) {
         const std::size_t rows = rows_of(all, part.into, block).count;
@@ -462,6 +493,10 @@ class walker {
     /// Where block number `index` of the received set lies in a message.
     void find_piece(const context& all, const received& message, int index, std::byte** where) const {
         pieces rest = message.pieces(all.rows.functions->alignment);
+        if (is_whole_ && all.rows.columns() == 1) {
+            *where = rest.next(0);
+            return;
+        }
         for (std::size_t c = 0; c < all.rows.columns(); ++c)
             for (int i = 0; i < now_.receive.size(); ++i) {
                 std::byte* const at = rest.next(rows_of(all, now_.into, now_.receive[i]).count * all.rows.bytes[c]);
@@ -470,6 +505,8 @@ class walker {
     }
 
     std::size_t window_ = 0;
+    bool is_whole_ = false;  // there is one block: its rows are
+    rows_in_window whole_{};
     lane lane_ = 0;
     int round_ = 0, rounds_ = 0;
     int to_count_ = 0, posted_ = 0;

@@ -43,16 +43,18 @@ class delivery {
   public:
     delivery() = default;
     explicit delivery(typename Comm::arrival_type&& message) : message_(std::move(message)) {}
-    explicit delivery(object_array&& objects) : objects_(std::move(objects)) {}
+    explicit delivery(object_array&& objects) : objects_(std::move(objects)), is_decoded_(true) {}
 
     [[nodiscard]] detail::pieces pieces(std::size_t alignment) const noexcept {
-        if (objects_.data() != nullptr) return {objects_.data(), {}, alignment};
+        static std::byte nothing;  // there may be no objects; but no parts either
+        if (is_decoded_) return {objects_.data() != nullptr ? objects_.data() : &nothing, {}, alignment};
         return {message_.packed(), message_.parts(), alignment};
     }
 
   private:
     typename Comm::arrival_type message_;
     object_array objects_;
+    bool is_decoded_ = false;
 };
 
 }  // namespace allfold::detail

@@ -23,7 +23,11 @@ class any_schedule {
     template <schedule S>
         requires(!std::same_as<S, any_schedule>)
     any_schedule(const S& s, const char* name)
-        : keeps(s.keeps), scratch_slots(s.scratch_slots), in_place(s.in_place), functions_(&functions_of<S>), name_(name) {
+        : keeps(s.keeps),
+          scratch_slots(s.scratch_slots),
+          in_place(s.in_place),
+          functions_(&functions_of<S>),
+          name_(name) {
         static_assert(std::is_trivially_copyable_v<S> && sizeof(S) <= most_bytes && alignof(S) <= alignment,
                       "allfold: a schedule is a small value: at most 64 bytes, trivially copyable");
         ::new (static_cast<void*>(memory_)) S(s);

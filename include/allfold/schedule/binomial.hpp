@@ -83,8 +83,8 @@ struct binomial {
         }
     };
 
-    /// Ranks are counted from the root. In round k those with bit k set, and none below it, send what they have by then,
-    /// the blocks of the 2^k ranks from their own on, to the one 2^k below.
+    /// Ranks are counted from the root. In round k those with bit k set, and none below it, send what they have by
+    /// then, the blocks of the 2^k ranks from their own on, to the one 2^k below.
     ///
     ///     P = 6, root 0     round 0      round 1         round 2
     ///     rank 0            ◄─┐ 01       ◄─┐ 0..3        ◄─┐ 0..5

@@ -8,8 +8,8 @@
 
 namespace allfold {
 
-/// `count` groups of `width` neighbouring blocks, the first at `first`, each `stride` after the one before it. A negative
-/// stride counts downwards, block by block.
+/// `count` groups of `width` neighbouring blocks, the first at `first`, each `stride` after the one before it. A
+/// negative stride counts downwards, block by block.
 struct block_run {
     int first = 0;
     int count = 0;

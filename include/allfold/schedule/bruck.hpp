@@ -8,8 +8,8 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Bruck's all_to_all: a block that has to go j ranks up goes the powers of two of which j is the sum, together with all
-/// others that go the same way.
+/// Bruck's all_to_all: a block that has to go j ranks up goes the powers of two of which j is the sum, together with
+/// all others that go the same way.
 ///
 ///     P = 6: what rank 0 sends, as distances that blocks have to go
 ///
@@ -19,8 +19,8 @@
 ///     round 2    4, 5    ──► 4
 ///     last       what has gone j up is stored as the block of the rank j below
 ///
-/// With q = ⌈log2 P⌉ and m bytes at each rank: q rounds of one message, the fewest there can be, and two without any; a rank
-/// sends about q·m/2, so it is for short messages. Blocks have one length.
+/// With q = ⌈log2 P⌉ and m bytes at each rank: q rounds of one message, the fewest there can be, and two without any; a
+/// rank sends about q·m/2, so it is for short messages. Blocks have one length.
 ///
 /// Source: J. Bruck, C. Ho, S. Kipnis, E. Upfal, D. Weathersby, "Efficient Algorithms for All-to-All Communications in
 /// Multiport Message-Passing Systems", 1997, section 3.
@@ -45,13 +45,14 @@ struct bruck {
             if (round + 1 == rounds()) return number_by_origin();
             const int distance = 1 << (round - 1);
             const block_set travellers = with_bit(distance);
-            return {.local = {local_work::kind::copy_to_send, slot::scratch_a, slot::input, slot::scratch_b, travellers},
-                    .to = peers::one((rank() + distance) % size()),
-                    .send = travellers,
-                    .source = slot::scratch_b,
-                    .from = peers::one((rank() + size() - distance) % size()),
-                    .receive = travellers,
-                    .into = slot::scratch_a};
+            return {
+                .local = {local_work::kind::copy_to_send, slot::scratch_a, slot::input, slot::scratch_b, travellers},
+                .to = peers::one((rank() + distance) % size()),
+                .send = travellers,
+                .source = slot::scratch_b,
+                .from = peers::one((rank() + size() - distance) % size()),
+                .receive = travellers,
+                .into = slot::scratch_a};
         }
 
       private:

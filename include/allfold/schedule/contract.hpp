@@ -5,8 +5,8 @@
 
 /// @file
 /// What a collective promises, as a value: who has which blocks before and after, made of whose operands, folded in
-/// which order. The contract of each collective stands in that collective's own file; prover, engine, pictures and error
-/// messages ask it.
+/// which order. The contract of each collective stands in that collective's own file; prover, engine, pictures and
+/// error messages ask it.
 
 namespace allfold {
 

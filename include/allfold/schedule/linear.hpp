@@ -13,11 +13,11 @@
 ///          2            ──► 0
 ///          3            ──► 0
 ///
-/// One round, P - 1 messages, all of them to the root, which receives (P - 1)/P of the whole; no block travels twice, and
-/// nobody needs memory besides input and result. The least volume, and the fewest steps where ranks share memory.
+/// One round, P - 1 messages, all of them to the root, which receives (P - 1)/P of the whole; no block travels twice,
+/// and nobody needs memory besides input and result. The least volume, and the fewest steps where ranks share memory.
 ///
-/// Source: the linear algorithms of J. Pješivac-Grbović et al., "Performance Analysis of MPI Collective Operations", 2007,
-/// section 3.
+/// Source: the linear algorithms of J. Pješivac-Grbović et al., "Performance Analysis of MPI Collective Operations",
+/// 2007, section 3.
 
 namespace allfold {
 

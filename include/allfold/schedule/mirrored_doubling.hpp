@@ -7,7 +7,7 @@
 #include "allfold/schedule/schedule_of.hpp"
 
 /// @file
-/// Neighbour exchange: recursive doubling with mirrored partners, r ^ 1, r ^ 3, r ^ 7, ...
+/// Mirrored doubling: recursive doubling with mirrored partners, r ^ 1, r ^ 3, r ^ 7, ...
 ///
 ///     P = 4     round 0     round 1
 ///     rank 0    ◄─┐ 01      ◄─┐ 0..3
@@ -30,7 +30,7 @@ namespace allfold {
 
 /// For four devices on a ring.
 struct mirrored_doubling {
-    static constexpr const char* name = "neighbour exchange";
+    static constexpr const char* name = "mirrored doubling";
 
     class all_reduce : public schedule_of<mirrored_doubling> {
       public:

@@ -13,8 +13,8 @@
 ///          2    ──► 3 ◄── 1  ──► 0 ◄── 0  ──► 1 ◄── 3
 ///          3    ──► 0 ◄── 2  ──► 1 ◄── 1  ──► 2 ◄── 0
 ///
-/// P - 1 rounds of one message; a rank sends (P - 1)/P of its operand, the least there can be, and to one rank at a time:
-/// nobody is flooded, whatever P. For long messages.
+/// P - 1 rounds of one message; a rank sends (P - 1)/P of its operand, the least there can be, and to one rank at a
+/// time: nobody is flooded, whatever P. For long messages.
 ///
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005,
 /// section 4.4.

@@ -56,8 +56,7 @@ class peers {
             case kind::one: return rank_ < self ? 1 : 0;
             case kind::higher: return 0;
             case kind::range: return std::max(0, std::min(self, end_) - rank_);
-            case kind::strided:
-                return steps_below(self, wrapped_first_, wrapped_) + steps_below(self, rank_, end_);
+            case kind::strided: return steps_below(self, wrapped_first_, wrapped_) + steps_below(self, rank_, end_);
             default: return std::min(self, count(self, size));
         }
     }
@@ -68,8 +67,7 @@ class peers {
             case kind::everyone: return i < self ? i : i + 1;
             case kind::higher: return self + 1 + i;
             case kind::range: return rank_ + i + (spans(self) && rank_ + i >= self ? 1 : 0);
-            case kind::strided:
-                return i < wrapped_ ? wrapped_first_ + i * stride_ : rank_ + (i - wrapped_) * stride_;
+            case kind::strided: return i < wrapped_ ? wrapped_first_ + i * stride_ : rank_ + (i - wrapped_) * stride_;
             default: return i;
         }
     }
@@ -118,8 +116,8 @@ class peers {
 };
 
 /// Where a block's value lies at a rank. `input` is the caller's operand and never written; `result` is what the caller
-/// gets; the scratch slots hold what is on its way. A step never writes blocks in the slot from which it sends them: the
-/// peer may still be reading. (Alternating between two slots is how an exchange of whole vectors satisfies that.)
+/// gets; the scratch slots hold what is on its way. A step never writes blocks in the slot from which it sends them:
+/// the peer may still be reading. (Alternating between two slots is how an exchange of whole vectors satisfies that.)
 ///
 /// Each slot has its own blocks. Input and result have those of the contract, or as many as `blocks()` says where a
 /// schedule cuts by itself. A scratch slot has `scratch_copies` (1, unless the schedule says otherwise) of each: block
@@ -174,8 +172,9 @@ struct local_work {
 /// One round of one rank. Sending and receiving happen at the same time; a side without peers is left out.
 /// Order within the step: first `local`, then send and receive together, then the fold.
 ///
-/// The i-th block that is sent arrives as the i-th that is received. What is stored may get another name thereby, as long
-/// as it has the same length; what is folded may not: the prover knows whose operand, and which block of it, a value is.
+/// The i-th block that is sent arrives as the i-th that is received. What is stored may get another name thereby, as
+/// long as it has the same length; what is folded may not: the prover knows whose operand, and which block of it, a
+/// value is.
 struct step {
     local_work local{};
 
@@ -210,17 +209,18 @@ struct step {
 /// 1. `keeps` is the strongest order level that it gives.
 /// 2. `scratch_slots` is how many scratch slots its steps use (0, 1 or 2).
 /// 3. `in_place` says that it stays right when the result lies in the same memory as the input.
-/// 4. `s.blocks()` is how many blocks the data is cut into: where the collective cuts for ranks, one for each of them; 0
+/// 4. `s.blocks()` is how many blocks the data is cut into: where the collective cuts for ranks, one for each of them;
+/// 0
 ///    in a barrier, whose messages carry nothing.
 /// 5. `s.rounds()` is the number of steps, the same for every rank; `s[i]` is step i of this rank.
 ///
 /// At P = 1 there are no rounds: the engine copies input to result itself.
 /// Not required: `sent_to(round, peer)` and `received_from(round, peer)`, see `addressed`; `also(round)`, see `step`;
-/// `scratch_copies`, a constant or a function, see `slot`; `static constexpr bool equal_blocks`, for one that moves blocks
-/// under names of other blocks and so needs all of them to have one length; `static constexpr bool supports(int size)`,
-/// for one that does not exist for every P; `static constexpr bool grouped`, for one that knows which ranks share memory
-/// (the number of ranks is then a multiple of `where().group`).
-/// What the compiler cannot see, namely that all this is true, is what `analysis/prove.hpp` proves.
+/// `scratch_copies`, a constant or a function, see `slot`; `static constexpr bool equal_blocks`, for one that moves
+/// blocks under names of other blocks and so needs all of them to have one length; `static constexpr bool supports(int
+/// size)`, for one that does not exist for every P; `static constexpr bool grouped`, for one that knows which ranks
+/// share memory (the number of ranks is then a multiple of `where().group`). What the compiler cannot see, namely that
+/// all this is true, is what `analysis/prove.hpp` proves.
 template <class S>
 concept schedule = std::copy_constructible<S> && requires(const S s, int round) {
     { s.keeps } -> std::convertible_to<order>;

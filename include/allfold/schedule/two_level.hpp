@@ -7,8 +7,8 @@
 #include "allfold/schedule/compose.hpp"
 #include "allfold/schedule/detail/doubling.hpp"
 #include "allfold/schedule/dissemination.hpp"
-#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/schedule_of.hpp"
 #include "allfold/schedule/step.hpp"
 
@@ -319,8 +319,8 @@ struct two_level {
         }
     };
 
-    /// The leaders gather the blocks of their groups, then among themselves. A root that is no leader gets the whole from
-    /// its leader.
+    /// The leaders gather the blocks of their groups, then among themselves. A root that is no leader gets the whole
+    /// from its leader.
     class gather : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -361,9 +361,9 @@ struct two_level {
         }
     };
 
-    /// The leaders take what their groups send to whomever, exchange it in pairs, and hand out what has come. With g ranks
-    /// in a group a leader's scratch block g·d + m is what its member m sends to rank d; what has come from group B for
-    /// its member d lies at g²·B + g·d, in the order of the members of B. A leader sends (G - 1)·g² blocks.
+    /// The leaders take what their groups send to whomever, exchange it in pairs, and hand out what has come. With g
+    /// ranks in a group a leader's scratch block g·d + m is what its member m sends to rank d; what has come from group
+    /// B for its member d lies at g²·B + g·d, in the order of the members of B. A leader sends (G - 1)·g² blocks.
     class all_to_all : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -574,8 +574,7 @@ struct two_level {
     }
 
     /// Every member gets the operands of the members below it.
-    [[nodiscard]] static constexpr step scan_members(const schedule_of<two_level>& self, fold how,
-                                                     slot into) noexcept {
+    [[nodiscard]] static constexpr step scan_members(const schedule_of<two_level>& self, fold how, slot into) noexcept {
         const int first = self.leader() + 1, end = self.leader() + self.group();
         step s{.how = how, .into = into};
         if (self.rank() + 1 < end) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -45,12 +46,12 @@ class background {
             next->previous = previous;
             previous = next = this;
         }
-        /// As the head of a list: puts `h` behind all that are there.
+        /// As the head of a list: puts `h` after all that are there.
         void push_back(hook& h) noexcept { h.stand_before(*this); }
         /// As the head of a list: visits all, whoever leaves or joins meanwhile.
         template <class Visit>
         void for_each(Visit visit) noexcept {
-            hook here;  // stands behind the one that is visited
+            hook here;  // stands after the one that is visited
             for (hook* each = next; each != this; each = here.next) {
                 here.leave();
                 here.stand_before(*each->next);
@@ -106,8 +107,9 @@ class background {
     background& operator=(const background&) = delete;
     ~background() { end(); }
 
-    /// Notes the next call of this communicator, and returns what its messages bear: a hash of it and of all calls before
-    /// it, so that a difference between ranks is found with the next message, whichever call that belongs to. Never 0.
+    /// Notes the next call of this communicator, and returns what its messages bear: a hash of it and of all calls
+    /// before it, so that a difference between ranks is found with the next message, whichever call that belongs to.
+    /// Never 0.
     std::uint32_t follow(std::uint32_t call, std::uint32_t first_lane) noexcept {
         history_ = (history_ ^ call) * 0x9e3779b1u;
         history_ ^= history_ >> 15;
@@ -131,7 +133,7 @@ class background {
         w.through_ = through;
         known_.push_back(w.known_);
     }
-    /// Puts `w` in flight, behind all that are there: older operations are pushed on first.
+    /// Puts `w` in flight, after all that are there: older operations are pushed on first.
     void add(work& w) noexcept {
         attach(w);
         take_over();
@@ -141,6 +143,7 @@ class background {
         w.in_flight_.leave();
         in_flight_.push_back(w.in_flight_);
         mine.enlist(*this);
+        if (w.due_ != clock::time_point::max()) mine.is_timed = true;
     }
     /// Whoever uses the communicator from another thread than before calls this first.
     void take_over() noexcept {
@@ -193,6 +196,7 @@ class background {
     /// When the first of all operations that this thread has in flight is due, of those that are not yet.
     [[nodiscard]] static clock::time_point next_due() noexcept {
         clock::time_point first = clock::time_point::max(), now{};
+        if (!in_flight() || !fleet::of_this_thread->is_timed) return first;
         for_each_of_this_thread([&](background& each) {
             each.in_flight_.for_each([&](work& w) {
                 if (w.due() >= first) return;
@@ -221,9 +225,23 @@ class background {
     }
 
   private:
+    /// A mutex that is all but never contended, at half the price: every poll goes through it.
+    class turnstile {
+      public:
+        void lock() noexcept {
+            while (taken_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+        }
+        void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+
+      private:
+        std::atomic<bool> taken_{false};
+    };
+
     /// The communicators with operations in flight that one thread pushes on.
     class fleet {
       public:
+        bool is_timed = false;  // some operation may be due some time; for its own thread, as pushes_on_
+
         static inline constinit thread_local fleet* of_this_thread = nullptr;
 
         [[nodiscard]] static fleet& mine() {
@@ -231,25 +249,25 @@ class background {
             return *of_this_thread;
         }
         /// Against a thread that takes a communicator over. Nothing to do while this one pushes on.
-        [[nodiscard]] std::unique_lock<std::mutex> lock() noexcept {
-            return pushes_on_ ? std::unique_lock<std::mutex>() : std::unique_lock(mutex_);
+        [[nodiscard]] std::unique_lock<turnstile> lock() noexcept {
+            return pushes_on_ ? std::unique_lock<turnstile>() : std::unique_lock(turnstile_);
         }
         [[nodiscard]] int size() const noexcept { return size_.load(std::memory_order_relaxed); }
         [[nodiscard]] bool empty() const noexcept { return size() == 0; }
         void enlist(background& b) noexcept {
             if (b.pushed_on_by_.load(std::memory_order_relaxed) == this) return;
             members_.push_back(b.member_);
-            size_.fetch_add(1, std::memory_order_relaxed);
+            size_.store(size() + 1, std::memory_order_relaxed);
             b.pushed_on_by_.store(this, std::memory_order_release);
         }
         void strike(background& b) noexcept {
             b.member_.leave();
-            size_.fetch_sub(1, std::memory_order_relaxed);
+            size_.store(size() - 1, std::memory_order_relaxed);
             b.pushed_on_by_.store(nullptr, std::memory_order_release);
         }
         /// For another thread.
         void hand_over(background& b) noexcept {
-            const std::lock_guard lock(mutex_);
+            const std::lock_guard lock(turnstile_);
             if (b.pushed_on_by_.load(std::memory_order_relaxed) == this) strike(b);
         }
         template <class Visit>
@@ -296,7 +314,7 @@ class background {
             of_this_thread = of_thread.held.get();
         }
 
-        std::mutex mutex_;
+        turnstile turnstile_;
         bool pushes_on_ = false;  // looked at by its own thread only
         std::atomic<int> size_{0};
         hook<background> members_;
@@ -313,6 +331,7 @@ class background {
         fleet& mine = fleet::mine();
         const auto lock = mine.lock();
         mine.enlist(*this);
+        mine.is_timed = true;  // perhaps
     }
     void look_around() noexcept {
         bool is_first = true;
@@ -327,6 +346,7 @@ class background {
         const auto lock = mine.lock();
         w.in_flight_.leave();
         if (--flying_ == 0) mine.strike(*this);
+        if (mine.empty()) mine.is_timed = false;
     }
 
     hook<work> in_flight_;

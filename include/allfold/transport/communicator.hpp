@@ -34,26 +34,20 @@ namespace detail {
 inline constexpr std::size_t longest_name = 160;
 
 /// What one rank tells another of a name; the rest is not compared either.
-[[nodiscard]] constexpr std::string_view told_of(std::string_view name) noexcept {
+[[nodiscard]] constexpr std::string_view comparable_part_of(std::string_view name) noexcept {
     return name.substr(0, longest_name);
-}
-/// Of the characters of a name: the same in every process.
-[[nodiscard]] constexpr std::uint64_t hash_of(std::string_view name) noexcept {
-    std::uint64_t h = 0xcbf29ce484222325u;
-    for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    return h;
 }
 }  // namespace detail
 
 /// The figures about which the ranks of one collective must agree.
 struct call_figures {
-    std::uint64_t elements = 0;       ///< of the whole operand
-    std::uint64_t row_bytes = 0;      ///< of one element, or of one row of several tensors
-    std::uint64_t window_rows = 0;    ///< of each block in one window
-    std::uint64_t largest_block = 0;  ///< its elements
-    std::uint64_t smallest_block = 0; ///< the same, where the caller may say how long blocks are
-    std::uint64_t borders = 0;        ///< hash of the borders of those blocks
-    std::uint64_t type_id = 0;        ///< hash of all names: of the collective, types and algorithm
+    std::uint64_t elements = 0;        ///< of the whole operand
+    std::uint64_t row_bytes = 0;       ///< of one element, or of one row of several tensors
+    std::uint64_t window_rows = 0;     ///< of each block in one window
+    std::uint64_t largest_block = 0;   ///< its elements
+    std::uint64_t smallest_block = 0;  ///< the same, where the caller may say how long blocks are
+    std::uint64_t borders = 0;         ///< hash of the borders of those blocks
+    std::uint64_t type_id = 0;         ///< hash of all names: of the collective, types and algorithm
     order level = order::any;
     std::int32_t root = 0;
     std::uint32_t ranks = 0;

@@ -12,12 +12,13 @@
 #include <thread>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
-#include "allfold/transport/thread.hpp"
+#include "allfold/transport/detail/run_threads.hpp"
+#include "allfold/transport/thread_communicator.hpp"
+#include "allfold/transport/thread_world.hpp"
 
 /// @file
 /// Two transports as one: ranks are threads within processes.
@@ -90,6 +91,7 @@ class hierarchical_communicator : public transport_defaults {
                                         }));
     }
     void progress() {
+        inside_.progress();
         if (across_) across_->progress();
     }
     template <pending_work Work>
@@ -209,47 +211,26 @@ template <communicator Across, std::invocable<hierarchical_communicator<Across>&
 void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = {}) {
     if (threads > 1) processes.require_threads_allowed();
     thread_world world(threads, tuning);
-    std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(threads));
-    const auto give_up = [&](int thread, const char* why) {
-        thrown[static_cast<std::size_t>(thread)] = std::current_exception();
-        world.fail(thread, errc::peer_failed, why);
-        if (thread == 0) processes.abandon();
-    };
-    const auto body = [&](int thread) {
+    bool leader_failed = false;
+    const auto body = [&](thread_communicator& inside) {
+        hierarchical_communicator<Across> comm(inside, processes);
         try {
-            thread_communicator inside = world.communicator(thread);
-            hierarchical_communicator<Across> comm(inside, processes);
-            try {
-                fn(comm);
-            } catch (const std::exception& e) {
-                give_up(thread, e.what());
-            } catch (...) {
-                give_up(thread, "an exception");
-            }
-        } catch (const std::exception& e) {
-            give_up(thread, e.what());
-        }
-    };
-    std::vector<std::thread> others;
-    try {
-        others.reserve(static_cast<std::size_t>(threads));
-        for (int t = 1; t < threads; ++t) others.emplace_back(body, t);
-    } catch (const std::exception& e) {
-        give_up(0, e.what());
-    }
-    if (!thrown.front()) body(0);
-    for (auto& t : others) t.join();
-    const int cause = world.broken_by();
-    if (cause < 0) return;
-    for (std::size_t t = 0; t < thrown.size(); ++t) {
-        const auto& each = thrown[(static_cast<std::size_t>(cause) + t) % thrown.size()];
-        if (!each) continue;
-        try {
-            std::rethrow_exception(each);
+            fn(comm);
         } catch (...) {
-            if (!thrown.front()) processes.abandon();  // its leader had returned before
+            if (inside.rank() == 0) {
+                leader_failed = true;
+                comm.abandon();
+            }
             throw;
         }
+    };
+    const auto cause = detail::run_threads(world, detail::first_rank::here, detail::rank_body(body));
+    if (!cause) return;
+    try {
+        std::rethrow_exception(cause);
+    } catch (...) {
+        if (!leader_failed) processes.abandon();  // its leader had returned before
+        throw;
     }
 }
 

@@ -98,13 +98,14 @@ class communicator : public transport_defaults {
         latest_call_ = what.what;
         opened_.add(first, lanes, what);
     }
-    /// What the last message, or a control message, made known of the call that `peer` makes on this lane.
+    /// What messages that have come, or a control message, made known of the call that `peer` makes, or has made, on
+    /// this lane.
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         if (peer == rank()) {
             const auto* const opened = opened_.find(on);
             return opened != nullptr ? std::optional(opened->what) : std::nullopt;
         }
-        auto call = inbox_.latest_call(peer, on);
+        auto call = inbox_.call_of(peer, on);
         if (!call) call = control_.blocked_call(peer, on);
         return call ? known_.find(*call) : std::nullopt;
     }
@@ -155,7 +156,7 @@ class communicator : public transport_defaults {
     allfold::detail::known_signatures known_;
     allfold::detail::bounce_pool pool_{allfold::detail::most_overhead + tuning_.eager_bytes};
     detail::outbox outbox_{job_.get(), job_.size(), pool_, tuning_};
-    detail::inbox inbox_{job_.get(), pool_, known_, tuning_};
+    mutable detail::inbox inbox_{job_.get(), pool_, known_, tuning_};
     detail::control control_{job_, outbox_, known_};
     detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_};
     detail::vigil vigil_;
@@ -213,9 +214,9 @@ inline void communicator::notify_blocked(const waiting& where) {
 
 /// Called from a handler, while the exception that is the cause can be looked at.
 inline void communicator::abandon() noexcept {
-    const auto [code, why] = allfold::detail::current_cause();
+    const allfold::detail::cause cause = allfold::detail::cause_at_hand();
     try {
-        control_.fail(code, why);
+        control_.fail(cause.code, cause.why);
         shutdown_.let_go();
     } catch (const std::exception&) {  // MPI itself fails: there is nothing left to try
     }

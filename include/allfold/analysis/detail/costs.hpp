@@ -22,10 +22,10 @@ class costs : public reader {
         ++first_[sender.rank].messages;
         first_[sender.rank].blocks_sent += blocks;
     }
-    constexpr void folds(const running_rank& self, const block_place&, const block_place&, const block_place&) {
+    constexpr void folds(const running_rank& self, const cell_at_rank&, const cell_at_rank&, const cell_at_rank&) {
         ++first_[self.rank].folds;
     }
-    constexpr void folds_kept(const running_rank& self, int, int, int own, const block_place&) {
+    constexpr void folds_kept(const running_rank& self, int, int, int own, const cell_at_rank&) {
         first_[self.rank].folds += self.receiving.count() - (own < 0 ? 1 : 0);
     }
 

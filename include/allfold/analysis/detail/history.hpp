@@ -30,16 +30,16 @@ namespace allfold::detail {
 }
 
 /// The ranks of one operand in the order in which they were folded, and whether it came in a message.
-struct operand {
+struct operand_shown {
     std::vector<int> ranks;
     bool received = false;
-    friend bool operator==(const operand&, const operand&) = default;
+    friend bool operator==(const operand_shown&, const operand_shown&) = default;
 };
 
 /// What became of some blocks at one rank in one round: operands folded from left to right.
 struct outcome {
     std::vector<int> blocks;
-    std::vector<operand> operands;
+    std::vector<operand_shown> operands;
 };
 
 struct message {
@@ -50,7 +50,7 @@ struct message {
 };
 
 /// Reader of a run that remembers what a picture shows: who sends what, and what is folded of what. It checks nothing:
-/// a schedule that does not fit together is told as far as it goes.
+/// a schedule that does not fit together is shown as far as it goes.
 class history : public reader {
   public:
     history(int size, const schedules& all, const claim& claimed)
@@ -71,7 +71,7 @@ class history : public reader {
     [[nodiscard]] int blocks() const { return blocks_; }
     /// In the order of rounds, senders and receivers.
     [[nodiscard]] const std::vector<message>& messages() const { return messages_; }
-    /// What a rank folds before it sends, the blocks that it sends to whomever, and what becomes of what it receives.
+    /// What a rank folds before it sends, the blocks that it sends to whomever, and how what it receives is combined.
     [[nodiscard]] std::vector<outcome> prepared(int rank, int round) const { return at(prepared_, rank, round); }
     [[nodiscard]] std::vector<int> sent(int rank, int round) const {
         const auto blocks = at(sent_, rank, round);
@@ -93,20 +93,21 @@ class history : public reader {
             for (int part = 0; part < self.parts(); ++part) remember_sent(self, part, peer);
         }
     }
-    void copies(const running_rank& self, const block_place& from, const block_place& into) {
+    void copies(const running_rank& self, const cell_at_rank& from, const cell_at_rank& into) {
         if (from.rank != self.rank) add(received_, into, {operand_of(from, self)});
         hold(into, {operand_of(from, self)});
     }
-    void folds(const running_rank& self, const block_place& left, const block_place& right, const block_place& into) {
-        const std::vector<operand> parts{operand_of(left, self), operand_of(right, self)};
+    void folds(const running_rank& self, const cell_at_rank& left, const cell_at_rank& right,
+               const cell_at_rank& into) {
+        const std::vector<operand_shown> parts{operand_of(left, self), operand_of(right, self)};
         add(parts[0].received || parts[1].received ? received_ : prepared_, into, parts);
         hold(into, parts);
     }
-    void keeps(const running_rank& self, int part, int peer, int i, const block_place& from) {
+    void keeps(const running_rank& self, int part, int peer, int i, const cell_at_rank& from) {
         kept_[{self.rank, part, i}][peer] = operand_of(from, self);
     }
-    void folds_kept(const running_rank& self, int part, int i, int own, const block_place& into) {
-        std::vector<operand> parts;
+    void folds_kept(const running_rank& self, int part, int i, int own, const cell_at_rank& into) {
+        std::vector<operand_shown> parts;
         for (const auto& [peer, value] : kept_[{self.rank, part, i}]) {
             if (peer == own) parts.push_back(operand_of(own_of(self, part, i), self));
             parts.push_back(value);
@@ -116,7 +117,7 @@ class history : public reader {
         add(received_, into, parts);
         hold(into, parts);
     }
-    void erases(const running_rank&, const block_place& into) { held_[key(into)].clear(); }
+    void erases(const running_rank&, const cell_at_rank& into) { held_[key(into)].clear(); }
     void waits(const running_rank& self, int peer) { waits_[{self.rank, self.round}] = peer; }
 
   private:
@@ -124,15 +125,15 @@ class history : public reader {
     template <class T>
     using by_rank_and_round = std::map<std::pair<int, int>, T>;
 
-    [[nodiscard]] static std::tuple<int, slot, int> key(const block_place& p) { return {p.rank, p.where, p.block}; }
-    [[nodiscard]] static block_place own_of(const running_rank& self, int part, int i) {
+    [[nodiscard]] static std::tuple<int, slot, int> key(const cell_at_rank& p) { return {p.rank, p.where, p.block}; }
+    [[nodiscard]] static cell_at_rank own_of(const running_rank& self, int part, int i) {
         return self.at(self.part(part).mine, self.part(part).receive[i]);
     }
 
-    [[nodiscard]] operand operand_of(const block_place& p, const running_rank& self) const {
+    [[nodiscard]] operand_shown operand_of(const cell_at_rank& p, const running_rank& self) const {
         return {value(p), p.rank != self.rank};
     }
-    [[nodiscard]] ranks value(const block_place& p) const {
+    [[nodiscard]] ranks value(const cell_at_rank& p) const {
         if (p.where != slot::input) {
             const auto found = held_.find(key(p));
             return found == held_.end() ? ranks{} : found->second;
@@ -140,9 +141,9 @@ class history : public reader {
         const content operand = claimed_.promise->input(claimed_.at(p.rank, size_), p.block);
         return operand.exists() ? ranks{operand.first} : ranks{};
     }
-    void hold(const block_place& into, const std::vector<operand>& parts) {
+    void hold(const cell_at_rank& into, const std::vector<operand_shown>& parts) {
         ranks all;
-        for (const operand& part : parts) all.insert(all.end(), part.ranks.begin(), part.ranks.end());
+        for (const operand_shown& part : parts) all.insert(all.end(), part.ranks.begin(), part.ranks.end());
         held_[key(into)] = all;
     }
 
@@ -155,9 +156,9 @@ class history : public reader {
         for (int i = 0; i < blocks.size(); ++i)
             sent_[{self.rank, self.round}].insert(name_of(self.part(part).source, blocks[i]));
     }
-    /// Blocks with the same operands are told of together.
-    void add(by_rank_and_round<std::vector<outcome>>& to, const block_place& into,
-             const std::vector<operand>& operands) const {
+    /// Blocks with the same operands are listed together.
+    void add(by_rank_and_round<std::vector<outcome>>& to, const cell_at_rank& into,
+             const std::vector<operand_shown>& operands) const {
         std::vector<outcome>& all = to[{into.rank, into.round}];
         const int block = name_of(into.where, into.block);
         for (outcome& each : all)
@@ -181,7 +182,7 @@ class history : public reader {
     int scratch_copies_;
     claim claimed_;
     std::map<std::tuple<int, slot, int>, ranks> held_;
-    std::map<std::tuple<int, int, int>, std::map<int, operand>> kept_;
+    std::map<std::tuple<int, int, int>, std::map<int, operand_shown>> kept_;
     std::vector<message> messages_;
     by_rank_and_round<std::vector<outcome>> prepared_, received_;
     by_rank_and_round<std::set<int>> sent_;

@@ -16,7 +16,7 @@
 namespace allfold::detail {
 
 /// A block in one slot of a rank, and the step in which the rank is.
-struct block_place {
+struct cell_at_rank {
     int rank;
     int round;
     slot where;
@@ -42,7 +42,9 @@ struct running_rank {
     }
     [[nodiscard]] constexpr const step& part(int which) const noexcept { return which == 0 ? now : more; }
     [[nodiscard]] constexpr int parts() const noexcept { return now.has_more ? 2 : 1; }
-    [[nodiscard]] constexpr block_place at(slot where, int block) const noexcept { return {rank, round, where, block}; }
+    [[nodiscard]] constexpr cell_at_rank at(slot where, int block) const noexcept {
+        return {rank, round, where, block};
+    }
 
     /// The blocks of a part of the message to a peer, and of that from a peer.
     [[nodiscard]] constexpr block_set sent_to(int which, int peer) const {
@@ -76,20 +78,21 @@ struct reader {
     constexpr void enters(const running_rank&) {}
     /// The messages of its step are ready to be taken.
     constexpr void posts(const running_rank&) {}
-    /// A message is taken; what becomes of its blocks has been told before.
+    /// A message is taken; how its blocks are combined has been reported before.
     constexpr void receives(const running_rank& /*sender*/, const running_rank& /*receiver*/, int /*blocks*/) {}
     /// into ← from, which may lie at another rank.
-    constexpr void copies(const running_rank&, const block_place& /*from*/, const block_place& /*into*/) {}
+    constexpr void copies(const running_rank&, const cell_at_rank& /*from*/, const cell_at_rank& /*into*/) {}
     /// into ← left ∘ right, one of which may lie at another rank.
-    constexpr void folds(const running_rank&, const block_place& /*left*/, const block_place& /*right*/,
-                         const block_place& /*into*/) {}
+    constexpr void folds(const running_rank&, const cell_at_rank& /*left*/, const cell_at_rank& /*right*/,
+                         const cell_at_rank& /*into*/) {}
     /// Block i of the given part of a peer's message is kept for an ordered fold. Peers are numbered as in the step.
-    constexpr void keeps(const running_rank&, int /*part*/, int /*peer*/, int /*i*/, const block_place& /*from*/) {}
+    constexpr void keeps(const running_rank&, int /*part*/, int /*peer*/, int /*i*/, const cell_at_rank& /*from*/) {}
     /// into ← what was kept for block i of that part, in the order of peers, bracketed as the canonical tree. The own
     /// operand, if there is one, is operand number `own`; else that is -1.
-    constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const block_place& /*into*/) {}
+    constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const cell_at_rank& /*into*/) {
+    }
     /// into ← the identity
-    constexpr void erases(const running_rank&, const block_place& /*into*/) {}
+    constexpr void erases(const running_rank&, const cell_at_rank& /*into*/) {}
     /// In the end: a rank that cannot leave its step, and a peer for which it waits.
     constexpr void waits(const running_rank&, int /*peer*/) {}
 };
@@ -123,7 +126,7 @@ class interpreter {
         report_stuck();
     }
 
-    /// The ranks as they run where steps are fused: one behind another, since no two touch the same block.
+    /// The ranks as they run where steps are fused: one after another, since no two touch the same block.
     constexpr void run_fused(const std::vector<fused_pass>& passes) {
         for (const fused_pass& pass : passes)
             if (reader_.ok) run_fused(at(pass.block), pass);
@@ -141,6 +144,9 @@ class interpreter {
         return true;
     }
     [[nodiscard]] constexpr bool ended(int rank) const { return at(rank).round == rounds_; }
+
+    /// A peer for which a rank waits in its step; itself where it waits for nobody.
+    [[nodiscard]] constexpr int waits_for(int rank) const { return waits_for(at(rank)); }
 
     constexpr void report_stuck() {
         for (int r = 0; r < size_ && reader_.ok; ++r)
@@ -249,9 +255,9 @@ class interpreter {
     }
 
     /// Block i of a part of a message.
-    constexpr void take(state& self, int part, int i, const block_place& from, int block) {
+    constexpr void take(state& self, int part, int i, const cell_at_rank& from, int block) {
         const step& now = part == 0 ? self.now : self.more;
-        const block_place into{self.rank, self.round, now.into, block}, mine{self.rank, self.round, now.mine, block};
+        const cell_at_rank into{self.rank, self.round, now.into, block}, mine{self.rank, self.round, now.mine, block};
         switch (now.how) {
             case fold::store: return reader_.copies(self, from, into);
             case fold::left: return reader_.folds(self, from, mine, into);
@@ -267,7 +273,7 @@ class interpreter {
         if (work.what == local_work::kind::identity) return;  // at the end of the step
         if (!work.targets.empty() && work.targets.size() != work.blocks.size()) return fail_targets(self);
         for (int i = 0; i < work.blocks.size() && reader_.ok; ++i) {
-            const block_place left = self.at(work.left, work.blocks[i]), into = self.at(work.into, work.target(i));
+            const cell_at_rank left = self.at(work.left, work.blocks[i]), into = self.at(work.into, work.target(i));
             if (work.what == local_work::kind::fold)
                 reader_.folds(self, left, self.at(work.right, work.blocks[i]), into);
             else

@@ -21,18 +21,18 @@ namespace allfold::detail {
 template <class Value>
 class prover : public costs {
   public:
-    constexpr prover(int size, const schedules& all, const claim& claimed)
+    constexpr prover(int size, int blocks, int scratch_copies, const claim& claimed)
         : costs(size),
           claimed_(claimed),
           promise_(*claimed.promise),
           size_(size),
-          blocks_(all.blocks(0)),
-          scratch_copies_(all.scratch_copies(0)),
+          blocks_(blocks),
+          scratch_copies_(scratch_copies),
           kept_(2 * static_cast<std::size_t>(size)) {
-        slot_of(slot::input).blocks = blocks_;
-        open(slot::result, blocks_, true);
-        open(slot::scratch_a, blocks_ * scratch_copies_, claimed.scratch_slots >= 1);
-        open(slot::scratch_b, blocks_ * scratch_copies_, claimed.scratch_slots >= 2);
+        slot_of(slot::input).blocks = blocks;
+        open(slot::result, blocks, true);
+        open(slot::scratch_a, blocks * scratch_copies, claimed.scratch_slots >= 1);
+        open(slot::scratch_b, blocks * scratch_copies, claimed.scratch_slots >= 2);
         results_ = slot_of(slot::result).cells;
         first_kept_ = kept_.data();
         if (promise_.meets) open_meeting();
@@ -54,23 +54,23 @@ class prover : public costs {
         costs::receives(sender, receiver, blocks);
         if (promise_.meets) heard_[at(receiver.rank)].unite(told_[at(sender.rank)]);
     }
-    constexpr void copies(const running_rank&, const block_place& from, const block_place& into) {
+    constexpr void copies(const running_rank&, const cell_at_rank& from, const cell_at_rank& into) {
         write(into, read(from));
     }
-    constexpr void folds(const running_rank& self, const block_place& left, const block_place& right,
-                         const block_place& into) {
+    constexpr void folds(const running_rank& self, const cell_at_rank& left, const cell_at_rank& right,
+                         const cell_at_rank& into) {
         costs::folds(self, left, right, into);
         write(into, join(into, read(left), read(right)));
     }
-    constexpr void keeps(const running_rank& self, int part, int peer, int i, const block_place& from) {
+    constexpr void keeps(const running_rank& self, int part, int peer, int i, const cell_at_rank& from) {
         kept(self, part, peer, i) = read(from);
     }
-    constexpr void folds_kept(const running_rank& self, int part, int i, int own, const block_place& into) {
+    constexpr void folds_kept(const running_rank& self, int part, int i, int own, const cell_at_rank& into) {
         costs::folds_kept(self, part, i, own, into);
         const int operands = self.receiving.count() + (own < 0 ? 0 : 1);
         write(into, fold_range({self, part, i, own, operands, into}, 0, operands));
     }
-    constexpr void erases(const running_rank&, const block_place& into) {
+    constexpr void erases(const running_rank&, const cell_at_rank& into) {
         const int item =
             into.where == slot::result ? promised(into.rank, into.block).item : into.block / scratch_copies_;
         write(into, Value::of({item, 0, 0}));
@@ -97,7 +97,7 @@ class prover : public costs {
         int blocks = 0;
         bool used = false;
 
-        [[nodiscard]] constexpr std::ptrdiff_t index_of(const block_place& p) const noexcept {
+        [[nodiscard]] constexpr std::ptrdiff_t index_of(const cell_at_rank& p) const noexcept {
             return static_cast<std::ptrdiff_t>(p.rank) * blocks + p.block;
         }
     };
@@ -131,7 +131,7 @@ class prover : public costs {
     [[nodiscard]] constexpr content promised(int rank, int block) const {
         return promise_.result(claimed_.at(rank, size_), block);
     }
-    [[nodiscard]] constexpr Value read(const block_place& p) {
+    [[nodiscard]] constexpr Value read(const cell_at_rank& p) {
         const slot_of_all_ranks& source = slots_[static_cast<int>(p.where)];
         if (p.block < 0 || p.block >= source.blocks) return fail_block(p), Value{};
         const Value value = p.where == slot::input    ? Value::of(promise_.input(claimed_.at(p.rank, size_), p.block))
@@ -142,7 +142,7 @@ class prover : public costs {
         if (p.where == slot::input && claimed_.in_place) check_input_remains(p, value);
         return value;
     }
-    constexpr void write(const block_place& p, const Value& value) {
+    constexpr void write(const cell_at_rank& p, const Value& value) {
         slot_of_all_ranks& target = slots_[static_cast<int>(p.where)];
         if (!ok) return;
         if (p.block < 0 || p.block >= target.blocks) return fail_block(p);
@@ -160,7 +160,7 @@ class prover : public costs {
 
     // Folds
 
-    [[nodiscard]] constexpr Value join(const block_place& into, const Value& left, const Value& right) {
+    [[nodiscard]] constexpr Value join(const cell_at_rank& into, const Value& left, const Value& right) {
         if (!ok) return {};
         fault why = Value::why_not(left, right);
         int operands = 0;
@@ -195,7 +195,7 @@ class prover : public costs {
         int i;
         int own;
         int operands;
-        const block_place& into;
+        const cell_at_rank& into;
     };
     /// The node [low, high) of the canonical tree of the operands.
     [[nodiscard]] constexpr Value fold_range(const ordered_fold& all, int low, int high) {
@@ -245,7 +245,7 @@ class prover : public costs {
     }
     constexpr void insert_once(const running_rank& self, slot into, const block_set& received, rank_bits& seen) {
         for (int i = 0; i < received.size() && ok; ++i) {
-            const block_place p = self.at(into, received[i]);
+            const cell_at_rank p = self.at(into, received[i]);
             if (p.block < 0 || p.block >= slot_of(into).blocks) return fail_block(p);
             const int number = static_cast<int>(into) * slot_of(slot::scratch_a).blocks + p.block;
             if (seen.contains(number)) fail_at(p, fault::received_twice);
@@ -254,7 +254,7 @@ class prover : public costs {
     }
 
     /// In place, an input that has become something else cannot be read any more.
-    constexpr void check_input_remains(const block_place& p, const Value& value) {
+    constexpr void check_input_remains(const cell_at_rank& p, const Value& value) {
         const slot_of_all_ranks& results = slots_[static_cast<int>(slot::result)];
         const Value& in_its_place = results.cells[results.index_of(p)];
         if (in_its_place.item >= 0 && !(in_its_place == value))
@@ -301,14 +301,14 @@ class prover : public costs {
 
     // What is wrong
 
-    constexpr void fail_block(const block_place& p) {
+    constexpr void fail_block(const cell_at_rank& p) {
         fail({.what = fault::no_such_block,
               .rank = p.rank,
               .round = p.round,
               .block = p.block,
               .wanted = slot_of(p.where).blocks});
     }
-    constexpr void fail_at(const block_place& p, fault what) {
+    constexpr void fail_at(const cell_at_rank& p, fault what) {
         fail({.what = what,
               .rank = p.rank,
               .round = p.round,
@@ -316,7 +316,7 @@ class prover : public costs {
               .where = p.where,
               .wanted = claimed_.scratch_slots});
     }
-    constexpr void fail_length(const block_place& p, const Value& value) {
+    constexpr void fail_length(const cell_at_rank& p, const Value& value) {
         fail({.what = fault::other_length,
               .rank = p.rank,
               .round = p.round,
@@ -324,7 +324,7 @@ class prover : public costs {
               .where = p.where,
               .left = value.held()});
     }
-    constexpr void fail_fold(fault why, const block_place& into, const Value& left, const Value& right, int operands) {
+    constexpr void fail_fold(fault why, const cell_at_rank& into, const Value& left, const Value& right, int operands) {
         fail({.what = why,
               .rank = into.rank,
               .round = into.round,
@@ -351,7 +351,7 @@ class prover : public costs {
     const Value* results_ = nullptr;
     std::vector<kept_operands> kept_;  ///< rank by rank and part by part
     kept_operands* first_kept_ = nullptr;
-    std::vector<rank_bits> heard_{};  ///< of whom each rank has been told
+    std::vector<rank_bits> heard_{};  ///< of whom each rank has heard
     std::vector<rank_bits> told_{};   ///< of whom it tells others in its step
 };
 

@@ -13,6 +13,7 @@ class schedules {
   public:
     [[nodiscard]] virtual constexpr int blocks(int rank) const = 0;
     [[nodiscard]] virtual constexpr int rounds(int rank) const = 0;
+    /// How many blocks of a scratch slot belong to one of the others.
     [[nodiscard]] virtual constexpr int scratch_copies(int rank) const = 0;
     [[nodiscard]] virtual constexpr step at(int rank, int round) const = 0;
     [[nodiscard]] virtual constexpr step also(int rank, int round) const = 0;

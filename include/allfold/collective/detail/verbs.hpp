@@ -13,8 +13,8 @@
 #include "allfold/transport/detail/processors.hpp"
 
 /// @file
-/// The verbs that every collective has: call, `start`, `prepare` and `plan`. A collective derives from `folding_verbs` or
-/// `moving_verbs`, and says
+/// The verbs that every collective has: call, `start`, `prepare` and `plan`. A collective derives from `folding_verbs`
+/// or `moving_verbs`, and says
 ///
 /// 1. `static constexpr contract promise`;
 /// 2. `template <class A> using schedule_in`: which nested type of an algorithm performs it;
@@ -61,8 +61,8 @@ template <class Collective, reach Reach>
 template <class Algorithm, class Collective>
 concept algorithm_for = requires { typename Collective::template schedule_in<Algorithm>; };
 
-/// Whether an algorithm, or some candidate, gives what a call asks for; where not, one line of the compiler says what to
-/// write.
+/// Whether an algorithm, or some candidate, gives what a call asks for; where not, one line of the compiler says what
+/// to write.
 template <class Collective, reach Reach, class Algorithm, class Op, class Element, class OrderOption>
 [[nodiscard]] consteval bool fits() {
     constexpr order level = level_of<Op, Element, OrderOption>();
@@ -74,13 +74,15 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
         return enough;
     } else {
         constexpr bool has = algorithm_for<Algorithm, Collective>;
-        static_assert(has, "allfold: this algorithm has no schedule for this collective (it has those of its nested types): "
-                           "name another one, or none");
+        static_assert(has,
+                      "allfold: this algorithm has no schedule for this collective (it has those of its nested types): "
+                      "name another one, or none");
         if constexpr (has) {
             using chosen = typename Collective::template schedule_in<Algorithm>;
             constexpr bool reaches = Reach != reach::levels || grouped_schedule<chosen>;
-            static_assert(reaches, "allfold: between processes only their first threads talk: name two_level, "
-                                   "two_level_halving or no algorithm");
+            static_assert(reaches,
+                          "allfold: between processes only their first threads talk: name two_level, "
+                          "two_level_halving or no algorithm");
             if constexpr (!reaches || !Collective::promise.folds) {
                 return reaches;
             } else if constexpr (chosen::keeps == order::any && !commutative_operator<Op, Element>) {
@@ -105,20 +107,23 @@ template <class Comm, class Element>
         return true;
     } else if constexpr (!every::copyable) {
         constexpr bool carried = column_count<Element> > 1 || serializable<column_type<Element, 0>>;
-        static_assert(carried, "allfold: ranks of this transport share no memory, and this element type is not trivially "
-                               "copyable: specialise allfold::serializer for it");
+        static_assert(carried,
+                      "allfold: ranks of this transport share no memory, and this element type is not trivially "
+                      "copyable: specialise allfold::serializer for it");
         return carried;
     } else {
         constexpr bool aligned = every::alignment <= 64;
-        static_assert(aligned, "allfold: ranks of this transport share no memory, and it aligns elements to at most 64 "
-                               "bytes: this type asks for more");
+        static_assert(aligned,
+                      "allfold: ranks of this transport share no memory, and it aligns elements to at most 64 "
+                      "bytes: this type asks for more");
         return aligned;
     }
 }
 
 enum class verb { call, start, prepare };
 template <verb V>
-using outcome_of = std::conditional_t<V == verb::call, void, std::conditional_t<V == verb::start, operation, persistent>>;
+using outcome_of =
+    std::conditional_t<V == verb::call, void, std::conditional_t<V == verb::start, operation, persistent>>;
 
 /// A value that a caller may hand in as an output: something that refers to its elements, or a variable.
 template <class X>
@@ -145,8 +150,14 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
 [[nodiscard]] request make_request(const Options&... options) {
     using algorithm_type = algorithm_among<Options...>;
     request what{{&Collective::promise, &Collective::lay_out, candidates_of<Collective, Reach>()},
-                 nullptr, nullptr, 0, algorithm_type::name, level_of<Op, Element, order_among<Options...>>(),
-                 call_options(options...), type_name<Element>, type_name<Op>,
+                 nullptr,
+                 nullptr,
+                 0,
+                 algorithm_type::name,
+                 level_of<Op, Element, order_among<Options...>>(),
+                 call_options(options...),
+                 type_name<Element>,
+                 type_name<Op>,
                  hash_of_types<Collective, Element, Op, algorithm_type>()};
     (name_algorithm<Collective>(what, options), ...);
     return what;
@@ -155,7 +166,8 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
 /// The transport's own collective for a call, where there is one that may do it.
 template <class Comm, class Collective, class Bound, class Algorithm>
 [[nodiscard]] constexpr typename Comm::native_function native_for(order level) noexcept {
-    if constexpr (Collective::promise.folds && std::same_as<Algorithm, automatic> && column_count<typename Bound::state> == 1 && !Bound::has_lift)
+    if constexpr (Collective::promise.folds && std::same_as<Algorithm, automatic> &&
+                  column_count<typename Bound::state> == 1 && !Bound::has_lift)
         if (level == order::any)
             return Comm::template native<typename Bound::operation, typename Bound::state>(Collective::promise.name);
     return nullptr;
@@ -200,17 +212,19 @@ consteval void explain_arguments() {
     if constexpr (Folds && sizeof...(Rest) == 0)
         static_assert(fits_no_form, "allfold: this collective folds: give it an operator: sum{}, ...");
     else
-        static_assert(fits_no_form,
-                      "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
-                      "deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as "
-                      "ring{}");
+        static_assert(
+            fits_no_form,
+            "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
+            "deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as "
+            "ring{}");
 }
 
 /// Options that contradict each other do not compile.
 template <class... Options>
 [[nodiscard]] consteval bool require_different() {
     constexpr bool once = all_different<Options...>;
-    static_assert(once, "allfold: two options of one kind in one call: give one algorithm, one window, one order level");
+    static_assert(once,
+                  "allfold: two options of one kind in one call: give one algorithm, one window, one order level");
     return once;
 }
 
@@ -218,8 +232,8 @@ template <class... Options>
 template <class Collective, reach Reach, class Op, class Element, class... Options>
 [[nodiscard]] plan make_plan(const setting& where, std::size_t bytes, int processors, const Options&... options) {
     const call_options understood(options...);
-    const arguments_given call{Collective::promise.name, setting{0, where.size, understood.root, where.group}, true, 0, 0,
-                               &understood};
+    const arguments_given call{
+        Collective::promise.name, setting{0, where.size, understood.root, where.group}, true, 0, 0, &understood};
     if (where.size < 1) call.reject(errc::bad_argument, {"a plan for ", where.size, " ranks"});
     call.require_root();
     if constexpr (fits<Collective, Reach, algorithm_among<Options...>, Op, Element, order_among<Options...>>()) {
@@ -229,7 +243,8 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
     }
 }
 
-/// The function object behind the name of a collective that folds. Arguments are `(comm, x, op, options...)` in place or
+/// The function object behind the name of a collective that folds. Arguments are `(comm, x, op, options...)` in place
+/// or
 /// `(comm, in, out, op, options...)`; options come in any order.
 template <class Collective>
 class folding_verbs {
@@ -412,8 +427,9 @@ class moving_verbs {
     template <class X>
     [[nodiscard]] static consteval bool require_data() {
         constexpr bool is_data = !std::is_pointer_v<std::remove_cvref_t<X>>;
-        static_assert(is_data, "allfold: this would move an address, not what lies there: pass a view of the elements, such "
-                               "as std::span(pointer, count)");
+        static_assert(is_data,
+                      "allfold: this would move an address, not what lies there: pass a view of the elements, such "
+                      "as std::span(pointer, count)");
         return is_data;
     }
 };

@@ -5,7 +5,7 @@
 #include <utility>
 
 /// @file
-/// What becomes of memory that a failure leaves in the hands of a transport.
+/// How memory is kept that a failure leaves in the hands of a transport.
 
 namespace allfold::detail {
 

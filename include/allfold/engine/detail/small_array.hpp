@@ -3,8 +3,8 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
-#include <vector>
 
 /// @file
 /// A sequence that lies in its owner while it is short.
@@ -12,17 +12,17 @@
 namespace allfold::detail {
 
 /// Up to N elements inside, more on the heap. `resize` forgets the old elements; elements stay where they are until
-/// then.
+/// then. Those of types like pointers are not set to anything.
 template <class T, std::size_t N>
 class small_array {
   public:
     void resize(std::size_t size) {
         size_ = size;
-        if (size > N && size > heap_.size()) heap_ = std::vector<T>(size);
+        if (size > N && size > capacity_) grow(size);
     }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    [[nodiscard]] T* data() noexcept { return size_ > N ? heap_.data() : inside_.data(); }
-    [[nodiscard]] const T* data() const noexcept { return size_ > N ? heap_.data() : inside_.data(); }
+    [[nodiscard]] T* data() noexcept { return size_ > N ? heap_.get() : inside_.data(); }
+    [[nodiscard]] const T* data() const noexcept { return size_ > N ? heap_.get() : inside_.data(); }
     [[nodiscard]] T& operator[](std::size_t i) noexcept { return data()[i]; }
     [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return data()[i]; }
     [[nodiscard]] std::span<T> span() noexcept { return {data(), size_}; }
@@ -32,8 +32,14 @@ class small_array {
     }
 
   private:
+    [[gnu::cold]] void grow(std::size_t size) {
+        heap_ = std::unique_ptr<T[]>(new T[size]);
+        capacity_ = size;
+    }
+
     std::array<T, N> inside_;
-    std::vector<T> heap_;
+    std::unique_ptr<T[]> heap_;
+    std::size_t capacity_ = 0;
     std::size_t size_ = 0;
 };
 

@@ -7,26 +7,45 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Why a rank gives up, for those whom it releases.
+/// Why a rank gives up.
 
 namespace allfold::detail {
 
 struct cause {
     errc code = errc::peer_failed;
-    std::string why = "an exception";
+    std::string why = "it was left by an exception";
+    bool is_known = true;            // false while the exception is still on its way: nobody can look at it yet
+    std::exception_ptr thrown = {};  // null where there is none, or where it is not known
 };
 
-/// Of the exception that is being handled.
-[[nodiscard, gnu::cold]] inline cause current_cause() {
+/// In a handler, the exception that is handled. Otherwise it is being called by a destructor while an exception unwinds
+/// the stack: that can be asked what it is only once it is caught.
+[[nodiscard]] inline cause cause_at_hand() noexcept {
+    cause found;
+    found.thrown = std::current_exception();
+    found.is_known = found.thrown != nullptr;
+    if (!found.is_known) return found;
     try {
-        if (std::current_exception()) throw;
+        throw;
     } catch (const error& e) {
-        return {e.code(), e.what()};
+        found.why = e.what();
+        found.code = e.code();
     } catch (const std::exception& e) {
-        return {errc::peer_failed, e.what()};
+        found.why = e.what();
     } catch (...) {
     }
-    return {};
+    return found;
+}
+
+/// Whether an exception is one of ours.
+[[nodiscard]] inline bool is_error(const std::exception_ptr& thrown) noexcept {
+    try {
+        if (thrown) std::rethrow_exception(thrown);
+    } catch (const error&) {
+        return true;
+    } catch (...) {
+    }
+    return false;
 }
 
 }  // namespace allfold::detail

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <new>
 
 #include "allfold/transport/communicator.hpp"
 
@@ -16,12 +18,19 @@ namespace allfold::detail {
 
 inline constexpr std::size_t line_bytes = 128;  // two lines of 64: the adjacent line is prefetched with each
 inline constexpr std::uint32_t cells_of_a_channel = 8;
-inline constexpr std::uint32_t slots_of_a_channel = 4;
+inline constexpr std::uint32_t buffers_of_a_channel = 4;
+inline constexpr std::size_t most_kept_early = 32;  // messages of a channel, unless one after them is urgent
 inline constexpr std::size_t inline_bytes = line_bytes - 16;
 inline constexpr std::size_t inline_alignment = 16;
-inline constexpr std::size_t slot_alignment = 64;
+inline constexpr std::size_t buffer_alignment = 64;
 
-enum class carriage : std::uint8_t { nothing, in_cell, in_slot, lent, owned };
+enum class carriage : std::uint8_t {
+    nothing,
+    in_cell,
+    in_buffer,
+    lent,   // read where the sender has it
+    owned,  // in memory that whoever holds the message frees
+};
 
 /// What a cell holds of a lent message.
 struct loan {
@@ -30,25 +39,49 @@ struct loan {
     std::atomic<int>* lent;
 };
 
+/// What a cell holds of a message that lies in a buffer, or in memory of its own.
+struct packed_message {
+    std::byte* data;
+    std::size_t bytes;
+    std::uint32_t buffer;
+};
+[[nodiscard]] inline std::byte* allocate_message(std::size_t bytes) {
+    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{buffer_alignment}));
+}
+inline void free_message(std::byte* data) noexcept { ::operator delete(data, std::align_val_t{buffer_alignment}); }
+
 struct alignas(line_bytes) cell {
     std::atomic<std::uint32_t> sequence{0};  // n once the n-th message of the channel is in
     lane on = 0;
     std::uint32_t signature = 0;
     carriage how = carriage::nothing;
     std::uint8_t length = 0;  // of a message in the cell
-    std::uint8_t taken = 0;   // cells and slots of the opposite channel that the sender has given back so far,
-    std::uint8_t freed = 0;   // modulo 256
+    std::uint8_t taken = 0;   // of the opposite channel: the cells that its receiver has emptied so far, modulo 256,
+    std::uint8_t freed = 0;   // and a bit for each buffer that it has freed an odd number of times
     alignas(inline_alignment) std::byte payload[inline_bytes];
 };
 static_assert(sizeof(cell) == line_bytes);
 
-/// One direction between two ranks. The sender writes the cells and slots, the receiver the counters.
+/// One direction between two ranks. The sender writes the cells and buffers, the receiver the counters.
 struct channel {
+    channel() = default;
+    channel(const channel&) = delete;
+    channel& operator=(const channel&) = delete;
+    ~channel() {
+        for (std::uint32_t next = taken; cells[next % cells_of_a_channel].sequence == next + 1; ++next)
+            if (const cell& c = cells[next % cells_of_a_channel]; c.how == carriage::owned) {
+                packed_message never_taken;
+                std::memcpy(&never_taken, c.payload, sizeof never_taken);
+                free_message(never_taken.data);
+            }
+    }
+
     std::array<cell, cells_of_a_channel> cells;
     alignas(line_bytes) std::atomic<std::uint32_t> taken{0};
-    std::atomic<std::uint32_t> freed{0};
-    alignas(line_bytes) std::unique_ptr<std::byte[]> memory;  // of the slots; the sender's, made when first used
-    std::byte* slots = nullptr;
+    std::atomic<std::uint8_t> freed{0};
+    alignas(line_bytes) std::atomic<std::uint32_t> urgent{0};  // the sender's: up to here all must be taken out
+    std::unique_ptr<std::byte[]> memory;                       // of the buffers; the sender's, made when first used
+    std::byte* buffers = nullptr;
 };
 
 }  // namespace allfold::detail

@@ -38,7 +38,7 @@ inline void copy_to_shared(std::byte* to, const std::byte* from, std::size_t byt
     if (bytes != 0) std::memcpy(to, from, bytes);
 }
 
-/// Copies parts one behind the other, each at a multiple of `alignment`.
+/// Copies parts one after the other, each at a multiple of `alignment`.
 inline void pack(std::span<const part> parts, std::size_t alignment, std::byte* to) noexcept {
     std::size_t at = 0;
     for (const part& p : parts) {

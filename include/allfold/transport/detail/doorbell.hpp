@@ -60,17 +60,20 @@ class doorbell {
         sleeping_.store(0, std::memory_order_relaxed);
     }
 
+    /// Between making news visible and looking for a sleeper; also for those who look at a flag of their own first.
+    void fence_of_ringer() const noexcept {
+#if ALLFOLD_FUTEX_DOORBELL
+        if (membarrier_) [[likely]]
+            return std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+
   private:
 #if ALLFOLD_FUTEX_DOORBELL
     [[nodiscard]] static bool has_membarrier() noexcept {
         static const bool registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
         return registered;
-    }
-    void fence_of_ringer() noexcept {
-        if (membarrier_) [[likely]]
-            std::atomic_signal_fence(std::memory_order_seq_cst);
-        else
-            std::atomic_thread_fence(std::memory_order_seq_cst);
     }
     void fence_of_sleeper() noexcept {
         std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -91,7 +94,6 @@ class doorbell {
     std::atomic<std::uint32_t> sleeping_{0};
     const bool membarrier_ = has_membarrier();
 #else
-    static void fence_of_ringer() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
     static void fence_of_sleeper() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
     void wake() {
         const std::lock_guard lock(mutex_);

@@ -100,7 +100,7 @@ struct introduction {
     static std::size_t write(const signature& s, std::byte* to) noexcept {
         std::size_t at = sizeof(introduction);
         for (const char* name : {s.what, s.schedule, s.element_type, s.operator_type}) {
-            const std::string_view text = told_of(name);
+            const std::string_view text = comparable_part_of(name);
             std::memcpy(to + at, text.data(), text.size());
             at += text.size();
             to[at++] = std::byte{0};

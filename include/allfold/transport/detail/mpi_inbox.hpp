@@ -76,10 +76,9 @@ class inbox {
 
     template <class Sink>
     bool try_receive(int from, lane on, Sink& sink);
-    /// The call that the last message made, if it came from `peer` on this lane.
-    [[nodiscard]] std::optional<std::uint32_t> latest_call(int peer, lane on) const noexcept {
-        return latest_.from == peer && latest_.on == on ? std::optional(latest_.call) : std::nullopt;
-    }
+    /// The call that `peer` makes, or has made, on this lane: of messages delivered not long ago, and of those that
+    /// have come and nobody has asked for. It delivers nothing.
+    [[nodiscard]] std::optional<std::uint32_t> call_of(int peer, lane on);
     /// Whether MPI may write memory that is not ours.
     [[nodiscard]] bool stores_in_place() const noexcept;
 
@@ -99,6 +98,7 @@ class inbox {
         int peer = -1;
         int tag = 0;
         bool headed = false;  // the envelope is there
+        bool placed = false;  // and its ranges are received where they belong
         MPI_Request head = MPI_REQUEST_NULL;
         bounce_buffer buffer;       // envelope and what comes with it
         bounce_buffer payload;      // of a message with ranges
@@ -109,6 +109,37 @@ class inbox {
     struct early_arrival {
         int from;
         arrival message;
+    };
+    /// Of messages that were delivered.
+    class latest_calls {
+      public:
+        void add(int from, lane on, std::uint32_t call) noexcept {
+            entry& newest = entries_[newest_];
+            if (newest.from == from && newest.call == call && on - newest.first < newest.lanes) return;
+            if (newest.from == from && newest.call == call && on - newest.first == newest.lanes) {
+                ++newest.lanes;  // the next window, or the next call that is alike
+                return;
+            }
+            newest_ = (newest_ + 1) % entries_.size();
+            entries_[newest_] = {from, on, 1, call};
+        }
+        [[nodiscard]] std::optional<std::uint32_t> find(int from, lane on) const noexcept {
+            for (std::size_t back = 0; back < entries_.size(); ++back) {
+                const entry& e = entries_[(newest_ + entries_.size() - back) % entries_.size()];
+                if (e.from == from && on - e.first < e.lanes) return e.call;
+            }
+            return std::nullopt;
+        }
+
+      private:
+        struct entry {
+            int from = -1;
+            lane first = 0;
+            lane lanes = 0;
+            std::uint32_t call = 0;
+        };
+        std::array<entry, 32> entries_;
+        std::size_t newest_ = 0;
     };
 
     [[nodiscard]] std::size_t head_bytes() const noexcept {
@@ -138,11 +169,7 @@ class inbox {
     std::vector<early_arrival> early_;
     requests<bounce_buffer> drained_;
     std::uint64_t count_ = 0;
-    struct {
-        int from = -1;
-        lane on = 0;
-        std::uint32_t call = 0;
-    } latest_;
+    latest_calls latest_;
 };
 
 inline inbox::stream& inbox::stream_of(int from, int tag) {
@@ -152,7 +179,7 @@ inline inbox::stream& inbox::stream_of(int from, int tag) {
     stream& s = streams_[active_];
     s.peer = from;
     s.tag = tag;
-    s.headed = false;
+    s.headed = s.placed = false;
     s.buffer = pool_.take(head_bytes());
     check(irecv(s.buffer.data() + allfold::detail::envelope_offset, head_bytes() - allfold::detail::envelope_offset,
                 from, tag, comm_, &s.head),
@@ -251,9 +278,8 @@ inline bool inbox::deliver_early(int from, lane on, arrival& message) {
 /// that the sink waits for.
 template <class Sink>
 bool inbox::is_there(stream& s, lane on, Sink& sink) {
-    const bool was_headed = s.headed;
     if (!has_head(s)) return false;
-    if (!was_headed && s.about.ranges != 0) {
+    if (!std::exchange(s.placed, true) && s.about.ranges != 0) {
         std::byte* into = nullptr;
         if (s.about.on == on) into = destination_for(sink, s.about.signature, static_cast<std::size_t>(s.about.bytes));
         receive_ranges(s, into);
@@ -278,9 +304,24 @@ template <class Sink>
 bool inbox::try_receive(int from, lane on, Sink& sink) {
     arrival message;
     if (!next(from, on, message, sink)) return false;
-    latest_ = {from, on, message.about_.call};
+    latest_.add(from, on, message.about_.call);
     sink(std::move(message));
     return true;
+}
+
+inline std::optional<std::uint32_t> inbox::call_of(int peer, lane on) {
+    if (const auto call = latest_.find(peer, on)) return call;
+    for (const early_arrival& e : early_)
+        if (e.from == peer && e.message.about_.on == on) return e.message.about_.call;
+    const int tag = tag_of(on, tuning_.tags);
+    const auto awaited = std::span(streams_).first(active_);
+    if (std::ranges::none_of(awaited, [&](const stream& s) { return s.peer == peer && s.tag == tag; })) {
+        int there = 0;
+        check(MPI_Iprobe(peer, tag, comm_, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+        if (there == 0) return std::nullopt;
+    }
+    stream& s = stream_of(peer, tag);
+    return has_head(s) && s.about.on == on ? std::optional(s.about.call) : std::nullopt;
 }
 
 inline bool inbox::stores_in_place() const noexcept {

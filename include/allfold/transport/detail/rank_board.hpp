@@ -10,7 +10,7 @@
 
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/channel.hpp"
-#include "allfold/transport/detail/doorbell.hpp"
+#include "allfold/transport/detail/thread_bell.hpp"
 
 /// @file
 /// What the threads of a group tell about themselves: to wake, to report, to explain.
@@ -19,8 +19,10 @@ namespace allfold::detail {
 
 /// What the other ranks may look up of one rank.
 struct rank_board {
-    alignas(line_bytes) doorbell bell;
+    alignas(line_bytes) bell_pull bell;
+    std::atomic<bool> is_given{false};  // its communicator has been made
     std::atomic<bool> departed{false};
+    std::atomic<bool> is_called{false};                // a peer has something urgent for it, and no cell
     alignas(line_bytes) std::atomic<int> touching{0};  // uses memory that a peer has lent to it
     std::atomic<int> waits_for{-1};
     std::atomic<int> round{0};

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// When a sender may post, and what a receiver takes in before it is wanted.
+///
+/// A channel has few cells and few buffers, and what a receiver keeps for one operation occupies them for others. So
+/// that nobody hangs, what belongs to later lanes must never keep an older one from going on:
+///
+/// 1. A message that finds all buffers occupied, one of them by a later lane, travels in memory of its own.
+/// 2. A message with a later lane before it in the channel is urgent: up to it the receiver takes everything out of the
+///    cells, as soon as it looks at anything at all. Where all cells are occupied the sender calls for that.
+/// 3. Everything else waits for its turn. A rank that starts its operations one after another is always held back, and
+///    the memory for what has come too early is bounded by the operations that its sender has in flight.
+///
+/// The oldest lane that is not through on all ranks therefore finds room on each of them, so it comes to its end, and
+/// the next one is the oldest.
+
+namespace allfold::detail {
+
+/// Whether lane `a` was opened after lane `b`. Lanes count modulo 2^32.
+[[nodiscard]] constexpr bool is_later(lane a, lane b) noexcept { return static_cast<std::int32_t>(a - b) > 0; }
+
+/// What a sender knows of its channel. Messages are numbered from 1, modulo 2^32.
+template <std::uint32_t Cells, std::uint32_t Buffers>
+class posted_messages {
+  public:
+    static_assert(Buffers <= 8, "one byte tells which buffers are free");
+    static constexpr std::uint8_t every_buffer = static_cast<std::uint8_t>((1u << Buffers) - 1);
+
+    [[nodiscard]] constexpr std::uint32_t sent() const noexcept { return sent_; }
+    [[nodiscard]] constexpr bool has_cell() const noexcept { return sent_ - taken_ < Cells; }
+    [[nodiscard]] constexpr bool has_buffer() const noexcept { return occupied() != every_buffer; }
+    [[nodiscard]] constexpr std::uint32_t free_buffer() const noexcept {
+        std::uint32_t b = 0;
+        while ((occupied() >> b & 1u) != 0) ++b;
+        return b;
+    }
+
+    /// Whether a later lane is before a message on lane `on`, in a cell or a buffer.
+    [[nodiscard]] constexpr bool overtakes(lane on) noexcept {
+        if (!is_later(newest_, on)) [[likely]]
+            return false;
+        for (std::uint32_t n = taken_; n != sent_; ++n)
+            if (is_later(in_cells_[n % Cells], on)) return true;
+        for (std::uint32_t b = 0; b < Buffers; ++b)
+            if ((occupied() >> b & 1u) != 0 && is_later(in_buffers_[b], on)) return true;
+        newest_ = on;  // the latest one is through
+        return false;
+    }
+
+    constexpr void fill_buffer(std::uint32_t buffer, lane on) noexcept {
+        in_buffers_[buffer] = on;
+        filled_ = static_cast<std::uint16_t>(filled_ ^ 1u << buffer);
+    }
+    /// A message has got the next cell; returns its number.
+    constexpr std::uint32_t post(lane on) noexcept {
+        in_cells_[sent_ % Cells] = on;
+        if (is_later(on, newest_)) newest_ = on;
+        return ++sent_;
+    }
+
+    /// What the receiver tells: how many messages it has taken out, and which buffers it has freed an odd number of
+    /// times.
+    constexpr void hear(std::uint32_t taken, std::uint8_t freed) noexcept {
+        taken_ = taken;
+        freed_ = freed;
+    }
+    /// The same with the last byte of the count, which is never more than a few messages ahead of what is known.
+    constexpr void hear_last_byte(std::uint8_t taken, std::uint8_t freed) noexcept {
+        taken_ += static_cast<std::uint8_t>(taken - static_cast<std::uint8_t>(taken_));
+        freed_ = freed;
+    }
+
+  private:
+    /// A buffer is occupied when it has been filled once more than freed.
+    [[nodiscard]] constexpr unsigned occupied() const noexcept { return static_cast<unsigned>(filled_ ^ freed_); }
+
+    std::uint32_t sent_ = 0;
+    std::uint32_t taken_ = 0;
+    lane newest_ = 0;  // no message in the channel belongs to a later one
+    std::uint16_t filled_ = 0;
+    std::uint16_t freed_ = 0;
+    std::array<lane, Cells> in_cells_{};
+    std::array<lane, Buffers> in_buffers_{};
+};
+
+/// Whether a receiver takes a message out of its cell although nobody has asked for its lane: it keeps few of them, but
+/// takes in whatever is before an urgent one. An urgent number that was passed long ago says nothing.
+template <std::uint32_t Cells>
+[[nodiscard]] constexpr bool takes_early(std::size_t kept, std::size_t most_kept, std::uint32_t number,
+                                         std::uint32_t urgent) noexcept {
+    return kept < most_kept || urgent - number <= Cells;
+}
+
+}  // namespace allfold::detail

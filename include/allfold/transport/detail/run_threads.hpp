@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "allfold/transport/detail/cause.hpp"
+#include "allfold/transport/thread_communicator.hpp"
+#include "allfold/transport/thread_world.hpp"
+
+/// @file
+/// A thread for each rank of a world, and what is to be thrown when all have returned.
+
+namespace allfold::detail {
+
+/// What every rank does: a callable, by its address.
+class rank_body {
+  public:
+    template <class Fn>
+    explicit rank_body(Fn& fn)
+        : fn_(const_cast<void*>(static_cast<const void*>(std::addressof(fn)))),
+          call_([](void* f, thread_communicator& comm) { (*static_cast<Fn*>(f))(comm); }) {}
+    void operator()(thread_communicator& comm) const { call_(fn_, comm); }
+
+  private:
+    void* fn_;
+    void (*call_)(void*, thread_communicator&);
+};
+
+/// The first cause of a failure. Its rank may have thrown an error of ours afterwards, which only tells of it; another
+/// exception of its own is preferred. Null when no rank has thrown anything.
+[[nodiscard]] inline std::exception_ptr first_cause(thread_world& world,
+                                                    const std::vector<std::exception_ptr>& thrown) {
+    std::exception_ptr any;
+    for (const auto& each : thrown)
+        if (!any) any = each;
+    const int culprit = world.broken_by();
+    if (!any || culprit < 0) return any;
+    const std::exception_ptr own = thrown[static_cast<std::size_t>(culprit)], cause = world.cause();
+    if (cause && (!own || is_error(own))) return cause;
+    return own ? own : any;
+}
+
+/// Where the first rank runs.
+enum class first_rank { in_a_thread, here };
+
+/// Runs `body` for all ranks of a world, and returns when all have returned: what is to be thrown, or null.
+[[nodiscard]] inline std::exception_ptr run_threads(thread_world& world, first_rank where, rank_body body) {
+    std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(world.size()));
+    const auto give_up = [&](int rank) {
+        thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+        world.fail(rank, cause_at_hand());
+    };
+    const auto one_rank = [&](int rank) {
+        try {
+            thread_communicator comm = world.communicator(rank);
+            try {
+                body(comm);
+            } catch (...) {
+                give_up(rank);
+            }
+        } catch (...) {
+            give_up(rank);
+        }
+    };
+    std::vector<std::thread> threads;
+    int next = where == first_rank::here ? 1 : 0;
+    try {
+        threads.reserve(thrown.size());
+        for (; next < world.size(); ++next) threads.emplace_back(one_rank, next);
+    } catch (...) {  // no memory, or no more threads: the ranks that run wait for the others
+        give_up(next);
+    }
+    if (where == first_rank::here && next == world.size()) one_rank(0);
+    for (auto& t : threads) t.join();
+    return first_cause(world, thrown);
+}
+
+}  // namespace allfold::detail

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/detail/thread_link.hpp"
+
+/// @file
+/// A message between threads, as its receiver holds it.
+
+namespace allfold::detail {
+
+/// Says to the others whether a rank uses memory that they have lent: who gives up waits for all who do.
+class borrower {
+  public:
+    explicit borrower(std::atomic<int>& sign) : sign_(sign) {}
+    void begin() noexcept {
+        if (count_++ == 0) sign_.store(1, std::memory_order_seq_cst);
+    }
+    void end() noexcept {
+        if (--count_ == 0) sign_.store(0, std::memory_order_release);
+    }
+
+  private:
+    std::atomic<int>& sign_;
+    int count_ = 0;
+};
+
+class thread_arrival {
+  public:
+    thread_arrival() = default;
+    thread_arrival(thread_arrival&& other) noexcept { take_over(other); }
+    thread_arrival& operator=(thread_arrival&& other) noexcept {
+        if (this != &other) {
+            release();
+            take_over(other);
+        }
+        return *this;
+    }
+    ~thread_arrival() { release(); }
+
+    [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+    [[nodiscard]] std::byte* packed() const noexcept {
+        return how_ == carriage::in_cell ? const_cast<std::byte*>(here_) : packed_;
+    }
+    [[nodiscard]] std::span<const part> parts() const noexcept { return {loan_.parts, loan_.count}; }
+
+    [[nodiscard]] bool is_lent() const noexcept { return how_ == carriage::lent; }
+    /// Takes the next message of a link out of its cell; what holds nothing yet becomes that message.
+    void take(thread_link& from) noexcept;
+    /// What is lent is used from now on; `by` has begun.
+    void used_by(borrower& by) noexcept { user_ = &by; }
+
+  private:
+    void take_over(thread_arrival& other) noexcept {
+        how_ = std::exchange(other.how_, carriage::nothing);
+        signature_ = other.signature_;
+        bytes_ = other.bytes_;
+        buffer_ = other.buffer_;
+        link_ = other.link_;
+        user_ = std::exchange(other.user_, nullptr);
+        packed_ = std::exchange(other.packed_, nullptr);
+        loan_ = std::exchange(other.loan_, loan{});
+        if (how_ == carriage::in_cell) copy_cell(here_, other.here_, bytes_);
+    }
+    /// A copy of fixed length is a few instructions.
+    static void copy_cell(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+        if (bytes <= 48)
+            std::memcpy(to, from, 48);
+        else
+            std::memcpy(to, from, inline_bytes);
+    }
+    void release() noexcept {
+        switch (std::exchange(how_, carriage::nothing)) {
+            case carriage::in_buffer: link_->free_buffer(buffer_); break;
+            case carriage::owned: free_message(packed_); break;
+            case carriage::lent: give_back(); break;
+            default: break;
+        }
+    }
+    void give_back() noexcept {
+        if (user_ == nullptr) return;  // never delivered: its world is broken, and its sender may be gone
+        loan_.lent->fetch_sub(1, std::memory_order_release);
+        user_->end();
+        link_->ring();
+    }
+
+    carriage how_ = carriage::nothing;
+    std::uint32_t signature_ = 0;
+    std::uint32_t buffer_ = 0;
+    std::size_t bytes_ = 0;
+    thread_link* link_ = nullptr;
+    borrower* user_ = nullptr;
+    std::byte* packed_ = nullptr;
+    loan loan_{};
+    alignas(inline_alignment) std::byte here_[inline_bytes];
+};
+
+inline void thread_arrival::take(thread_link& from) noexcept {
+    const cell& c = from.next();
+    how_ = c.how;
+    signature_ = c.signature;
+    link_ = &from;
+    if (c.how == carriage::in_cell) {
+        bytes_ = c.length;
+        copy_cell(here_, c.payload, c.length);
+    } else if (c.how == carriage::lent) {
+        std::memcpy(&loan_, c.payload, sizeof loan_);
+        std::memcpy(&bytes_, c.payload + sizeof loan_, sizeof bytes_);
+    } else {
+        packed_message where;
+        std::memcpy(&where, c.payload, sizeof where);
+        packed_ = where.data;
+        bytes_ = where.bytes;
+        buffer_ = where.buffer;
+    }
+    from.empty_cell();
+}
+
+/// The messages of one peer that have come before their lane asked for them.
+class early_arrivals {
+  public:
+    [[nodiscard]] std::size_t count() const noexcept { return all_.size(); }
+    void keep_next(thread_link& from) {
+        const lane on = from.next().on;
+        all_.emplace_back().on = on;
+        all_.back().message.take(from);
+    }
+    /// The first one on this lane, if there is one.
+    [[nodiscard]] bool hand_out(lane on, thread_arrival& into) {
+        for (auto each = all_.begin(); each != all_.end(); ++each)
+            if (each->on == on) {
+                into = std::move(each->message);
+                all_.erase(each);
+                return true;
+            }
+        return false;
+    }
+    [[nodiscard]] bool has_loan() const noexcept {
+        for (const early& each : all_)
+            if (each.message.is_lent()) return true;
+        return false;
+    }
+
+  private:
+    struct early {
+        lane on = 0;
+        thread_arrival message;
+    };
+    std::vector<early> all_;
+};
+
+}  // namespace allfold::detail

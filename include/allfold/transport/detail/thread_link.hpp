@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/flow_control.hpp"
+#include "allfold/transport/detail/rank_board.hpp"
+
+/// @file
+/// A rank's view of its pair of channels with one peer: how messages get in and out.
+
+namespace allfold::detail {
+
+class thread_link {
+  public:
+    thread_link(int peer, channel& out, channel& in, rank_board& board_of_peer, std::size_t eager_bytes)
+        : peer_(peer), eager_bytes_(eager_bytes), out_(out), in_(in), board_of_peer_(board_of_peer) {}
+
+    [[nodiscard]] int peer() const noexcept { return peer_; }
+    /// After making news visible to the peer.
+    void ring() noexcept { board_of_peer_.bell.ring(); }
+    [[nodiscard]] bool peer_has_departed() const noexcept {
+        return board_of_peer_.departed.load(std::memory_order_acquire);
+    }
+
+    enum class posting : std::uint8_t { refused, copied, lent };
+    posting post(lane on, const outgoing& message);
+    [[nodiscard]] bool all_is_taken() const noexcept {
+        return out_.taken.load(std::memory_order_acquire) == posted_.sent();
+    }
+
+    [[nodiscard]] bool next_is_in() const noexcept {
+        return next().sequence.load(std::memory_order_acquire) == received_ + 1;
+    }
+    [[nodiscard]] const cell& next() const noexcept { return in_.cells[received_ % cells_of_a_channel]; }
+    /// Whether the next message is taken out though nobody has asked for its lane, where `kept` are kept already.
+    [[nodiscard]] bool takes_early(std::size_t kept) const noexcept {
+        return detail::takes_early<cells_of_a_channel>(kept, most_kept_early, received_ + 1,
+                                                       in_.urgent.load(std::memory_order_acquire));
+    }
+    [[nodiscard]] bool is_urgent() const noexcept { return takes_early(most_kept_early); }
+    /// What was in the next cell has been taken out: it can be used again at once.
+    void empty_cell() noexcept {
+        const cell& c = next();
+        if (outdated_ > 0)
+            --outdated_;
+        else
+            posted_.hear_last_byte(c.taken, c.freed);
+        in_.taken.store(++received_, std::memory_order_release);
+        ring();  // it may be waiting for a cell
+    }
+    void free_buffer(std::uint32_t buffer) noexcept {
+        freed_ = static_cast<std::uint8_t>(freed_ ^ 1u << buffer);
+        in_.freed.store(freed_, std::memory_order_release);
+        ring();
+    }
+
+  private:
+    [[nodiscard]] bool finds_cell() noexcept {
+        if (!posted_.has_cell()) ask_channel();
+        return posted_.has_cell();
+    }
+    [[nodiscard]] bool finds_buffer() noexcept {
+        if (!posted_.has_buffer()) ask_channel();
+        return posted_.has_buffer();
+    }
+    /// What has become of the messages sent, at the price of a line that the peer writes.
+    void ask_channel() noexcept {
+        posted_.hear(out_.taken.load(std::memory_order_acquire), out_.freed.load(std::memory_order_acquire));
+        outdated_ = cells_of_a_channel;
+    }
+    [[gnu::cold]] void call_for_cell() noexcept;
+
+    static void post_in_cell(cell& c, const outgoing& message) noexcept;
+    static void post_loan(cell& c, const outgoing& message) noexcept;
+    [[nodiscard]] bool post_packed(cell& c, lane on, const outgoing& message);
+    [[nodiscard]] packed_message fill_buffer(lane on, std::size_t bytes);
+    [[gnu::cold]] void make_buffers();
+
+    int peer_;
+    std::size_t eager_bytes_;
+    channel& out_;
+    channel& in_;
+    rank_board& board_of_peer_;
+    posted_messages<cells_of_a_channel, buffers_of_a_channel> posted_;
+    std::uint32_t received_ = 0;
+    std::uint32_t outdated_ = 0;  // cells to come that may tell less than the channel told us
+    std::uint32_t called_ = 0;    // the message for which this rank has called for a cell last
+    std::uint8_t freed_ = 0;
+};
+
+inline thread_link::posting thread_link::post(lane on, const outgoing& message) {
+    const bool is_urgent = posted_.overtakes(on);
+    if (!finds_cell()) {
+        if (is_urgent) call_for_cell();
+        return posting::refused;
+    }
+    cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
+    const bool in_cell = message.copyable && message.bytes <= inline_bytes && message.alignment <= inline_alignment;
+    const bool is_lent = !in_cell && (!message.copyable || message.bytes > eager_bytes_);
+    if (in_cell)
+        post_in_cell(c, message);
+    else if (is_lent)
+        post_loan(c, message);
+    else if (!post_packed(c, on, message))
+        return posting::refused;
+    c.on = on;
+    c.signature = message.signature;
+    c.taken = static_cast<std::uint8_t>(received_);
+    c.freed = freed_;
+    const std::uint32_t number = posted_.post(on);
+    if (is_urgent) [[unlikely]]
+        out_.urgent.store(number, std::memory_order_relaxed);
+    c.sequence.store(number, std::memory_order_release);
+    ring();
+    return is_lent ? posting::lent : posting::copied;
+}
+
+/// Once for each message: all that lies in the cells now is taken out then, so there will be room.
+inline void thread_link::call_for_cell() noexcept {
+    if (called_ == posted_.sent() + 1) return;
+    called_ = posted_.sent() + 1;
+    out_.urgent.store(called_, std::memory_order_release);
+    board_of_peer_.is_called.store(true, std::memory_order_release);
+    ring();
+}
+
+inline void thread_link::post_in_cell(cell& c, const outgoing& message) noexcept {
+    c.how = carriage::in_cell;
+    c.length = static_cast<std::uint8_t>(message.bytes);
+    pack(message.parts, message.alignment, c.payload);
+}
+
+inline void thread_link::post_loan(cell& c, const outgoing& message) noexcept {
+    message.lent->fetch_add(1, std::memory_order_relaxed);
+    const loan lent{message.parts.data(), message.parts.size(), message.lent};
+    c.how = carriage::lent;
+    std::memcpy(c.payload, &lent, sizeof lent);
+    std::memcpy(c.payload + sizeof lent, &message.bytes, sizeof message.bytes);
+}
+
+inline bool thread_link::post_packed(cell& c, lane on, const outgoing& message) {
+    packed_message where{nullptr, message.bytes, 0};
+    if (finds_buffer()) {
+        c.how = carriage::in_buffer;
+        where = fill_buffer(on, message.bytes);
+    } else if (posted_.overtakes(on)) {
+        c.how = carriage::owned;
+        where.data = allocate_message(message.bytes);
+    } else {
+        return false;
+    }
+    pack(message.parts, message.alignment, where.data);
+    std::memcpy(c.payload, &where, sizeof where);
+    return true;
+}
+
+inline packed_message thread_link::fill_buffer(lane on, std::size_t bytes) {
+    if (out_.buffers == nullptr) make_buffers();
+    const std::uint32_t buffer = posted_.free_buffer();
+    posted_.fill_buffer(buffer, on);
+    return {out_.buffers + buffer * eager_bytes_, bytes, buffer};
+}
+
+inline void thread_link::make_buffers() {
+    constexpr std::size_t page = 4096;
+    const std::size_t all = eager_bytes_ * buffers_of_a_channel;
+    std::size_t room = all + page;
+    out_.memory = std::make_unique<std::byte[]>(room);
+    void* first = out_.memory.get();
+    out_.buffers = static_cast<std::byte*>(std::align(page, all, first, room));
+}
+
+}  // namespace allfold::detail

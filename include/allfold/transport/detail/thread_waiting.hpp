@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "allfold/error.hpp"
+#include "allfold/schedule/contract.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/rank_board.hpp"
+#include "allfold/transport/detail/thread_bell.hpp"
+
+/// @file
+/// How a thread waits: it spins, gives its turns away, sleeps; and says for whom it waits.
+
+namespace allfold::detail {
+
+using wait_deadline = std::optional<std::chrono::steady_clock::time_point>;
+
+inline void publish(rank_board& own, const waiting& where) noexcept {
+    own.what.store(where.what, std::memory_order_relaxed);
+    own.round.store(where.round, std::memory_order_relaxed);
+    own.rounds.store(where.rounds, std::memory_order_relaxed);
+    own.waits_for.store(where.peer, std::memory_order_relaxed);
+}
+
+/// Who waits for whom, a line for each rank.
+[[nodiscard, gnu::cold]] inline std::string waiting_table(const rank_board* boards, int size) {
+    std::string table;
+    for (int r = 0; r < size; ++r) {
+        const rank_board& b = boards[r];
+        table += text({"\n  rank ", r});
+        if (const int peer = b.waits_for.load(); peer >= 0)
+            table += text({" waits for rank ", peer, " in ", b.what.load(), ", round ", b.round.load() + 1, " of ",
+                           b.rounds.load()});
+        else
+            table += b.departed.load() ? " has returned" : " is not waiting in a collective";
+    }
+    return table;
+}
+
+/// Spins and yields as `tuning` says, then sleeps. Of the rank it asks:
+/// `look_out_for(peer)`: a moment, or until something comes from there; returns how many spins that was;
+/// `answer_calls()`: lets those go on who have called for this rank;
+/// `check(work, deadline)`: throws when waiting is in vain, true when the work turned out to be done;
+/// `has_failed()`: whether the next check will throw.
+template <class Rank, pending_work Work, class Tuning>
+[[gnu::noinline]] void wait_long(Rank& rank, rank_board& own, const Tuning& tuning, Work& work,
+                                 wait_deadline deadline) {
+    using namespace std::chrono;
+    own.bell.lead_to_this_thread();
+    bool done = false;
+    for (int turn = 0; !done && turn < tuning.yields; ++turn) {
+        std::this_thread::yield();
+        done = work.poll();
+        if (!done && turn % 16 == 0) done = rank.check(work, deadline) || work.poll();
+    }
+    const auto news = [&] {
+        rank.answer_calls();
+        done = work.poll();
+        if (!done) {
+            publish(own, work.blocked_on());
+            work.check();
+        }
+        return done || rank.has_failed();
+    };
+    while (!done) {
+        auto until = steady_clock::now() + seconds(1);
+        if (deadline && *deadline < until) until = *deadline;
+        bell_of_this_thread->sleep(news, until);
+        if (!done) done = work.poll() || rank.check(work, deadline);
+    }
+    publish(own, {});
+}
+template <class Rank, pending_work Work, class Tuning>
+void wait(Rank& rank, rank_board& own, const Tuning& tuning, Work& work, wait_deadline deadline) {
+    if (work.poll()) return;
+    for (int spins = 0; spins < tuning.spins;) {
+        spins += rank.look_out_for(work.blocked_on().peer);
+        if (work.poll()) return;
+        if (spins % 128 == 0 && rank.check(work, deadline)) return;
+    }
+    wait_long(rank, own, tuning, work, deadline);
+}
+
+}  // namespace allfold::detail

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/cause.hpp"
+#include "allfold/transport/detail/doorbell.hpp"
+#include "allfold/transport/detail/rank_board.hpp"
+#include "allfold/transport/detail/thread_arrival.hpp"
+#include "allfold/transport/detail/thread_link.hpp"
+#include "allfold/transport/detail/thread_waiting.hpp"
+#include "allfold/transport/thread_world.hpp"
+
+/// @file
+/// One rank's end of a group of threads.
+///
+/// Between two ranks that talk lies one channel in each direction: a ring of cells, each two cache lines with a
+/// sequence number in front. Small messages ride in the cell itself, after the number for which the receiver waits:
+/// one transfer of a line. Medium ones are copied into a buffer of the channel, so that the line of a user's buffer
+/// never moves to another core. Large ones, and objects, are lent: the cell holds the addresses of the sender's parts,
+/// and the receiver works on them in place. Each message also carries what its sender has consumed of the opposite
+/// channel, so that an exchange needs no acknowledgement of its own.
+
+namespace allfold {
+
+/// One rank's end of a `thread_world`. Models `communicator`; used by one thread at a time.
+class thread_communicator : public transport_defaults {
+  public:
+    static constexpr bool shares_memory = true;
+    using arrival_type = detail::thread_arrival;
+
+    thread_communicator(const thread_communicator&) = delete;
+    thread_communicator& operator=(const thread_communicator&) = delete;
+    ~thread_communicator() {
+        background_.end();
+        depart();
+    }
+
+    [[nodiscard]] int rank() const noexcept { return rank_; }
+    [[nodiscard]] int size() const noexcept { return size_; }
+    [[nodiscard]] allfold::background& background() noexcept { return background_; }
+
+    lane open(const signature& what, unsigned lanes) {
+        if (has_failed(std::memory_order_relaxed)) throw_failure(what.what);
+        board_.bell.lead_to_this_thread();
+        const lane first = next_lane_;
+        next_lane_ += lanes;
+        world_.announced(rank_).write(first, lanes, what);
+        return first;
+    }
+    void announce(lane first, unsigned lanes, const signature& what) noexcept {
+        world_.announced(rank_).write(first, lanes, what);
+    }
+    [[nodiscard]] std::optional<signature> announced(int peer, lane on) const noexcept {
+        return world_.announced(peer).find(on);
+    }
+    [[nodiscard]] int processors() const noexcept { return world_.processors_; }
+    [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const noexcept {
+        return !copyable || bytes > world_.tuning_.eager_bytes;
+    }
+
+    /// So that who asks `done()` again and again, and never waits, hears of a failure, and keeps nobody from going on.
+    void progress() {
+        if (has_failed(std::memory_order_relaxed)) [[unlikely]]
+            throw_failure("collective");
+        answer_calls();
+    }
+    bool try_post(int to, lane on, const outgoing& message);
+    template <class Sink>
+    bool try_receive(int from, lane on, Sink&& sink) {
+        arrival_type message;
+        if (!next_arrival(from, on, message)) return false;
+        sink(std::move(message));
+        return true;
+    }
+    template <pending_work Work>
+    void wait(Work& work, detail::wait_deadline deadline) {
+        detail::wait(*this, board_, world_.tuning_, work, deadline);
+    }
+    void abandon() noexcept;
+
+    // What `wait` asks, of which others may ask `look_around`, who wait for several transports at once.
+
+    /// Throws when waiting is in vain, and returns true when the work turns out to be done.
+    template <pending_work Work>
+    bool look_around(Work& work, detail::wait_deadline deadline) {
+        return check(work, deadline);
+    }
+    template <pending_work Work>
+    bool check(Work& work, detail::wait_deadline deadline);
+    int look_out_for(int peer);
+    void answer_calls() {
+        if (board_.is_called.load(std::memory_order_relaxed)) [[unlikely]]
+            take_in_what_is_urgent();
+    }
+    [[nodiscard]] bool has_failed(std::memory_order order = std::memory_order_seq_cst) const noexcept {
+        return world_.failure_.has_happened(order);
+    }
+
+  private:
+    friend class thread_world;
+
+    /// What this rank has to do with one other.
+    struct acquaintance {
+        detail::thread_link link;
+        detail::early_arrivals early;
+
+        void keep_what_is_in() {
+            while (link.next_is_in()) early.keep_next(link);
+        }
+        void keep_what_is_urgent() {
+            while (link.is_urgent() && link.next_is_in()) early.keep_next(link);
+        }
+    };
+
+    thread_communicator(thread_world& world, int rank)
+        : world_(world),
+          board_(world.board(rank)),
+          rank_(rank),
+          size_(world.size()),
+          exceptions_(std::uncaught_exceptions()),
+          borrower_(board_.touching),
+          by_rank_(static_cast<std::size_t>(size_)) {}
+
+    [[nodiscard]] acquaintance& with(int peer) {
+        const auto& known = by_rank_[static_cast<std::size_t>(peer)];
+        return known ? *known : meet(peer);
+    }
+    [[gnu::cold]] acquaintance& meet(int peer);
+    void meet_talkers() {
+        for (const int peer : world_.peers_that_talk_to(rank_)) static_cast<void>(with(peer));
+    }
+
+    bool next_arrival(int from, lane on, arrival_type& message);
+    void begin_to_use(arrival_type& message);
+    [[gnu::cold]] void take_in_what_is_urgent();
+    [[gnu::cold]] void take_in_everything() {
+        for (acquaintance* each : all_) each->keep_what_is_in();
+    }
+
+    [[noreturn, gnu::cold]] void throw_failure(const char* during) { world_.throw_failure(rank_, during); }
+    [[noreturn, gnu::cold]] void throw_departed(int peer, const char* during);
+    [[noreturn, gnu::cold]] void time_out(const waiting& where);
+    void depart() noexcept;
+
+    thread_world& world_;
+    detail::rank_board& board_;
+    int rank_;
+    int size_;
+    int exceptions_;
+    lane next_lane_ = 0;
+    detail::borrower borrower_;
+    std::vector<std::unique_ptr<acquaintance>> by_rank_;
+    std::vector<acquaintance*> all_;
+    allfold::background background_;
+};
+
+inline thread_communicator thread_world::communicator(int rank) {
+    if (rank < 0 || rank >= size_)
+        throw error(errc::bad_rank, detail::text({"thread_world: rank ", rank, " is not in [0, ", size_, ")"}));
+    if (board(rank).is_given.exchange(true))
+        throw error(errc::bad_argument, detail::text({"thread_world: rank ", rank,
+                                                      " has, or has had, its communicator, which counts the "
+                                                      "messages from the first one on: make another world"}));
+    return {*this, rank};
+}
+
+inline thread_communicator::acquaintance& thread_communicator::meet(int peer) {
+    auto& known = by_rank_[static_cast<std::size_t>(peer)];
+    all_.reserve(all_.size() + 1);
+    known.reset(new acquaintance{{peer, world_.channel_between(rank_, peer), world_.channel_between(peer, rank_),
+                                  world_.board(peer), world_.tuning_.eager_bytes},
+                                 {}});
+    all_.push_back(known.get());
+    return *known;
+}
+
+inline bool thread_communicator::try_post(int to, lane on, const outgoing& message) {
+    using posting = detail::thread_link::posting;
+    detail::thread_link& link = with(to).link;
+    const posting done = link.post(on, message);
+    if (done == posting::lent) {  // a rank that leaves looks for loans after saying so; one of the two sees the other
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (link.peer_has_departed() && !link.all_is_taken()) throw_departed(to, "collective");
+    }
+    return done != posting::refused;
+}
+
+/// One body for all sinks.
+inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& message) {
+    acquaintance& peer = with(from);
+    if (peer.early.count() != 0 && peer.early.hand_out(on, message)) [[unlikely]] {
+        begin_to_use(message);
+        return true;
+    }
+    while (peer.link.next_is_in()) {
+        if (peer.link.next().on == on) [[likely]] {
+            message.take(peer.link);
+            begin_to_use(message);
+            return true;
+        }
+        if (!peer.link.takes_early(peer.early.count())) return false;
+        peer.early.keep_next(peer.link);
+    }
+    return false;
+}
+
+/// Whoever gives up waits for all who use what it has lent; and what is broken already is not used any more.
+inline void thread_communicator::begin_to_use(arrival_type& message) {
+    if (!message.is_lent()) return;
+    borrower_.begin();
+    if (has_failed()) {
+        borrower_.end();
+        throw_failure("collective");
+    }
+    message.used_by(borrower_);
+}
+
+/// A peer has called: what it has to post is older than what its cells hold.
+inline void thread_communicator::take_in_what_is_urgent() {
+    board_.is_called.exchange(false, std::memory_order_acq_rel);
+    if (all_.size() + 1 < by_rank_.size()) meet_talkers();
+    for (acquaintance* each : all_) each->keep_what_is_urgent();
+}
+
+/// Spins for a moment, or until the next message of `peer` is in: cheaper than asking the whole operation each time.
+inline int thread_communicator::look_out_for(int peer) {
+    constexpr int turns = 32;
+    if (peer < 0) {
+        detail::relax();
+        return 1;
+    }
+    const detail::thread_link& link = with(peer).link;
+    for (int i = 0; i < turns && !link.next_is_in(); ++i) detail::relax();
+    return turns;
+}
+
+template <pending_work Work>
+bool thread_communicator::check(Work& work, detail::wait_deadline deadline) {
+    answer_calls();
+    const waiting where = work.blocked_on();
+    if (has_failed()) throw_failure(where.what);
+    if (where.peer >= 0 && with(where.peer).link.peer_has_departed()) {
+        take_in_everything();  // its last messages may have come before it left
+        if (work.poll()) return true;
+        if (work.blocked_on().peer == where.peer) throw_departed(where.peer, where.what);
+    }
+    work.check();
+    if (deadline && std::chrono::steady_clock::now() >= *deadline) time_out(work.blocked_on());
+    return false;
+}
+
+inline void thread_communicator::throw_departed(int peer, const char* during) {
+    if (has_failed()) throw_failure(during);  // before it left, and after this rank last asked
+    throw error(errc::peer_failed, detail::text({during, ": rank ", rank_, " waits for rank ", peer, " of ", size_,
+                                                 ", which has returned without taking part"}));
+}
+
+inline void thread_communicator::time_out(const waiting& where) {
+    detail::publish(board_, where);
+    const std::string why =
+        detail::text({"the deadline of rank ", rank_,
+                      " passed; who waits for whom:", detail::waiting_table(world_.boards_.get(), size_)});
+    world_.fail(rank_, errc::timeout, why);
+    throw error(errc::timeout, detail::text({where.what, ": ", why}));
+}
+
+/// Called from a handler, while the exception that is the cause can be looked at.
+inline void thread_communicator::abandon() noexcept {
+    world_.fail(rank_, detail::cause_at_hand());
+    for (int r = 0; r < size_; ++r)
+        while (r != rank_ && world_.board(r).touching.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+}
+
+inline void thread_communicator::depart() noexcept {
+    if (std::uncaught_exceptions() > exceptions_) world_.fail(rank_, detail::cause_at_hand());
+    board_.departed.store(true, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    meet_talkers();
+    take_in_everything();
+    for (const acquaintance* each : all_)
+        if (each->early.has_loan())
+            world_.fail(rank_, errc::peer_failed,
+                        detail::text({"it returned although rank ", each->link.peer(), " waits for it"}));
+    for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
+    world_.failure_.stop_waiting();
+}
+
+static_assert(communicator<thread_communicator>);
+
+}  // namespace allfold

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/error.hpp"
+#include "allfold/transport/detail/cause.hpp"
+#include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/processors.hpp"
+#include "allfold/transport/detail/rank_board.hpp"
+#include "allfold/transport/detail/thread_failure.hpp"
+
+/// @file
+/// What the ranks of a group of threads share.
+
+namespace allfold {
+
+/// The numbers of the thread transport, with what was measured for each (two cores of one socket).
+struct thread_tuning {
+    /// Copying through a buffer beats lending up to here: the sender's lines stay in its own cache.
+    std::size_t eager_bytes = 32 * 1024;
+    /// Polls, a `pause` each, before a waiting rank goes to sleep: 20 to 50 us, above the 10 to 20 us of a wake.
+    int spins = 2000;
+    /// Turns given away before it sleeps, which costs 0.2 to 0.4 us each; with more ranks than processors there is no
+    /// spinning before them: there it is the others who must run.
+    int yields = 200;
+
+    friend bool operator==(const thread_tuning&, const thread_tuning&) = default;
+};
+
+class thread_communicator;
+
+/// What the ranks of a group of threads share. `run` makes one for you; make one yourself to give ranks to threads that
+/// you have already:
+///
+///     thread_world world(4);
+///     // in thread r, once for each r in [0, 4):
+///     thread_communicator comm = world.communicator(r);
+///
+/// It must outlive its communicators. After a failure it is broken for good: every collective on it throws.
+class thread_world {
+  public:
+    explicit thread_world(int size, const thread_tuning& tuning = {})
+        : size_(size), processors_(detail::usable_processors()), tuning_(tuning) {
+        if (size < 1)
+            throw error(errc::bad_argument, detail::text({"thread_world: ", size, " ranks, at least 1 is needed"}));
+        if (size > processors_) tuning_.spins = 0;
+        tuning_.eager_bytes = detail::align_up(tuning_.eager_bytes, detail::buffer_alignment);
+        boards_ = std::make_unique<detail::rank_board[]>(static_cast<std::size_t>(size));
+        announced_ = std::make_unique<detail::announcements[]>(static_cast<std::size_t>(size));
+        channels_.resize(static_cast<std::size_t>(size));
+    }
+    thread_world(const thread_world&) = delete;
+    thread_world& operator=(const thread_world&) = delete;
+
+    [[nodiscard]] int size() const noexcept { return size_; }
+    [[nodiscard]] const thread_tuning& tuning() const noexcept { return tuning_; }
+    /// The end of rank `rank`. There is one, once: asking again throws `errc::bad_argument`.
+    [[nodiscard]] thread_communicator communicator(int rank);
+
+    /// Breaks the world: every rank that waits, or will wait, throws. The first cause is kept.
+    void fail(int rank, errc code, const std::string& why) { fail(rank, detail::cause{.code = code, .why = why}); }
+    [[gnu::cold]] void fail(int rank, detail::cause&& why) {
+        failure_.report(rank, std::move(why));
+        for (int r = 0; r < size_; ++r) board(r).bell.ring();
+    }
+    /// The rank that was the first cause; -1 as long as nothing is broken.
+    [[nodiscard]] int broken_by() { return failure_.culprit(); }
+    /// What was thrown there first; null where nobody knows.
+    [[nodiscard]] std::exception_ptr cause() { return failure_.thrown(); }
+
+  private:
+    friend class thread_communicator;
+
+    [[nodiscard]] detail::rank_board& board(int rank) noexcept { return boards_[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] detail::announcements& announced(int rank) noexcept {
+        return announced_[static_cast<std::size_t>(rank)];
+    }
+
+    /// The channel between two ranks, made when one of them first asks: memory grows with the pairs that talk.
+    [[nodiscard]] detail::channel& channel_between(int from, int to) {
+        const std::lock_guard lock(mutex_);
+        auto& incoming = channels_[static_cast<std::size_t>(to)];
+        if (incoming.empty()) incoming.resize(static_cast<std::size_t>(size_));
+        auto& found = incoming[static_cast<std::size_t>(from)];
+        if (!found) found = std::make_unique<detail::channel>();
+        return *found;
+    }
+    /// The ranks with a channel to `rank`, whether it has talked to them or not.
+    [[nodiscard]] std::vector<int> peers_that_talk_to(int rank) {
+        const std::lock_guard lock(mutex_);
+        const auto& incoming = channels_[static_cast<std::size_t>(rank)];
+        std::vector<int> peers;
+        for (std::size_t r = 0; r < incoming.size(); ++r)
+            if (incoming[r]) peers.push_back(static_cast<int>(r));
+        return peers;
+    }
+    [[noreturn, gnu::cold]] void throw_failure(int rank, const char* during) {
+        const bool uses_memory_of_others = board(rank).touching.load(std::memory_order_relaxed) != 0;
+        failure_.throw_on(rank, size_, during, !uses_memory_of_others,
+                          [this](int culprit) { return board(culprit).departed.load(); });
+    }
+
+    int size_;
+    int processors_;
+    thread_tuning tuning_;
+    std::unique_ptr<detail::rank_board[]> boards_;
+    std::unique_ptr<detail::announcements[]> announced_;
+    detail::thread_failure failure_;
+    std::mutex mutex_;
+    std::vector<std::vector<std::unique_ptr<detail::channel>>> channels_;  // by receiver and sender
+};
+
+}  // namespace allfold

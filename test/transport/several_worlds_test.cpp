@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/transport/thread.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/watchdog.hpp"
+
+// Threads that have communicators of several worlds.
+
+using namespace std::chrono_literals;
+using allfold::operation;
+using allfold::sum;
+using allfold::thread_communicator;
+using allfold::thread_world;
+using clock_type = std::chrono::steady_clock;
+
+TEST_CASE("who sleeps in one world is woken by a message in another one") {
+    const test::watchdog watch("two worlds");
+    for (int turn = 0; turn < 3; ++turn) {
+        thread_world one(2), other(2);
+        clock_type::time_point sent, woken;
+        std::thread peer([&] {
+            thread_communicator in_one = one.communicator(1), in_other = other.communicator(1);
+            std::this_thread::sleep_for(100ms);  // long enough for the other to go to sleep
+            int x = 1, y = 1;
+            sent = clock_type::now();
+            allfold::all_reduce(in_other, y, sum());
+            std::this_thread::sleep_for(1500ms);
+            allfold::all_reduce(in_one, x, sum());
+        });
+        thread_communicator in_one = one.communicator(0), in_other = other.communicator(0);
+        int x = 1, y = 1;
+        std::vector<operation> both;
+        both.push_back(allfold::all_reduce.start(in_one, x, sum()));
+        both.push_back(allfold::all_reduce.start(in_other, y, sum()));
+        CHECK(wait_any(both) == 1);
+        woken = clock_type::now();
+        wait_all(both);
+        peer.join();
+        CHECK(woken - sent < 500ms);
+        CHECK(x + y == 4);
+    }
+}
+
+TEST_CASE("a communicator may be handed from one thread to another, which then is the one to wake") {
+    const test::watchdog watch("a communicator that moves");
+    thread_world world(2);
+    thread_communicator mine = world.communicator(0);
+    std::thread peer([&] {
+        thread_communicator comm = world.communicator(1);
+        for (int turn = 0; turn < 5; ++turn) {
+            std::this_thread::sleep_for(30ms);
+            int x = 1;
+            allfold::all_reduce(comm, x, sum());
+        }
+    });
+    const auto begin = clock_type::now();
+    for (int turn = 0; turn < 5; ++turn)
+        std::thread([&] {
+            int x = 1;
+            allfold::all_reduce(mine, x, sum());
+        }).join();
+    peer.join();
+    CHECK(clock_type::now() - begin < 900ms);
+}
