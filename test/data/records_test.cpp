@@ -228,7 +228,7 @@ TEST_CASE("records whose tensors lie in the output in another order, or twice, a
             };
             expect_overlap(
                 [](auto& comm, auto& a, auto& b) { allfold::all_reduce(comm, records(a, b), records(b, a), sum()); },
-                "input, tensor 1 and output, tensor 0 overlap");
+                "input, tensor 1 and output, tensor 0 share memory");
             expect_overlap([](auto& comm, auto& a, auto&) { allfold::all_reduce(comm, records(a, a), sum()); },
                            "tensors 0 and 1 of the output share memory");
             expect_overlap([](auto& comm, auto& a,
@@ -290,7 +290,8 @@ TEST_CASE("the last division of online softmax can be made by the collective") {
 TEST_CASE("softmax states are divided by the collective too") {
     on_ranks(3, [](auto& comm) {
         using state = allfold::softmax_state<float, 4>;
-        std::vector<state> x(3000, online_softmax::lift(0.5F * static_cast<float>(comm.rank()), std::array{1.F, 2.F, 3.F, 4.F}));
+        std::vector<state> x(
+            3000, online_softmax::lift(0.5F * static_cast<float>(comm.rank()), std::array{1.F, 2.F, 3.F, 4.F}));
         x[7] = {};
         std::vector<state> folds(x.size()), out(x.size());
         allfold::all_reduce(comm, x, folds, online_softmax());

@@ -152,6 +152,10 @@ void require_apart(const arguments_given& call, const shape& where, const column
     for (std::size_t o = 0; o < OutColumns; ++o)
         for (std::size_t i = 0; i < InColumns; ++i) {
             if (!in.range[i].shares(out.range[o])) continue;
+            if (i != o)
+                call.reject(errc::overlap,
+                            {"input, tensor ", i, " and output, tensor ", o,
+                             " share memory: a tensor may share it with the one of the same number only"});
             const auto rows_between = static_cast<std::ptrdiff_t>(where.input_first - where.result_first);
             const auto bytes_between = in.range[i].begin - out.range[o].begin;
             if (i == o && bytes_between == rows_between * static_cast<std::ptrdiff_t>(in.bytes[i])) continue;
