@@ -18,12 +18,14 @@ class Allfold(ConanFile):
     description = "Collective algorithms over user-defined associative operators"
     license = "BSL-1.0"
     topics = "collectives", "allreduce", "scan", "parallel", "mpi", "header-only"
-    package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
-    options = {"mpi": [True, False]}
-    default_options = {"mpi": False}
-    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*"
+    options = {"mpi": [True, False], "compiled": [True, False]}
+    default_options = {"mpi": False, "compiled": False}
+    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*"
     no_copy_source = True
+
+    def configure(self):
+        self.package_type = "static-library" if self.options.compiled else "header-library"
 
     def set_version(self):
         header = load(self, os.path.join(self.recipe_folder, "include/allfold/version.hpp"))
@@ -38,7 +40,8 @@ class Allfold(ConanFile):
             raise ConanInvalidConfiguration("allfold needs a compiler with C++20")
 
     def package_id(self):
-        self.info.clear()  # one package for all settings and options
+        if not self.info.options.compiled:
+            self.info.clear()  # one package for all settings and options
 
     def system_requirements(self):
         # A program's MPI is the one whose mpirun starts it: that of the system, never one that Conan built.
@@ -48,11 +51,13 @@ class Allfold(ConanFile):
     def generate(self):
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["ALLFOLD_DEVELOPMENT"] = False
+        toolchain.cache_variables["ALLFOLD_BUILD_COMPILED"] = bool(self.options.compiled)
         toolchain.generate()
 
     def package(self):
         cmake = CMake(self)
         cmake.configure()
+        cmake.build()
         cmake.install()
 
     def package_info(self):
@@ -67,6 +72,12 @@ class Allfold(ConanFile):
         core.builddirs = ["share/cmake/allfold"]
         if self.settings.os in ("Linux", "FreeBSD"):
             core.system_libs = ["pthread"]
+        if self.options.compiled:
+            compiled = self.cpp_info.components["compiled"]
+            compiled.set_property("cmake_target_name", "allfold::compiled")
+            compiled.libs = ["allfold_compiled"]
+            compiled.defines = ["ALLFOLD_COMPILED"]
+            compiled.requires = ["core"]
         if self.options.mpi:
             mpi = self.cpp_info.components["mpi"]
             mpi.set_property("cmake_target_name", "allfold::mpi")

@@ -4,8 +4,11 @@ find_dependency(Threads)
 include(${CMAKE_CURRENT_LIST_DIR}/allfoldTargets.cmake)
 
 foreach(allfold_component IN LISTS allfold_FIND_COMPONENTS)
-    if(NOT allfold_component STREQUAL "mpi")
-        set(allfold_why "it has no component ${allfold_component}, only mpi")
+    if(allfold_component STREQUAL "compiled")
+        set(allfold_why "it was built without its component compiled: -D ALLFOLD_BUILD_COMPILED=ON builds it")
+        include(${CMAKE_CURRENT_LIST_DIR}/allfoldCompiledTargets.cmake OPTIONAL RESULT_VARIABLE allfold_compiled_FOUND)
+    elseif(NOT allfold_component STREQUAL "mpi")
+        set(allfold_why "it has no component ${allfold_component}, only mpi and compiled")
     else()
         # Not find_dependency: its message names no remedy, and an optional component would fail the package.
         find_package(MPI QUIET COMPONENTS CXX)

@@ -9,7 +9,14 @@ install(TARGETS allfold_mpi EXPORT allfoldMpiTargets FILE_SET HEADERS)
 install(EXPORT allfoldTargets NAMESPACE allfold:: DESTINATION ${package_directory})
 install(EXPORT allfoldMpiTargets NAMESPACE allfold:: DESTINATION ${package_directory})
 
-write_basic_package_version_file(allfoldConfigVersion.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+set(independent ARCH_INDEPENDENT)
+if(ALLFOLD_BUILD_COMPILED)
+    install(TARGETS allfold_compiled EXPORT allfoldCompiledTargets)
+    install(EXPORT allfoldCompiledTargets NAMESPACE allfold:: DESTINATION ${package_directory})
+    set(independent "")
+endif()
+
+write_basic_package_version_file(allfoldConfigVersion.cmake COMPATIBILITY SameMinorVersion ${independent})
 install(FILES cmake/allfoldConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/allfoldConfigVersion.cmake
         DESTINATION ${package_directory})
 

@@ -22,7 +22,8 @@ class Consume(ConanFile):
         toolchain = CMakeToolchain(self)
         toolchain.user_presets_path = False
         toolchain.cache_variables["way"] = "conan"
-        toolchain.cache_variables["components"] = "mpi" if self.dependencies["allfold"].options.mpi else ""
+        toolchain.cache_variables["components"] = next(
+            (name for name in ("mpi", "compiled") if self.dependencies["allfold"].options.get_safe(name)), "")
         toolchain.generate()
 
     def build(self):

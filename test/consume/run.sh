@@ -26,7 +26,8 @@ refused() { # refused TEXT OPTION...: the project does not find allfold, and is 
 
 installed() { # into a prefix that moves afterwards
     if [ -e "$work/prefix" ]; then return; fi
-    cmake -G Ninja -S . -B "$work/library" -D ALLFOLD_DEVELOPMENT=OFF
+    cmake -G Ninja -S . -B "$work/library" -D ALLFOLD_DEVELOPMENT=OFF -D ALLFOLD_BUILD_COMPILED=ON -D CMAKE_BUILD_TYPE=Release
+    cmake --build "$work/library"
     cmake --install "$work/library" --prefix "$work/first" >"$work/installed.txt"
     mv "$work/first" "$work/prefix"
 }
@@ -34,15 +35,16 @@ installed() { # into a prefix that moves afterwards
 # A release, as far as packages need its files.
 version=$(sed -n 's/^#define ALLFOLD_VERSION_[A-Z]* //p' include/allfold/version.hpp | paste -sd.)
 archive=$work/allfold-$version.tar.gz
-archived() { tar -czf "$archive" --transform "s,^,allfold-$version/," CMakeLists.txt LICENSE cmake include; }
+archived() { tar -czf "$archive" --transform "s,^,allfold-$version/," CMakeLists.txt LICENSE cmake include src; }
 
 by_cmake() {
     installed
     local here=(-D CMAKE_PREFIX_PATH="$work/prefix")
     project cmake cmake "${here[@]}"
     project cmake cmake_mpi "${here[@]}" -D components=mpi
+    project cmake cmake_compiled "${here[@]}" -D components=compiled
     refused "its component mpi needs an MPI" "${here[@]}" -D components=mpi -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON
-    refused "it has no component cuda, only mpi" "${here[@]}" -D components=cuda
+    refused "it has no component cuda, only mpi and compiled" "${here[@]}" -D components=cuda
 }
 
 by_subdirectory() { project subdirectory subdirectory; }
@@ -78,6 +80,7 @@ by_conan() {
     echo "tools.cmake.cmaketoolchain:generator=Ninja" >"$CONAN_HOME/global.conf"
     conan create . --build=missing
     conan create . --build=missing --options='&:mpi=True'
+    conan create . --build=missing --options='&:compiled=True'
 }
 
 by_vcpkg() {

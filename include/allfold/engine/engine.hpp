@@ -33,28 +33,11 @@ class engine {
 
     /// Runs a collective and returns when this rank's part in it is complete. `own`: the transport's own collective,
     /// where it has one.
-    static void run(Comm& comm, const request& what, bound_arguments& arguments, native own) {
-        const arguments_given call = lay_out(comm, what, arguments);
-        arguments.begin();
-        if (own != nullptr && delegates(comm, what, arguments)) return run_native(comm, what, arguments, own);
-        execution<Comm> running([&] { return make_call(comm, what, call, arguments); });
-        try {
-            run_to_end(comm, running, what.options.deadline);
-        } catch (...) {
-            if (comm.holds_memory()) arguments.leave_behind();
-            throw;
-        }
-        arguments.finish(running.lowers());
-    }
+    static void run(Comm& comm, const request& what, bound_arguments& arguments, native own);
 
     /// In the background, not started.
     [[nodiscard]] static std::unique_ptr<pending> prepare(Comm& comm, const request& what,
-                                                          std::unique_ptr<bound_arguments> arguments) {
-        bound_arguments& bound = *arguments;
-        const arguments_given call = lay_out(comm, what, bound);
-        return std::make_unique<task<Comm>>(
-            comm, std::move(arguments), [&] { return make_call(comm, what, call, bound); }, what.options.deadline);
-    }
+                                                          std::unique_ptr<bound_arguments> arguments);
 
     /// Why a call is left to the transport; null where it is not.
     [[nodiscard]] static const char* reason_to_delegate(const Comm& comm, const char* name, std::size_t bytes,
@@ -189,5 +172,32 @@ class engine {
         return rounds > 1 || all.comm.lends(all.rows.packed_bytes(all.memory.window_rows), all.rows.packable());
     }
 };
+
+// Not within the class, where they would be inline: a compiled engine is not to be compiled again.
+
+template <communicator Comm>
+void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& arguments, [[maybe_unused]] native own) {
+    const arguments_given call = lay_out(comm, what, arguments);
+    arguments.begin();
+    if constexpr (Comm::has_native)
+        if (own != nullptr && delegates(comm, what, arguments)) return run_native(comm, what, arguments, own);
+    execution<Comm> running([&] { return make_call(comm, what, call, arguments); });
+    try {
+        run_to_end(comm, running, what.options.deadline);
+    } catch (...) {
+        if (comm.holds_memory()) arguments.leave_behind();
+        throw;
+    }
+    arguments.finish(running.lowers());
+}
+
+template <communicator Comm>
+std::unique_ptr<pending> engine<Comm>::prepare(Comm& comm, const request& what,
+                                               std::unique_ptr<bound_arguments> arguments) {
+    bound_arguments& bound = *arguments;
+    const arguments_given call = lay_out(comm, what, bound);
+    return std::make_unique<task<Comm>>(
+        comm, std::move(arguments), [&] { return make_call(comm, what, call, bound); }, what.options.deadline);
+}
 
 }  // namespace allfold::detail

@@ -188,6 +188,8 @@ struct transport_defaults {
     /// Throws where this thread may use the transport only if its process has no other thread.
     void require_threads_allowed() const {}
 
+    /// Whether it has collectives of its own.
+    static constexpr bool has_native = false;
     /// Runs a collective of the transport's own.
     using native_function = void (*)(transport_defaults&, const native_operands&);
     /// The one that does what `collective` does with this operator on these elements; null where there is none.

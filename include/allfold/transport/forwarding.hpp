@@ -23,6 +23,7 @@ class forwarding {
     static constexpr bool shares_memory = Comm::shares_memory;
     static constexpr bool has_groups = Comm::has_groups;
     static constexpr bool sleeps = Comm::sleeps;
+    static constexpr bool has_native = Comm::has_native;
     using arrival_type = typename Comm::arrival_type;
     using native_function = void (*)(forwarding&, const native_operands&);
 

@@ -64,6 +64,7 @@ class communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
+    static constexpr bool has_native = true;
     using arrival_type = detail::arrival;
     using native_function = void (*)(communicator&, const native_operands&);
 

@@ -9,7 +9,7 @@
 
 #include "allfold/algebra/diagnose.hpp"
 #include "allfold/collective/plan.hpp"
-#include "allfold/engine/engine.hpp"
+#include "allfold/engine/compiled.hpp"
 #include "allfold/transport/detail/processors.hpp"
 
 /// @file

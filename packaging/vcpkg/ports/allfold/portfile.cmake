@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
-set(VCPKG_BUILD_TYPE release) # header-only: no library, so nothing in debug
+vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS FEATURES compiled ALLFOLD_BUILD_COMPILED)
+if(NOT "compiled" IN_LIST FEATURES)
+    set(VCPKG_BUILD_TYPE release) # header-only: no library, so nothing in debug
+endif()
 
 vcpkg_from_github(
     OUT_SOURCE_PATH SOURCE_PATH
@@ -13,6 +16,7 @@ vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS
         -DALLFOLD_DEVELOPMENT=OFF
+        ${FEATURE_OPTIONS}
 )
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/allfold)

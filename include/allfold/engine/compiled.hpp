@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/engine/engine.hpp"
+
+/// @file
+/// The engine of threads, where it is compiled apart: programs that link with `allfold::compiled` find it there, and do
+/// not compile it in each of their translation units.
+
+#if defined(ALLFOLD_COMPILED)
+#include "allfold/transport/thread_communicator.hpp"
+
+extern template class allfold::detail::engine<allfold::thread_communicator>;
+#endif
