@@ -344,7 +344,8 @@ TEST_CASE("a mean divides by the number of contributions, which in a scan is tha
         allfold::inclusive_scan(comm, in, out, allfold::mean());
         expect(out == std::vector(3, r / 2.0), "inclusive_scan");
         allfold::exclusive_scan(comm, in, out, allfold::mean());
-        expect(r == 0 ? std::isnan(out[0]) : out == std::vector(3, (r - 1) / 2.0), "exclusive_scan: of nothing it is NaN");
+        expect(r == 0 ? std::isnan(out[0]) : out == std::vector(3, (r - 1) / 2.0),
+               "exclusive_scan: of nothing it is NaN");
         double x = r;
         allfold::reduce(comm, x, allfold::mean(), allfold::root{1});
         expect(x == (r == 1 ? 1.5 : r), "reduce in place writes at the root only");
