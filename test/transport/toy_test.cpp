@@ -228,7 +228,7 @@ TEST_CASE("ranks of a toy transport that make different calls learn what differs
         for (const auto& each : outcomes) {
             INFO(each.text);
             CHECK((each.code == errc::mismatch || each.code == errc::peer_failed));
-            CHECK((each.says("has 10 elements, but rank 1 has 9") || each.says("has 9 elements, but rank ")));
+            CHECK((each.says("has 10, but rank 1 has 9 elements") || each.says("has 9, but rank ")));
             causes += each.code == errc::mismatch ? 1 : 0;
         }
         CHECK(causes >= 1);

@@ -29,10 +29,14 @@ class short_walk {
         const step s = all.schedule[0];
         const bool keeps = s.local.what == local_work::kind::copy && s.local.left == slot::input &&
                            s.local.into == slot::result && s.local.targets.empty();
+        // A copy made to be sent is left out where posting a message copies it anyway.
+        const bool sends_original =
+            s.local.what == local_work::kind::copy_to_send && s.local.left == slot::input &&
+            !all.comm.lends(all.memory.blocks->total() * all.rows.row_bytes, all.rows.packable());
         sets_identity_ = s.local.what == local_work::kind::identity;
-        if (s.has_more || s.source != slot::input || s.mine != slot::input || s.into != slot::result ||
-            s.sent != addressed::alike || s.received != addressed::alike || s.how == fold::left ||
-            s.how == fold::right || !(keeps || sets_identity_ || s.local.what == local_work::kind::none))
+        if (s.has_more || (s.source != slot::input && !sends_original) || s.mine != slot::input ||
+            s.into != slot::result || s.sent != addressed::alike || s.received != addressed::alike ||
+            !(keeps || sends_original || sets_identity_ || s.local.what == local_work::kind::none))
             return false;
         lane_ = on;
         to_ = s.to;
@@ -53,8 +57,8 @@ class short_walk {
     bool advance(const context& all) {
         if (!folded_) {
             if (!post(all) || !receive(all)) return false;
-            if (how_ != fold::store && rows_ > 0 && from_count_ > 0) fold_arrived(all);
-            if (how_ != fold::store) arrived_.clear();
+            if (folds_in_order() && rows_ > 0 && from_count_ > 0) fold_arrived(all);
+            if (folds_in_order()) arrived_.clear();
             folded_ = true;
         }
         if (lent_.load(std::memory_order_acquire) != 0) return false;
@@ -98,18 +102,26 @@ class short_walk {
         void operator()(typename Comm::arrival_type&& message) const {
             all.check(message.signature(), peer, self.lane_);
             all.check_length(message.bytes(), self.part_.bytes, peer);
-            if (self.how_ != fold::store) {
+            if (self.folds_in_order())
                 self.arrived_[static_cast<std::size_t>(self.received_)] = std::move(message);
-            } else if (self.rows_ > 0) {
-                std::byte* const column = bytes_of(message);
-                all.rows.copy(place{&column, 0}, all.memory.result.first, self.rows_);
-            }
+            else if (self.rows_ > 0)
+                self.combine(all, bytes_of(message));
         }
         [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
             const bool stores = self.how_ == fold::store && signature == all.hash && bytes == self.part_.bytes;
             return stores && bytes > 0 && all.rows.packable() ? all.rows.address(all.memory.result.first, 0) : nullptr;
         }
     };
+    [[nodiscard]] bool folds_in_order() const noexcept {
+        return how_ == fold::in_rank_order || how_ == fold::peers_in_rank_order;
+    }
+    void combine(const context& all, std::byte* column) const {
+        const place from{&column, 0}, mine = all.memory.input.first, into = all.memory.result.first;
+        if (how_ == fold::store)
+            all.rows.copy(from, into, rows_);
+        else
+            all.rows.fold(how_ == fold::left ? from : mine, how_ == fold::left ? mine : from, into, rows_);
+    }
     [[nodiscard]] static std::byte* bytes_of(const typename Comm::arrival_type& message) noexcept {
         std::byte* const packed = message.packed();
         return packed != nullptr ? packed : message.parts()[0].data;
