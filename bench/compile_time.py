@@ -21,9 +21,11 @@ INCLUDE = pathlib.Path(__file__).parent.parent / "include"
 COLLECTIVES = """#include <allfold/allfold.hpp>
 #include <vector>
 using namespace allfold;
-void all_eight(thread_communicator& comm, std::vector<float>& x, std::vector<float>& y) {
+void all_ten(thread_communicator& comm, std::vector<float>& x, std::vector<float>& y) {
     barrier(comm);
     broadcast(comm, x);
+    gather(comm, y, x);
+    all_to_all(comm, x);
     reduce(comm, x, sum{});
     all_reduce(comm, x, sum{});
     reduce_scatter(comm, x, y, sum{});
@@ -38,6 +40,7 @@ ONE = """#include <allfold/algebra/arithmetic.hpp>
 #include <vector>
 void one({type}& comm, std::vector<float>& x) {{ allfold::all_reduce(comm, x, allfold::sum{{}}); }}
 """
+COMPILED = "one all_reduce, allfold::compiled"
 BOOST = "one boost::mpi::all_reduce, float"
 BOOST_ONE = """#include <boost/mpi.hpp>
 #include <functional>
@@ -63,7 +66,8 @@ UNITS = {
     "<algorithm>": "#include <algorithm>\n",
     "<allfold/allfold.hpp>": "#include <allfold/allfold.hpp>\n",
     "one all_reduce, threads": ONE.format(header="thread", type="allfold::thread_communicator"),
-    "all eight collectives, threads": COLLECTIVES,
+    COMPILED: ONE.format(header="thread", type="allfold::thread_communicator"),
+    "all collectives, threads": COLLECTIVES,
     "one all_reduce, MPI": ONE.format(header="mpi", type="allfold::mpi::communicator"),
     "<boost/mpi.hpp>": "#include <boost/mpi.hpp>\n",
     BOOST: BOOST_ONE,
@@ -126,7 +130,8 @@ def measure(compiler, units, flags, rounds, folder):
             for stage, arguments in STAGES.items():
                 if unit in failed:
                     continue
-                cost = cost_of(unit, [compiler, "-std=c++20", *flags, *arguments, str(source)])
+                compiled = ["-DALLFOLD_COMPILED"] if unit == COMPILED else []
+                cost = cost_of(unit, [compiler, "-std=c++20", *flags, *compiled, *arguments, str(source)])
                 if cost:
                     costs[unit, stage].append(cost)
                 else:
@@ -158,7 +163,7 @@ def main():
     if not mpi:
         print("MPI is missing (Debian: libopenmpi-dev, libboost-mpi-dev): nothing to compare with")
     flags = ["-I", str(options.include), *mpi]
-    units = [unit for unit in options.units if mpi or not ("MPI" in unit or "mpi" in unit)]
+    units = [unit for unit in options.units if mpi or not ("MPI" in unit or "mpi::" in unit or "mpi.hpp" in unit)]
     print(f"{len(os.sched_getaffinity(0))} processors, load {os.getloadavg()[0]:.1f}, {options.rounds} turns")
     with tempfile.TemporaryDirectory() as folder:
         for compiler in compilers:
