@@ -181,6 +181,9 @@ class task final : public pending {
         run_.drop();
         due_ = time_point::max();
         failure_ = std::current_exception();
+        if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
+            failure_ =
+                std::make_exception_ptr(error(errc::peer_failed, text({what_, ": abandoned with its communicator"})));
         done_ = true;
     }
     void leave_behind() noexcept override {
