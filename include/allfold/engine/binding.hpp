@@ -207,7 +207,8 @@ class binding {
         where_.widths[C] = width;
         where_.bytes[C] = width * sizeof(type_of<C>);
         where_.first[C] = static_cast<std::byte*>(const_cast<void*>(first));
-        if (!strided_[C]) where_.range[C] = {where_.first[C], where_.first[C] + rows * where_.bytes[C]};
+        if (!strided_[C] && first != nullptr)
+            where_.range[C] = {where_.first[C], where_.first[C] + rows * where_.bytes[C]};
     }
 
     template <std::size_t C, class V>
