@@ -158,7 +158,7 @@ class toy : public allfold::transport_defaults {
             }
             work.check();
             if (deadline && clock::now() >= *deadline) time_out(where);
-            sleep(seen, deadline.value_or(clock::now() + std::chrono::seconds(1)));
+            sleep(seen, allfold::sleep_limit(work, deadline.value_or(clock::now() + std::chrono::seconds(1))));
         }
     }
     void abandon() noexcept {

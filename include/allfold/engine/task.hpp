@@ -49,8 +49,6 @@ inline constexpr std::chrono::milliseconds longest_nap{1};
 template <bool Naps, class Work>
 class pushing_on {
   public:
-    struct look_now {};
-
     pushing_on(background& home, Work& work) noexcept : home_(home), work_(work) {}
 
     bool poll() {
@@ -65,19 +63,15 @@ class pushing_on {
     void check() const {
         work_.check();
         if (background::in_flight()) home_.look_around_elsewhere();
-        if (must_look()) throw look_now();  // or the transport would find that its deadline has passed
     }
 
     [[nodiscard]] bool is_done() const noexcept { return is_done_; }
-    /// Until when to wait before looking again.
-    [[nodiscard]] std::optional<time_point> look_again(std::optional<time_point> until) {
+    /// When a rank that sleeps has to wake: a transport asks for it.
+    [[nodiscard]] time_point next_look() const noexcept { return next_look_; }
+    void plan_next_look() {
         next_look_ = background::in_flight() ? background::next_due() : time_point::max();
         if (Naps && home_.in_flight_elsewhere())
             next_look_ = std::min(next_look_, std::chrono::steady_clock::now() + longest_nap);
-        if (next_look_ == time_point::max()) return until;
-        // The transport's own deadline is later: it is there to be woken, not to pass.
-        const time_point wake = next_look_ + std::chrono::milliseconds(1);
-        return until ? std::min(*until, wake) : wake;
     }
 
   private:
@@ -95,13 +89,10 @@ class pushing_on {
 template <communicator Comm, class Work>
 void wait_pushing_on(Comm& comm, Work& work, std::optional<time_point> until) {
     comm.background().take_over();
-    using pushing = pushing_on<Comm::sleeps, Work>;
-    pushing all(comm.background(), work);
+    pushing_on<Comm::sleeps, Work> all(comm.background(), work);
     while (!all.is_done()) {
-        try {
-            comm.wait(all, all.look_again(until));
-        } catch (const typename pushing::look_now&) {
-        }
+        all.plan_next_look();
+        comm.wait(all, until);
     }
 }
 

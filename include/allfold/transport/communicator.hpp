@@ -115,6 +115,16 @@ concept pending_work = requires(T work, const T& view) {
     view.check();
 };
 
+/// How long a rank that waits for some work may sleep, at most until then: some works have to look around earlier.
+template <class Work>
+[[nodiscard]] std::chrono::steady_clock::time_point sleep_limit(const Work& work,
+                                                                std::chrono::steady_clock::time_point until) {
+    if constexpr (requires { work.next_look(); })
+        return work.next_look() < until ? work.next_look() : until;
+    else
+        return until;
+}
+
 /// Where the sink wants a packed message with this signature and of exactly so many bytes; null where it does not care,
 /// or expects another one. It is asked once at most, by a transport that is about to take in the message, which is then
 /// delivered as lying there.

@@ -122,6 +122,11 @@ class hierarchical_communicator : public transport_defaults {
             return where;
         }
         void check() const { work.check(); }
+        [[nodiscard]] auto next_look() const
+            requires requires(const Work& w) { w.next_look(); }
+        {
+            return work.next_look();
+        }
     };
     template <class Work>
     struct work_across {
