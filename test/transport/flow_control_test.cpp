@@ -15,6 +15,7 @@
 
 using allfold::lane;
 using allfold::detail::is_later;
+using allfold::detail::sender;
 
 namespace {
 
@@ -61,9 +62,10 @@ algorithm circle(std::size_t ranks, std::size_t root) {
 struct program {
     std::size_t ranks;
     std::array<algorithm, lanes> calls;
-    bool in_buffers;  // messages are too long for a cell
+    bool in_buffers;        // messages are too long for a cell
+    bool prepared = false;  // calls are starts of two prepared operations by turns
     /// waits[r][l]: the lanes that rank r waits for before it starts lane l, as a mask.
-    std::array<std::array<unsigned, lanes>, max_ranks> waits;
+    std::array<std::array<unsigned, lanes>, max_ranks> waits{};
 };
 
 enum class place : std::uint16_t { nowhere, cell, buffer, own_memory };
@@ -91,17 +93,19 @@ struct call_in_flight {
     std::array<message, max_ranks> kept{};
 };
 
-/// Compared by its bytes.
+/// Compared by the bytes of its parts.
 struct state {
     std::array<std::array<channel, max_ranks>, max_ranks> from_to{};
     std::array<std::array<call_in_flight, lanes>, max_ranks> calls{};
     std::array<std::uint32_t, max_ranks> is_called{};
 };
-static_assert(std::has_unique_object_representations_v<state>);
+static_assert(std::has_unique_object_representations_v<message> &&
+              std::has_unique_object_representations_v<call_in_flight>);
 
 /// The rule of the transport, whole or with a part of it missing.
 struct rule {
     bool own_memory = true;       // for what finds no buffer because of a later lane
+    bool knows_unordered = true;  // that the lane of a prepared operation does not tell when it was started
     bool takes_in_urgent = true;  // what is before an urgent message
     bool copies_early = false;    // as it once was: no bound for what comes too early, and nothing overtakes
     lane first_lane = 0;
@@ -209,7 +213,7 @@ class model {
         auto& c = s.calls[r][l];
         if (!c.started || is_done(c)) return false;
         const round_of_rank& round = program_.calls[l][r][c.round];
-        const lane on = rule_.first_lane + static_cast<lane>(l);
+        const lane on = rule_.first_lane + static_cast<lane>(program_.prepared ? l % 2 : l);
         for (std::size_t p = 0; p < program_.ranks; ++p)
             if ((round.to & ~c.posted) >> p & 1u) {
                 if (!post(s, r, p, on)) return false;
@@ -231,7 +235,8 @@ class model {
     bool post(state& s, std::size_t from, std::size_t to, lane on) {
         channel& c = s.from_to[from][to];
         c.sender.hear(c.taken, static_cast<std::uint8_t>(c.freed));
-        const bool overtakes = !rule_.copies_early && c.sender.overtakes(on);
+        const sender of{on, program_.prepared && rule_.knows_unordered};
+        const bool overtakes = !rule_.copies_early && c.sender.overtakes(of);
         if (!c.sender.has_cell()) {
             if (!overtakes || !rule_.takes_in_urgent || c.urgent == c.sender.sent() + 1) return false;
             c.urgent = c.sender.sent() + 1;
@@ -242,7 +247,7 @@ class model {
         if (program_.in_buffers) {
             if (c.sender.has_buffer()) {
                 m = {on, place::buffer, static_cast<std::uint16_t>(c.sender.free_buffer())};
-                c.sender.fill_buffer(m.buffer, on);
+                c.sender.fill_buffer(m.buffer, of);
             } else if (overtakes && rule_.own_memory) {
                 m.where = place::own_memory;
             } else {
@@ -250,7 +255,7 @@ class model {
             }
         }
         c.cell[c.sender.sent() % cells] = m;
-        const std::uint32_t number = c.sender.post(on);
+        const std::uint32_t number = c.sender.post(of);
         if (overtakes && rule_.takes_in_urgent) c.urgent = number;
         return true;
     }
@@ -323,10 +328,24 @@ std::vector<program> programs(std::size_t ranks) {
         for (const bool in_buffers : {false, true})
             for (const bool waits : {false, true}) {
                 if (ranks == 2 ? i % 5 != 0 : !waits || (i != 3 && i != 7)) continue;
-                program p{ranks, {all[i % 4], all[i / 4 % 4], all[i / 16]}, in_buffers, {}};
+                program p{ranks, {all[i % 4], all[i / 4 % 4], all[i / 16]}, in_buffers};
                 if (waits) p.waits[ranks - 1] = {0, 1, 3};
                 result.push_back(p);
             }
+    return result;
+}
+
+/// The first of two prepared operations is started again: by one rank as soon as it is through, by the last one when
+/// both are.
+std::vector<program> programs_with_restarts(std::size_t ranks) {
+    const std::array all{all_to_all(ranks), ring(ranks), circle(ranks, 0), circle(ranks, ranks - 1)};
+    std::vector<program> result;
+    for (std::size_t i = 0; i < 16; ++i)
+        for (const bool in_buffers : {false, true}) {
+            program p{ranks, {all[i % 4], all[i / 4], all[i % 4]}, in_buffers, true};
+            for (std::size_t r = 0; r < ranks; ++r) p.waits[r] = {0, 0, r + 1 == ranks ? 3U : 1U};
+            result.push_back(p);
+        }
     return result;
 }
 
@@ -334,9 +353,9 @@ std::vector<program> programs(std::size_t ranks) {
 struct verdict {
     std::size_t programs = 0, ends = 0, deadlocks = 0, states = 0;
 };
-verdict explore_all(std::size_t ranks, const rule& how, bool all_of_them) {
+verdict explore_all(const std::vector<program>& programs, const rule& how, bool all_of_them) {
     verdict all;
-    for (const program& each : programs(ranks)) {
+    for (const program& each : programs) {
         if (all.deadlocks != 0 && !all_of_them) break;
         const auto found = model(each, how).explore();
         ++all.programs;
@@ -345,6 +364,9 @@ verdict explore_all(std::size_t ranks, const rule& how, bool all_of_them) {
         all.states += found.states;
     }
     return all;
+}
+verdict explore_all(std::size_t ranks, const rule& how, bool all_of_them) {
+    return explore_all(programs(ranks), how, all_of_them);
 }
 
 }  // namespace
@@ -371,6 +393,14 @@ TEST_CASE("without any part of the rule some order of actions leads to a deadloc
     CHECK(explore_all(3, {.copies_early = true}, false).deadlocks == 1);
 }
 
+TEST_CASE("starts of prepared operations in different orders do not lead to a deadlock") {
+    const std::vector<program> programs = programs_with_restarts(2);
+    const verdict found = explore_all(programs, {}, true);
+    CHECK(found.ends == programs.size());
+    CHECK(found.deadlocks == 0);
+    CHECK(explore_all(programs, {.knows_unordered = false}, false).deadlocks == 1);
+}
+
 TEST_CASE("which of two lanes is the later one is asked modulo 2^32") {
     STATIC_REQUIRE(is_later(1, 0));
     STATIC_REQUIRE_FALSE(is_later(0, 0));
@@ -381,19 +411,33 @@ TEST_CASE("which of two lanes is the later one is asked modulo 2^32") {
 
 TEST_CASE("a message overtakes only what is still in the channel") {
     allfold::detail::posted_messages<4, 2> posted;
-    CHECK_FALSE(posted.overtakes(7));
-    CHECK(posted.post(7) == 1);
-    CHECK(posted.overtakes(6));
-    CHECK_FALSE(posted.overtakes(7));
-    CHECK_FALSE(posted.overtakes(8));
+    CHECK_FALSE(posted.overtakes({7}));
+    CHECK(posted.post({7}) == 1);
+    CHECK(posted.overtakes({6}));
+    CHECK_FALSE(posted.overtakes({7}));
+    CHECK_FALSE(posted.overtakes({8}));
     posted.hear(1, 0);
-    CHECK_FALSE(posted.overtakes(6));
-    posted.fill_buffer(posted.free_buffer(), 9);
-    CHECK(posted.post(9) == 2);
+    CHECK_FALSE(posted.overtakes({6}));
+    posted.fill_buffer(posted.free_buffer(), {9});
+    CHECK(posted.post({9}) == 2);
     posted.hear(2, 0);
-    CHECK(posted.overtakes(8));  // its buffer is still in use
+    CHECK(posted.overtakes({8}));  // its buffer is still in use
     posted.hear_last_byte(2, 1);
-    CHECK_FALSE(posted.overtakes(8));
+    CHECK_FALSE(posted.overtakes({8}));
+}
+
+TEST_CASE("what is unordered waits for its own lane only, and nothing else waits for it") {
+    allfold::detail::posted_messages<4, 2> posted;
+    posted.post({5});
+    CHECK(posted.overtakes({6, true}));
+    CHECK_FALSE(posted.overtakes({5, true}));
+    posted.hear(1, 0);
+    CHECK_FALSE(posted.overtakes({6, true}));
+    posted.post({6, true});
+    CHECK(posted.overtakes({7}));
+    CHECK(posted.overtakes({5}));
+    posted.hear(2, 0);
+    CHECK_FALSE(posted.overtakes({7}));
 }
 
 TEST_CASE("buffers come back in any order") {
@@ -401,13 +445,13 @@ TEST_CASE("buffers come back in any order") {
     for (std::uint32_t b = 0; b < 3; ++b) {
         REQUIRE(posted.has_buffer());
         CHECK(posted.free_buffer() == b);
-        posted.fill_buffer(b, 0);
-        posted.post(0);
+        posted.fill_buffer(b, {0});
+        posted.post({0});
     }
     CHECK_FALSE(posted.has_buffer());
     posted.hear(3, 0b010);
     CHECK(posted.free_buffer() == 1);
-    posted.fill_buffer(1, 0);
+    posted.fill_buffer(1, {0});
     posted.hear(3, 0b111);
     CHECK(posted.free_buffer() == 0);
     posted.hear(3, 0b101);

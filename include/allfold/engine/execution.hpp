@@ -38,7 +38,10 @@ class execution {
 
     /// Announces again, to peers who remember the latest lanes only, what runs here. Before a start that was not just
     /// opened.
-    void announce() { all_.comm.announce(first_lane_, static_cast<unsigned>(windows_), all_.agreed); }
+    void announce() {
+        all_.comm.announce(first_lane_, static_cast<unsigned>(windows_), all_.agreed);
+        all_.unordered = true;
+    }
 
     /// May be called again once done.
     void start() {

@@ -61,7 +61,7 @@ class fused_walk {
     static constexpr peers everyone = peers::everyone();
 
     bool post(const context& all) {
-        const outgoing message{parts_.span(), 0, all.rows.functions->alignment, false, all.hash, &lent_};
+        const outgoing message{parts_.span(), 0, all.rows.functions->alignment, false, all.hash, &lent_, all.unordered};
         for (; posted_ < all.comm.size() - 1; ++posted_)
             if (!all.comm.try_post(everyone.at(posted_, all.comm.rank()), lane_, message)) return false;
         return true;

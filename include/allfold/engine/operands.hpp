@@ -44,6 +44,7 @@ struct call {
     operands memory;
     signature agreed;
     std::uint32_t hash = 0;  ///< what messages bear: of this call and all before it on this communicator
+    bool unordered = false;  ///< started again: ranks may start such calls in different orders
 
     /// Whether elements are objects that have to be turned into bytes.
     [[nodiscard]] bool encodes() const noexcept { return !Comm::shares_memory && !rows.functions->copyable; }

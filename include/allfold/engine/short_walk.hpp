@@ -88,7 +88,8 @@ class short_walk {
         if (posted_ == to_count_) return true;
         const std::size_t parts = all.schedule.blocks() == 0 ? 0 : 1;
         const outgoing message{{&part_, parts},     part_.bytes, all.rows.functions->alignment,
-                               all.rows.packable(), all.hash,    &lent_};
+                               all.rows.packable(), all.hash,    &lent_,
+                               all.unordered};
         for (; posted_ < to_count_; ++posted_)
             if (!all.comm.try_post(to_.at(posted_, all.comm.rank()), lane_, message)) return false;
         return true;

@@ -332,8 +332,13 @@ class walker {
     [[nodiscard]] static outgoing make_message(const context& all, std::span<const part> parts,
                                                std::atomic<int>& lent) noexcept {
         const bool encoded = all.encodes();
-        outgoing message{parts,    0,    encoded ? 1 : all.rows.functions->alignment, encoded || all.rows.packable(),
-                         all.hash, &lent};
+        outgoing message{parts,
+                         0,
+                         encoded ? 1 : all.rows.functions->alignment,
+                         encoded || all.rows.packable(),
+                         all.hash,
+                         &lent,
+                         all.unordered};
         for (const part& p : parts) message.bytes = align_up(message.bytes, message.alignment) + p.bytes;
         return message;
     }

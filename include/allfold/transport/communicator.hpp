@@ -83,6 +83,7 @@ struct outgoing {
     bool copyable = true;       ///< bytes may be copied; otherwise the parts hold objects, and go by reference
     std::uint32_t signature = 0;
     std::atomic<int>* lent = nullptr;  ///< raised by the transport while it or a peer still needs the memory
+    bool unordered = false;  ///< of an operation that is started again, so that its lane does not tell when it began
 };
 
 /// What a sink is given: a message where it lies. A value that can be kept; what it names stays valid as long as it

@@ -21,11 +21,21 @@
 ///
 /// The oldest lane that is not through on all ranks therefore finds room on each of them, so it comes to its end, and
 /// the next one is the oldest.
+///
+/// The lane of a prepared operation does not tell when it was started, and ranks may start such operations in different
+/// orders. So its messages wait for those of its own lane only, and nothing waits for them: as if each of the two were
+/// later than the other. Where a rank runs ahead with several of them, what comes too early is bounded by how far.
 
 namespace allfold::detail {
 
 /// Whether lane `a` was opened after lane `b`. Lanes count modulo 2^32.
 [[nodiscard]] constexpr bool is_later(lane a, lane b) noexcept { return static_cast<std::int32_t>(a - b) > 0; }
+
+/// The operation to which a message belongs.
+struct sender {
+    lane on = 0;
+    bool unordered = false;  ///< it was prepared, so `on` does not tell when it was started
+};
 
 /// What a sender knows of its channel. Messages are numbered from 1, modulo 2^32.
 template <std::uint32_t Cells, std::uint32_t Buffers>
@@ -43,26 +53,33 @@ class posted_messages {
         return b;
     }
 
-    /// Whether a later lane is before a message on lane `on`, in a cell or a buffer.
-    [[nodiscard]] constexpr bool overtakes(lane on) noexcept {
-        if (!is_later(newest_, on)) [[likely]]
+    /// Whether a later lane is before a message of `mine`, in a cell or a buffer.
+    [[nodiscard]] constexpr bool overtakes(sender mine) noexcept {
+        if (!mine.unordered && !has_unordered_ && !is_later(newest_, mine.on)) [[likely]]
             return false;
+        bool has_unordered = false;
+        const auto gives_way = [&](sender before) {
+            has_unordered |= before.unordered;
+            return before.on != mine.on && (mine.unordered || before.unordered || is_later(before.on, mine.on));
+        };
         for (std::uint32_t n = taken_; n != sent_; ++n)
-            if (is_later(in_cells_[n % Cells], on)) return true;
+            if (gives_way(in_cells_[n % Cells])) return true;
         for (std::uint32_t b = 0; b < Buffers; ++b)
-            if ((occupied() >> b & 1u) != 0 && is_later(in_buffers_[b], on)) return true;
-        newest_ = on;  // the latest one is through
+            if ((occupied() >> b & 1u) != 0 && gives_way(in_buffers_[b])) return true;
+        newest_ = mine.on;  // the latest one is through
+        has_unordered_ = has_unordered;
         return false;
     }
 
-    constexpr void fill_buffer(std::uint32_t buffer, lane on) noexcept {
-        in_buffers_[buffer] = on;
+    constexpr void fill_buffer(std::uint32_t buffer, sender of) noexcept {
+        in_buffers_[buffer] = of;
         filled_ = static_cast<std::uint16_t>(filled_ ^ 1u << buffer);
     }
     /// A message has got the next cell; returns its number.
-    constexpr std::uint32_t post(lane on) noexcept {
-        in_cells_[sent_ % Cells] = on;
-        if (is_later(on, newest_)) newest_ = on;
+    constexpr std::uint32_t post(sender of) noexcept {
+        in_cells_[sent_ % Cells] = of;
+        if (is_later(of.on, newest_)) newest_ = of.on;
+        has_unordered_ |= of.unordered;
         return ++sent_;
     }
 
@@ -84,11 +101,12 @@ class posted_messages {
 
     std::uint32_t sent_ = 0;
     std::uint32_t taken_ = 0;
-    lane newest_ = 0;  // no message in the channel belongs to a later one
+    lane newest_ = 0;             // no message in the channel belongs to a later one
+    bool has_unordered_ = false;  // or none that is unordered, when false
     std::uint16_t filled_ = 0;
     std::uint16_t freed_ = 0;
-    std::array<lane, Cells> in_cells_{};
-    std::array<lane, Buffers> in_buffers_{};
+    std::array<sender, Cells> in_cells_{};
+    std::array<sender, Buffers> in_buffers_{};
 };
 
 /// Whether a receiver takes a message out of its cell although nobody has asked for its lane: it keeps few of them, but

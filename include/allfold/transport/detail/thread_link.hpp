@@ -80,8 +80,8 @@ class thread_link {
 
     static void post_in_cell(cell& c, const outgoing& message) noexcept;
     static void post_loan(cell& c, const outgoing& message) noexcept;
-    [[nodiscard]] bool post_packed(cell& c, lane on, const outgoing& message);
-    [[nodiscard]] packed_message fill_buffer(lane on, std::size_t bytes);
+    [[nodiscard]] bool post_packed(cell& c, sender of, const outgoing& message);
+    [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes);
     [[gnu::cold]] void make_buffers();
 
     int peer_;
@@ -97,7 +97,8 @@ class thread_link {
 };
 
 inline thread_link::posting thread_link::post(lane on, const outgoing& message) {
-    const bool is_urgent = posted_.overtakes(on);
+    const sender of{on, message.unordered};
+    const bool is_urgent = posted_.overtakes(of);
     if (!finds_cell()) {
         if (is_urgent) call_for_cell();
         return posting::refused;
@@ -109,13 +110,13 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
         post_in_cell(c, message);
     else if (is_lent)
         post_loan(c, message);
-    else if (!post_packed(c, on, message))
+    else if (!post_packed(c, of, message))
         return posting::refused;
     c.on = on;
     c.signature = message.signature;
     c.taken = static_cast<std::uint8_t>(received_);
     c.freed = freed_;
-    const std::uint32_t number = posted_.post(on);
+    const std::uint32_t number = posted_.post(of);
     if (is_urgent) [[unlikely]]
         out_.urgent.store(number, std::memory_order_relaxed);
     c.sequence.store(number, std::memory_order_release);
@@ -146,12 +147,12 @@ inline void thread_link::post_loan(cell& c, const outgoing& message) noexcept {
     std::memcpy(c.payload + sizeof lent, &message.bytes, sizeof message.bytes);
 }
 
-inline bool thread_link::post_packed(cell& c, lane on, const outgoing& message) {
+inline bool thread_link::post_packed(cell& c, sender of, const outgoing& message) {
     packed_message where{nullptr, message.bytes, 0};
     if (finds_buffer()) {
         c.how = carriage::in_buffer;
-        where = fill_buffer(on, message.bytes);
-    } else if (posted_.overtakes(on)) {
+        where = fill_buffer(of, message.bytes);
+    } else if (posted_.overtakes(of)) {
         c.how = carriage::owned;
         where.data = allocate_message(message.bytes);
     } else {
@@ -162,10 +163,10 @@ inline bool thread_link::post_packed(cell& c, lane on, const outgoing& message) 
     return true;
 }
 
-inline packed_message thread_link::fill_buffer(lane on, std::size_t bytes) {
+inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes) {
     if (out_.buffers == nullptr) make_buffers();
     const std::uint32_t buffer = posted_.free_buffer();
-    posted_.fill_buffer(buffer, on);
+    posted_.fill_buffer(buffer, of);
     return {out_.buffers + buffer * eager_bytes_, bytes, buffer};
 }
 
