@@ -113,7 +113,7 @@ class communicator : public transport_defaults {
     [[nodiscard]] bool lends(std::size_t bytes, bool) const noexcept { return bytes > tuning_.eager_bytes; }
 
     bool try_post(int to, lane on, const outgoing& message) {
-        if (!outbox_.has_room(on)) return false;
+        if (!outbox_.has_room({on, message.unordered})) return false;
         outbox_.send_message(to, on, message, opened_.find(on));
         return true;
     }

@@ -37,6 +37,11 @@ struct sender {
     bool unordered = false;  ///< it was prepared, so `on` does not tell when it was started
 };
 
+/// Whether what is of `before` must not keep a message of `mine` waiting.
+[[nodiscard]] constexpr bool gives_way(sender before, sender mine) noexcept {
+    return before.on != mine.on && (before.unordered || mine.unordered || is_later(before.on, mine.on));
+}
+
 /// What a sender knows of its channel. Messages are numbered from 1, modulo 2^32.
 template <std::uint32_t Cells, std::uint32_t Buffers>
 class posted_messages {
@@ -58,14 +63,14 @@ class posted_messages {
         if (!mine.unordered && !has_unordered_ && !is_later(newest_, mine.on)) [[likely]]
             return false;
         bool has_unordered = false;
-        const auto gives_way = [&](sender before) {
+        const auto is_overtaken = [&](sender before) {
             has_unordered |= before.unordered;
-            return before.on != mine.on && (mine.unordered || before.unordered || is_later(before.on, mine.on));
+            return gives_way(before, mine);
         };
         for (std::uint32_t n = taken_; n != sent_; ++n)
-            if (gives_way(in_cells_[n % Cells])) return true;
+            if (is_overtaken(in_cells_[n % Cells])) return true;
         for (std::uint32_t b = 0; b < Buffers; ++b)
-            if ((occupied() >> b & 1u) != 0 && gives_way(in_buffers_[b])) return true;
+            if ((occupied() >> b & 1u) != 0 && is_overtaken(in_buffers_[b])) return true;
         newest_ = mine.on;  // the latest one is through
         has_unordered_ = has_unordered;
         return false;

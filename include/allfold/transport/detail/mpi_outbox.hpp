@@ -16,6 +16,7 @@
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/flow_control.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_handle.hpp"
 #include "allfold/transport/detail/mpi_tuning.hpp"
@@ -34,15 +35,17 @@ class outbox {
     outbox(MPI_Comm comm, int size, allfold::detail::bounce_pool& pool, const tuning& numbers)
         : comm_(comm), pool_(pool), tuning_(numbers), sent_(static_cast<std::size_t>(size)) {}
 
-    /// A rank that only sends does not run ahead without end. Copies of later calls do not count, since their receivers
-    /// may wait for this one first; and a whole step's messages always have room, since nobody receives before they are
-    /// posted.
-    [[nodiscard]] bool has_room(lane on) {
+    using sender = allfold::detail::sender;
+
+    /// A rank that only sends does not run ahead without end. Copies that give way do not count, since their receivers
+    /// may wait for this call first; and a whole step's messages always have room, since nobody receives before they
+    /// are posted.
+    [[nodiscard]] bool has_room(sender mine) {
         constexpr std::size_t most_copies = 512, now_and_then = 16;
         if (copies_.size() >= now_and_then) collect_copies();
         const std::size_t most = std::max(most_copies, sent_.size());
-        const auto is_older = [&](const copy& c) { return c.on && static_cast<std::int32_t>(*c.on - on) <= 0; };
-        return copies_.size() < most || copies_.count(is_older) < most;
+        const auto counts = [&](const copy& c) { return c.of && !allfold::detail::gives_way(*c.of, mine); };
+        return copies_.size() < most || copies_.count(counts) < most;
     }
 
     /// Sends a message in a call; null where that is not known any more.
@@ -72,7 +75,7 @@ class outbox {
   private:
     struct copy {
         bounce_buffer buffer;
-        std::optional<lane> on;  // none: a control message
+        std::optional<sender> of;  // none: a control message
     };
     struct loan {
         std::atomic<int>* lent;  // null when the lender has gone
@@ -82,7 +85,7 @@ class outbox {
     static constexpr std::size_t taken_at_once = 4096;  // by most MPI libraries: asking is worth the time
 
     /// Sends a part of a buffer, and keeps it as long as MPI needs it.
-    void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<lane> on, std::size_t offset,
+    void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, std::size_t offset,
                    std::size_t bytes);
     /// Sends a message that does not come with its envelope. In `head` all up to `at` is there but for the envelope.
     void send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
@@ -155,16 +158,17 @@ inline void outbox::send_message(int to, lane on, const outgoing& message,
     if (message.bytes > tuning_.eager_bytes) return send_long(to, tag, message, about, std::move(head), at);
     std::memcpy(head.data() + envelope_offset, &about, sizeof about);
     pack(message.parts, message.alignment, head.data() + at);
-    send_copy(to, tag, std::move(head), on, envelope_offset, at + message.bytes - envelope_offset);
+    send_copy(to, tag, std::move(head), sender{on, message.unordered}, envelope_offset,
+              at + message.bytes - envelope_offset);
 }
 
-inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<lane> on, std::size_t offset,
+inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, std::size_t offset,
                               std::size_t bytes) {
     MPI_Request request = send(to, tag, buffer.data() + offset, bytes);
     int done = 0;
     if (bytes <= taken_at_once) check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done != 0) return pool_.give_back(std::move(buffer));
-    copies_.add(request, {std::move(buffer), on});
+    copies_.add(request, {std::move(buffer), of});
     long_copies_ = true;
 }
 
@@ -195,7 +199,8 @@ inline void outbox::send_long(int to, int tag, const outgoing& message, envelope
     std::memcpy(head.data() + at, parts.ranges.data(), parts.count * sizeof(payload_range));
     at += range_table::padded_bytes(parts.count);
     if (parts.fits) pack_rest(message, parts, head.data() + at);
-    send_copy(to, tag, std::move(head), about.on, envelope_offset, at + parts.rest - envelope_offset);
+    send_copy(to, tag, std::move(head), sender{about.on, message.unordered}, envelope_offset,
+              at + parts.rest - envelope_offset);
     if (!parts.fits) return send_whole(to, tag, std::move(whole), message.bytes);
     for (std::size_t i = 0; i < parts.count; ++i)
         send_range(to, tag, parts.from[i], static_cast<std::size_t>(parts.ranges[i].bytes),
