@@ -8,7 +8,6 @@
 #include <exception>
 #include <iterator>
 #include <memory>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -173,8 +172,8 @@ namespace detail {
 template <class T>
 concept handle = std::same_as<T, operation> || std::same_as<T, persistent>;
 template <class R>
-concept range_of_handles =
-    std::ranges::forward_range<R> && handle<std::remove_cvref_t<std::ranges::range_reference_t<R>>>;
+concept range_of_handles = std::forward_iterator<decltype(std::ranges::begin(std::declval<R&>()))> &&
+                           handle<std::remove_cvref_t<decltype(*std::ranges::begin(std::declval<R&>()))>>;
 
 /// What waiting for several operations needs to know of each.
 struct handles {

@@ -7,9 +7,8 @@
 
 #include "allfold/transport/detail/copy.hpp"
 
-#if defined(__SSE2__) && !defined(ALLFOLD_WATCHED_ACCESSES)
+#if defined(__SSE2__) && defined(__GNUC__) && !defined(ALLFOLD_WATCHED_ACCESSES)
 #define ALLFOLD_STREAMS 1
-#include <immintrin.h>
 #else
 #define ALLFOLD_STREAMS 0
 #endif
@@ -28,25 +27,33 @@ enum class store : std::uint8_t {
 
 #if ALLFOLD_STREAMS
 #if defined(__AVX512F__)
-using stream_vector = __m512i;
-inline void stream_one(std::byte* to, const std::byte* from) noexcept {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
-}
+inline constexpr std::size_t stream_width = 64;
 #elif defined(__AVX__)
-using stream_vector = __m256i;
-inline void stream_one(std::byte* to, const std::byte* from) noexcept {
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-}
+inline constexpr std::size_t stream_width = 32;
 #else
-using stream_vector = __m128i;
-inline void stream_one(std::byte* to, const std::byte* from) noexcept {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-}
+inline constexpr std::size_t stream_width = 16;
 #endif
+using stream_vector [[gnu::vector_size(stream_width)]] = long long;
+
+/// Without <immintrin.h>, which alone takes a fifth of the time in which a compiler reads all else.
+inline void stream_one(std::byte* to, const std::byte* from) noexcept {
+    stream_vector value;
+    std::memcpy(&value, from, sizeof value);
+    auto* const line = reinterpret_cast<stream_vector*>(to);
+#if defined(__clang__)
+    __builtin_nontemporal_store(value, line);
+#elif defined(__AVX512F__)
+    __builtin_ia32_movntdq512(line, value);
+#elif defined(__AVX__)
+    __builtin_ia32_movntdq256(line, value);
+#else
+    __builtin_ia32_movntdq(line, value);
+#endif
+}
 
 /// Copies past the cache. The bytes are visible to others after `finish_streams`.
 inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    constexpr std::size_t width = sizeof(stream_vector);
+    constexpr std::size_t width = stream_width;
     const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % width;
     if (bytes < head + width) {
         if (bytes != 0) std::memcpy(to, from, bytes);
@@ -57,7 +64,7 @@ inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes
     for (; i + width <= bytes; i += width) stream_one(to + i, from + i);
     std::memcpy(to + i, from + i, bytes - i);
 }
-inline void finish_streams() noexcept { _mm_sfence(); }
+inline void finish_streams() noexcept { __builtin_ia32_sfence(); }
 #else
 inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     if (bytes != 0) std::memcpy(to, from, bytes);
