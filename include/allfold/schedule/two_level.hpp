@@ -6,6 +6,7 @@
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/compose.hpp"
 #include "allfold/schedule/detail/doubling.hpp"
+#include "allfold/schedule/detail/groups.hpp"
 #include "allfold/schedule/dissemination.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/recursive_halving.hpp"
@@ -60,47 +61,6 @@ namespace allfold {
 
 namespace detail {
 
-/// The other ranks of a rank's group: for its leader the members.
-template <class Algorithm>
-[[nodiscard]] constexpr peers others_of_group(const schedule_of<Algorithm>& self) noexcept {
-    return peers::range(self.leader(), self.leader() + self.group());
-}
-
-/// The operands of the group are folded at its rank `at`.
-template <class Algorithm>
-[[nodiscard]] constexpr step fold_group(const schedule_of<Algorithm>& self, int at, const block_set& blocks,
-                                        slot into) noexcept {
-    if (self.rank() != at) return {.to = peers::one(at), .send = blocks};
-    return {.from = others_of_group(self), .receive = blocks, .how = fold::in_rank_order, .into = into};
-}
-
-/// What the leader has is stored as the result of all members.
-template <class Algorithm>
-[[nodiscard]] constexpr step hand_out(const schedule_of<Algorithm>& self, const block_set& blocks,
-                                      slot source) noexcept {
-    if (!self.is_leader()) return {.from = peers::one(self.leader()), .receive = blocks};
-    return {.to = others_of_group(self), .send = blocks, .source = source};
-}
-
-[[nodiscard]] constexpr slot as_they_are(slot s) noexcept { return s; }
-[[nodiscard]] constexpr slot all_in_result(slot) noexcept { return slot::result; }
-[[nodiscard]] constexpr slot all_in_scratch(slot) noexcept { return slot::scratch_a; }
-
-/// A round of a schedule among the groups, as the leaders run it: a group is its leader, and a group's block is the
-/// blocks of all its ranks.
-template <schedule Among>
-[[nodiscard]] constexpr step among_leaders(const Among& groups, int round, int group, slot (*replaced)(slot)) noexcept {
-    step s = with_slots(groups[round], replaced);
-    if (s.to.which() == peers::kind::one) s.to = peers::one(s.to.at(0, groups.rank()) * group);
-    if (s.from.which() == peers::kind::one) s.from = peers::one(s.from.at(0, groups.rank()) * group);
-    if (groups.blocks() > 1) {
-        s.send = s.send.times(group);
-        s.receive = s.receive.times(group);
-        s.local.blocks = s.local.blocks.times(group);
-    }
-    return s;
-}
-
 /// An all_reduce whose leaders run the all_reduce `Among`.
 template <class Algorithm, class Among>
 class two_level_all_reduce : public schedule_of<Algorithm> {
@@ -122,33 +82,6 @@ class two_level_all_reduce : public schedule_of<Algorithm> {
 
   private:
     [[nodiscard]] constexpr Among leaders() const noexcept { return Among(setting{this->own_group(), this->groups()}); }
-};
-
-/// Windows of groups that end with the own one and double with each round of a scan: 1, 2, 4, ... groups.
-struct doubling_window {
-    int own;  ///< this rank's group
-    int groups;
-    int round;
-
-    [[nodiscard]] constexpr int distance() const noexcept { return 1 << round; }
-    [[nodiscard]] constexpr bool sends() const noexcept { return own + distance() < groups; }
-    [[nodiscard]] constexpr bool receives() const noexcept { return own >= distance(); }
-    /// Whether something has come in the round before.
-    [[nodiscard]] constexpr bool has_grown() const noexcept { return round > 0 && own >= distance() / 2; }
-
-    /// Who sends to whom, from leader to leader.
-    [[nodiscard]] constexpr step links(int group) const noexcept {
-        step s;
-        if (sends()) {
-            s.to = peers::one((own + distance()) * group);
-            s.send = block_set::one(0);
-        }
-        if (receives()) {
-            s.from = peers::one((own - distance()) * group);
-            s.receive = block_set::one(0);
-        }
-        return s;
-    }
 };
 
 }  // namespace detail
@@ -235,7 +168,7 @@ struct two_level {
             if (group() == 1) return leaders()[round];
             const int folded_at = groups() == 1 ? root() : leader();
             if (round == 0) return detail::fold_group(*this, folded_at, block_set::one(0), partial());
-            if (round - 1 == leaders().rounds()) return give_to_root();
+            if (round - 1 == leaders().rounds()) return detail::give_to_root(*this, block_set::one(0), partial());
             if (!is_leader()) return {};
             return detail::among_leaders(leaders(), round - 1, group(),
                                          is_root() ? detail::all_in_result : detail::all_in_scratch);
@@ -246,11 +179,6 @@ struct two_level {
             return binomial::reduce(setting{own_group(), groups(), root_group()});
         }
         [[nodiscard]] constexpr slot partial() const noexcept { return is_root() ? slot::result : slot::scratch_a; }
-        [[nodiscard]] constexpr step give_to_root() const noexcept {
-            if (is_root()) return {.from = peers::one(leader()), .receive = block_set::one(0)};
-            if (!is_leader() || own_group() != root_group()) return {};
-            return {.to = peers::one(root()), .send = block_set::one(0), .source = partial()};
-        }
     };
 
     using all_reduce = detail::two_level_all_reduce<two_level, recursive_doubling::all_reduce>;
@@ -335,7 +263,8 @@ struct two_level {
         [[nodiscard]] constexpr step operator[](int round) const noexcept {
             if (group() == 1) return leaders()[round];
             if (round == 0) return gather_group();
-            if (round - 1 == leaders().rounds()) return give_to_root();
+            if (round - 1 == leaders().rounds())
+                return detail::give_to_root(*this, block_set::all(size()), slot::scratch_a);
             if (!is_leader()) return {};
             return detail::among_leaders(leaders(), round - 1, group(),
                                          is_root() ? detail::all_in_result : detail::all_in_scratch);
@@ -352,12 +281,6 @@ struct two_level {
                     .from = detail::others_of_group(*this),
                     .received = addressed::per_peer,
                     .into = into};
-        }
-        [[nodiscard]] constexpr step give_to_root() const noexcept {
-            const block_set all = block_set::all(size());
-            if (is_root()) return {.from = peers::one(leader()), .receive = all};
-            if (!is_leader() || own_group() != root_group()) return {};
-            return {.to = peers::one(root()), .send = all, .source = slot::scratch_a};
         }
     };
 
