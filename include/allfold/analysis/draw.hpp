@@ -151,7 +151,7 @@ class picture {
 template <class Make>
     requires schedule<std::invoke_result_t<const Make&, int>>
 [[nodiscard]] std::string draw(int size, const Make& make, const claim& claimed, const std::string& name) {
-    const detail::schedules_made_by<Make> all(make);
+    const detail::schedules_of all(size, make);
     const detail::history what(size, all, claimed);
     const contract& promise = *claimed.promise;
     const std::string title = name + " " + promise.name + ", P = " + std::to_string(size) + ": " +

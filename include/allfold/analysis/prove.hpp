@@ -122,7 +122,7 @@ template <class Value>
 template <class Make>
     requires schedule<std::invoke_result_t<const Make&, int>>
 [[nodiscard]] constexpr proof prove(int size, const Make& make, const claim& claimed) {
-    return detail::prove_all(size, detail::schedules_made_by<Make>(make), claimed);
+    return detail::prove_all(size, detail::schedules_of(size, make), claimed);
 }
 
 namespace detail {
@@ -133,7 +133,7 @@ template <class Collective, class Algorithm>
     using S = schedule_in<Collective, Algorithm>;
     if (!supports<S>(size, group)) return {.what = fault::unsupported, .size = size};
     const auto make = [&](int rank) { return make_schedule<S>(setting{rank, size, root, group}, algorithm); };
-    return prove_all(size, schedules_made_by(make), claim_of(what, algorithm, root, group), how);
+    return prove_all(size, schedules_of(size, make), claim_of(what, algorithm, root, group), how);
 }
 
 }  // namespace detail

@@ -127,8 +127,8 @@ template <class First, class Second, class Order, class Turn>
     requires schedule<std::invoke_result_t<const First&, int>> && schedule<std::invoke_result_t<const Second&, int>>
 [[nodiscard]] constexpr proof prove_together(int size, const First& first, const Second& second,
                                              const Order& first_is_awaited, pushes what, const Turn& turn) {
-    const detail::schedules_made_by<First> a(first);
-    const detail::schedules_made_by<Second> b(second);
+    const detail::schedules_of a(size, first);
+    const detail::schedules_of b(size, second);
     return detail::run_of_two(size, a, b).run(first_is_awaited, what, turn);
 }
 

@@ -38,15 +38,17 @@ struct power_of_two_fold {
 
 /// Where the canonical tree of `size` operands cuts its node [low, high): the node is [low, cut) ∘ [cut, high).
 /// 0 where [low, high) is not an inner node of the tree.
+/// Proofs ask this more often than anything else, so it makes no calls for what is arithmetic: see power_of_two_fold.
 [[nodiscard]] constexpr int canonical_cut(int size, int low, int high) noexcept {
     if (low < 0 || high > size || high - low < 2) return 0;
-    const power_of_two_fold fold(size);
-    const int first = fold.leaf_of(low), last = fold.leaf_of(high - 1) + 1;
-    if (fold.first_of(first) != low || fold.first_of(last) != high) return 0;
+    const int extra = size - static_cast<int>(std::bit_floor(static_cast<unsigned>(size))), paired = 2 * extra;
+    if ((low < paired && low % 2 != 0) || (high < paired && high % 2 != 0)) return 0;  // in the midst of a pair
+    const int first = low < paired ? low / 2 : low - extra, last = high < paired ? high / 2 : high - extra;
     const int width = last - first;
     if (width == 1) return low + 1;  // a pair
-    if (!std::has_single_bit(static_cast<unsigned>(width)) || first % width != 0) return 0;
-    return fold.first_of(first + width / 2);
+    if ((width & (width - 1)) != 0 || first % width != 0) return 0;
+    const int middle = first + width / 2;
+    return middle < extra ? 2 * middle : middle + extra;
 }
 
 }  // namespace allfold

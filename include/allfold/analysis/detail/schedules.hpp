@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <type_traits>
+#include <vector>
 
 #include "allfold/schedule/fusion.hpp"
 #include "allfold/schedule/step.hpp"
@@ -25,29 +28,42 @@ class schedules {
     constexpr ~schedules() = default;
 };
 
-template <class Make>
-class schedules_made_by final : public schedules {
+/// Those that `make(rank)` gives for all ranks below `size`, made once.
+template <schedule S>
+class schedules_of final : public schedules {
   public:
-    constexpr explicit schedules_made_by(const Make& make) : make_(make) {}
-    [[nodiscard]] constexpr int blocks(int rank) const override { return make_(rank).blocks(); }
-    [[nodiscard]] constexpr int rounds(int rank) const override { return make_(rank).rounds(); }
-    [[nodiscard]] constexpr int scratch_copies(int rank) const override { return scratch_copies_of(make_(rank)); }
-    [[nodiscard]] constexpr step at(int rank, int round) const override { return make_(rank)[round]; }
-    [[nodiscard]] constexpr step also(int rank, int round) const override { return also_of(make_(rank), round); }
+    template <class Make>
+    constexpr schedules_of(int size, const Make& make) {
+        each_.reserve(static_cast<std::size_t>(size));
+        for (int r = 0; r < size; ++r) each_.push_back(make(r));
+        first_ = each_.data();
+    }
+    schedules_of(const schedules_of&) = delete;
+    schedules_of& operator=(const schedules_of&) = delete;
+
+    [[nodiscard]] constexpr int blocks(int rank) const override { return first_[rank].blocks(); }
+    [[nodiscard]] constexpr int rounds(int rank) const override { return first_[rank].rounds(); }
+    [[nodiscard]] constexpr int scratch_copies(int rank) const override { return scratch_copies_of(first_[rank]); }
+    [[nodiscard]] constexpr step at(int rank, int round) const override { return first_[rank][round]; }
+    [[nodiscard]] constexpr step also(int rank, int round) const override { return also_of(first_[rank], round); }
     [[nodiscard]] constexpr block_set sent_to(int rank, int round, int peer) const override {
-        return allfold::sent_to(make_(rank), per_peer, round, peer);
+        return allfold::sent_to(first_[rank], per_peer, round, peer);
     }
     [[nodiscard]] constexpr block_set received_from(int rank, int round, int peer) const override {
-        return allfold::received_from(make_(rank), per_peer, round, peer);
+        return allfold::received_from(first_[rank], per_peer, round, peer);
     }
     [[nodiscard]] constexpr std::optional<fused_pass> fused(int rank) const override {
-        return allfold::fused(make_(rank));
+        return allfold::fused(first_[rank]);
     }
 
   private:
     static constexpr step per_peer{.sent = addressed::per_peer, .received = addressed::per_peer};
 
-    const Make& make_;
+    std::vector<S> each_{};
+    const S* first_ = nullptr;
 };
+
+template <class Make>
+schedules_of(int, const Make&) -> schedules_of<std::remove_cvref_t<std::invoke_result_t<const Make&, int>>>;
 
 }  // namespace allfold::detail
