@@ -3,4 +3,4 @@
 /// @file
 /// Empty but for its header, which is precompiled with it for all tests.
 
-#include "test/support/catch.hpp"
+#include "test/support/precompiled.hpp"

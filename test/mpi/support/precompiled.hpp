@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+/// @file
+/// What compilers read once for all tests over MPI, and the engines that they find in engine.cpp.
+
+#include "allfold/transport/hierarchy.hpp"
+#include "allfold/transport/mpi.hpp"
+#include "test/support/precompiled.hpp"
+
+extern template class allfold::detail::engine<allfold::mpi::communicator>;
+extern template class allfold::detail::engine<allfold::hierarchical_communicator<allfold::mpi::communicator>>;
