@@ -45,6 +45,7 @@ using text_line = std::vector<svg::part>;
 [[nodiscard]] inline std::vector<text_line> lines_of(const std::vector<outcome>& outcomes, int blocks) {
     if (outcomes.size() > 4) return {{{std::to_string(outcomes.size()) + " folds"}}};
     std::vector<text_line> lines;
+    lines.reserve(outcomes.size());
     for (const outcome& each : outcomes) lines.push_back(line_of(each, blocks));
     return lines;
 }

@@ -179,7 +179,7 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::string text_of_costs(const proof& p) {
-    const std::string text = "proved; " + counted(p.rounds, "round") + ", " + counted(p.messages, "message");
+    std::string text = "proved; " + counted(p.rounds, "round") + ", " + counted(p.messages, "message");
     if (p.blocks == 0) return text;
     const std::string unit = p.blocks == 1 ? "vectors" : "blocks of 1/" + std::to_string(p.blocks);
     return text + "; the busiest rank sends " + std::to_string(p.busiest_blocks_sent) + " and folds " +

@@ -42,10 +42,10 @@ namespace detail {
 /// all the P - 1 ranks below the last one.
 struct exclusive_windows {
     int size;
-    int rounds;     ///< q
-    int with_mine;  ///< q'
+    int rounds;         ///< q
+    int with_mine = 0;  ///< q'
 
-    constexpr explicit exclusive_windows(int ranks) noexcept : size(ranks), rounds(ceil_log2(ranks)), with_mine(0) {
+    constexpr explicit exclusive_windows(int ranks) noexcept : size(ranks), rounds(ceil_log2(ranks)) {
         while (window(rounds) < size - 1) ++with_mine;
     }
     [[nodiscard]] constexpr int window(int round) const noexcept {

@@ -310,7 +310,7 @@ class background {
             }
         };
         static void join() {
-            static thread_local membership of_thread;
+            static const thread_local membership of_thread;
             of_this_thread = of_thread.held.get();
         }
 

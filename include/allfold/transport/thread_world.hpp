@@ -26,7 +26,7 @@ namespace allfold {
 /// The numbers of the thread transport, with what was measured for each (two cores of one socket).
 struct thread_tuning {
     /// Copying through a buffer beats lending up to here: the sender's lines stay in its own cache.
-    std::size_t eager_bytes = 32 * 1024;
+    std::size_t eager_bytes = std::size_t{32} << 10;
     /// Polls, a `pause` each, before a waiting rank goes to sleep: 20 to 50 us, above the 10 to 20 us of a wake.
     int spins = 2000;
     /// Turns given away before it sleeps, which costs 0.2 to 0.4 us each; with more ranks than processors there is no

@@ -79,7 +79,7 @@ class trace_recorder {
     }
     [[nodiscard]] static std::string escaped(const std::string& text) {
         std::string safe;
-        for (char c : text) {
+        for (const char c : text) {
             if (c == '"' || c == '\\') safe += '\\';
             safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
         }

@@ -61,16 +61,16 @@ inline void require_running() {
 class lenient_errors {
   public:
     lenient_errors() : alone_(mutex()) {
-        for (std::size_t i = 0; i < std::size(all); ++i) {
-            MPI_Comm_get_errhandler(all[i], &before_[i]);
-            MPI_Comm_set_errhandler(all[i], MPI_ERRORS_RETURN);
+        for (std::size_t i = 0; i < std::size(all_); ++i) {
+            MPI_Comm_get_errhandler(all_[i], &before_[i]);
+            MPI_Comm_set_errhandler(all_[i], MPI_ERRORS_RETURN);
         }
     }
     lenient_errors(const lenient_errors&) = delete;
     lenient_errors& operator=(const lenient_errors&) = delete;
     ~lenient_errors() {
-        for (std::size_t i = 0; i < std::size(all); ++i) {
-            MPI_Comm_set_errhandler(all[i], before_[i]);
+        for (std::size_t i = 0; i < std::size(all_); ++i) {
+            MPI_Comm_set_errhandler(all_[i], before_[i]);
             MPI_Errhandler_free(&before_[i]);
         }
     }
@@ -80,8 +80,8 @@ class lenient_errors {
         static std::mutex of_all;
         return of_all;
     }
-    const std::lock_guard<std::mutex> alone_;                          // what one thread finds another one may have set
-    const std::array<MPI_Comm, 2> all{MPI_COMM_WORLD, MPI_COMM_SELF};  // MPI-3 asks the first, MPI-4 the second
+    const std::lock_guard<std::mutex> alone_;  // what one thread finds another one may have set
+    const std::array<MPI_Comm, 2> all_{MPI_COMM_WORLD, MPI_COMM_SELF};  // MPI-3 asks the first, MPI-4 the second
     std::array<MPI_Errhandler, 2> before_{};
 };
 

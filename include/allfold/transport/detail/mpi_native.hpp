@@ -107,6 +107,7 @@ inline void native_reduce(const native_operands& with, const native_fold& how, M
 }
 inline void native_reduce_scatter(const native_operands& with, const native_fold& how, MPI_Comm comm) {
     std::vector<int> counts;
+    counts.reserve(static_cast<std::size_t>(with.blocks->blocks()));
     for (int b = 0; b < with.blocks->blocks(); ++b) counts.push_back(static_cast<int>(with.blocks->extent(b)));
     const std::size_t own_bytes = with.blocks->extent(rank_in(comm)) * how.element_bytes;
     std::vector<std::byte> apart(with.in_place ? own_bytes

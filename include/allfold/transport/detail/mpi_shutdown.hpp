@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -115,7 +116,7 @@ inline void shutdown::leave_behind() noexcept {
         outbox out;
         std::unique_ptr<std::uint64_t> expected;
     };
-    static_cast<void>(new leftovers{std::move(inbox_), std::move(outbox_), std::move(expected_)});
+    static_cast<void>(new (std::nothrow) leftovers{std::move(inbox_), std::move(outbox_), std::move(expected_)});
 }
 
 }  // namespace allfold::mpi::detail

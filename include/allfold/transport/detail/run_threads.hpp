@@ -39,7 +39,8 @@ class rank_body {
         if (!any) any = each;
     const int culprit = world.broken_by();
     if (!any || culprit < 0) return any;
-    const std::exception_ptr own = thrown[static_cast<std::size_t>(culprit)], cause = world.cause();
+    const std::exception_ptr& own = thrown[static_cast<std::size_t>(culprit)];
+    std::exception_ptr cause = world.cause();
     if (cause && (!own || is_error(own))) return cause;
     return own ? own : any;
 }

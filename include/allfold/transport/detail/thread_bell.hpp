@@ -23,9 +23,9 @@ class thread_bell {
     template <class News>
     void sleep(News news, doorbell::time_point until) {
         const struct shown_asleep {
-            explicit shown_asleep(thread_bell& bell) : bell_(bell) { bell_.show(true); }
-            ~shown_asleep() { bell_.show(false); }
-            thread_bell& bell_;
+            explicit shown_asleep(thread_bell& shown) : bell(shown) { bell.show(true); }
+            ~shown_asleep() { bell.show(false); }
+            thread_bell& bell;
         } shown(*this);
         bell_.sleep(news, until);
     }
