@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/schedule/all_read.hpp"
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::all_read;
@@ -8,11 +9,11 @@ using allfold::all_read;
 static_assert(all_read::all_reduce::keeps == allfold::order::tree && all_read::reduce::keeps == allfold::order::tree);
 static_assert(all_read::inclusive_scan::keeps == allfold::order::tree);
 static_assert(all_read::exclusive_scan::keeps == allfold::order::tree);
-static_assert(allfold::proved_up_to<allfold::barrier, all_read{}, 32>);
-static_assert(allfold::proved_up_to<allfold::all_reduce, all_read{}, 32>);
-static_assert(allfold::proved_up_to<allfold::reduce, all_read{}, 32>);
-static_assert(allfold::proved_up_to<allfold::inclusive_scan, all_read{}, 32>);
-static_assert(allfold::proved_up_to<allfold::exclusive_scan, all_read{}, 32>);
+static_assert(test::proved_up_to<allfold::barrier, all_read{}, 32>);
+static_assert(test::proved_up_to<allfold::all_reduce, all_read{}, 32>);
+static_assert(test::proved_up_to<allfold::reduce, all_read{}, 32>);
+static_assert(test::proved_up_to<allfold::inclusive_scan, all_read{}, 32>);
+static_assert(test::proved_up_to<allfold::exclusive_scan, all_read{}, 32>);
 
 TEST_CASE("the steps of all-read at P = 3 are these") {
     CHECK(test::steps_of(allfold::barrier, all_read{}, 3) == test::table(3, {"->all <-all"}));

@@ -2,15 +2,16 @@
 #include "allfold/schedule/binomial.hpp"
 
 #include "allfold/schedule/detail/doubling.hpp"
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::binomial;
 using allfold::detail::ceil_log2;
 
 static_assert(binomial::reduce::keeps == allfold::order::tree);
-static_assert(allfold::proved_up_to<allfold::reduce, binomial{}, 32>);
-static_assert(allfold::proved_up_to<allfold::broadcast, binomial{}, 32>);
-static_assert(allfold::proved_up_to<allfold::gather, binomial{}, 32>);
+static_assert(test::proved_up_to<allfold::reduce, binomial{}, 32>);
+static_assert(test::proved_up_to<allfold::broadcast, binomial{}, 32>);
+static_assert(test::proved_up_to<allfold::gather, binomial{}, 32>);
 
 TEST_CASE("the steps of a binomial reduce to rank 2 of 6 are these") {
     CHECK(test::steps_of(allfold::reduce, binomial{}, 6, 2) ==

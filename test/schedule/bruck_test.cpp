@@ -4,12 +4,13 @@
 #include <algorithm>
 
 #include "allfold/schedule/detail/doubling.hpp"
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::bruck;
 using allfold::detail::ceil_log2;
 
-static_assert(allfold::proved_up_to<allfold::all_to_all, bruck{}, 24>);
+static_assert(test::proved_up_to<allfold::all_to_all, bruck{}, 32>);
 
 TEST_CASE("Bruck's all_to_all is proved for many ranks and costs what it says") {
     test::prove_for(allfold::all_to_all, bruck{}, test::sizes_up_to(test::many / 4),

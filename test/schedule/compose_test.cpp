@@ -5,6 +5,7 @@
 #include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::composed;
@@ -44,8 +45,8 @@ class powers_of_two : public allfold::recursive_halving::reduce_scatter {
 
 static_assert(allfold::schedule<halving_then_ring> && allfold::schedule<ring_then_direct>);
 static_assert(halving_then_ring::keeps == allfold::order::tree && ring_then_direct::keeps == allfold::order::any);
-static_assert(allfold::proved_up_to<allfold::all_reduce, made_of<halving_then_ring>{}, 12>);
-static_assert(allfold::proved_up_to<allfold::all_reduce, made_of<ring_then_direct>{}, 12>);
+static_assert(test::proved_up_to<allfold::all_reduce, made_of<halving_then_ring>{}, 12>);
+static_assert(test::proved_up_to<allfold::all_reduce, made_of<ring_then_direct>{}, 12>);
 
 TEST_CASE("a composed all_reduce takes the rounds and the volume of both parts") {
     test::prove_for(allfold::all_reduce, made_of<halving_then_ring>{}, test::sizes_up_to(300),

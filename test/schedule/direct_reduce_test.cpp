@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/schedule/direct.hpp"
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 /// @file
@@ -8,7 +9,7 @@
 using allfold::direct;
 
 static_assert(direct::reduce::keeps == allfold::order::tree);
-static_assert(allfold::proved_up_to<allfold::reduce, direct{}, 32>);
+static_assert(test::proved_up_to<allfold::reduce, direct{}, 32>);
 
 TEST_CASE("the steps of a direct reduce to rank 1 of 3 are these") {
     CHECK(test::steps_of(allfold::reduce, direct{}, 3, 1) ==

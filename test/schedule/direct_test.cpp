@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/schedule/direct.hpp"
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::direct;
 
 static_assert(direct::all_reduce::keeps == allfold::order::tree);
-static_assert(allfold::proved_up_to<allfold::all_reduce, direct{}, 32>);
-static_assert(allfold::proved_up_to<allfold::reduce_scatter, direct{}, 32>);
-static_assert(allfold::proved_up_to<allfold::all_gather, direct{}, 32>);
-static_assert(allfold::proved_up_to<allfold::broadcast, direct{}, 32>);
-static_assert(allfold::proved_up_to<allfold::all_to_all, direct{}, 32>);
+static_assert(test::proved_up_to<allfold::all_reduce, direct{}, 32>);
+static_assert(test::proved_up_to<allfold::reduce_scatter, direct{}, 32>);
+static_assert(test::proved_up_to<allfold::all_gather, direct{}, 32>);
+static_assert(test::proved_up_to<allfold::broadcast, direct{}, 32>);
+static_assert(test::proved_up_to<allfold::all_to_all, direct{}, 32>);
 
 TEST_CASE("the steps of direct at P = 3 are these") {
     CHECK(test::steps_of(allfold::all_reduce, direct{}, 3) ==

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::dissemination;
@@ -10,9 +11,9 @@ using allfold::detail::ceil_log2;
 
 static_assert(dissemination::inclusive_scan::keeps == allfold::order::rank);
 static_assert(dissemination::exclusive_scan::keeps == allfold::order::rank);
-static_assert(allfold::proved_up_to<allfold::barrier, dissemination{}, 32>);
-static_assert(allfold::proved_up_to<allfold::inclusive_scan, dissemination{}, 32>);
-static_assert(allfold::proved_up_to<allfold::exclusive_scan, dissemination{}, 32>);
+static_assert(test::proved_up_to<allfold::barrier, dissemination{}, 32>);
+static_assert(test::proved_up_to<allfold::inclusive_scan, dissemination{}, 32>);
+static_assert(test::proved_up_to<allfold::exclusive_scan, dissemination{}, 32>);
 
 TEST_CASE("the steps of a dissemination barrier at P = 3 are these") {
     CHECK(test::steps_of(allfold::barrier, dissemination{}, 3) == test::table{{"->1 <-2", "->2 <-1"},  //

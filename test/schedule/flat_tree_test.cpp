@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/schedule/flat_tree.hpp"
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::flat_tree;
 
 static_assert(flat_tree::all_reduce::keeps == allfold::order::tree);
-static_assert(allfold::proved_up_to<allfold::barrier, flat_tree{}, 32>);
-static_assert(allfold::proved_up_to<allfold::all_reduce, flat_tree{}, 32>);
+static_assert(test::proved_up_to<allfold::barrier, flat_tree{}, 32>);
+static_assert(test::proved_up_to<allfold::all_reduce, flat_tree{}, 32>);
 
 TEST_CASE("the steps of the flat tree at P = 3 are these") {
     CHECK(test::steps_of(allfold::barrier, flat_tree{}, 3) ==

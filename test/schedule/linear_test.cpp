@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::linear;
 
-static_assert(allfold::proved_up_to<allfold::gather, linear{}, 32>);
+static_assert(test::proved_up_to<allfold::gather, linear{}, 32>);
 
 TEST_CASE("a linear gather is proved for many ranks and costs what it says") {
     test::prove_for(allfold::gather, linear{}, test::sizes_up_to(test::many / 4),

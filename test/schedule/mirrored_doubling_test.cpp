@@ -3,13 +3,14 @@
 
 #include <cstdlib>
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::mirrored_doubling;
 using all_reduce = mirrored_doubling::all_reduce;
 
 static_assert(all_reduce::keeps == allfold::order::tree);
-static_assert(allfold::proved_up_to<allfold::all_reduce, mirrored_doubling{}, 32>);
+static_assert(test::proved_up_to<allfold::all_reduce, mirrored_doubling{}, 32>);
 static_assert(allfold::supports<all_reduce>(1) && allfold::supports<all_reduce>(64));
 static_assert(!allfold::supports<all_reduce>(0) && !allfold::supports<all_reduce>(6));
 

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::pairwise;
 
-static_assert(allfold::proved_up_to<allfold::all_to_all, pairwise{}, 24>);
+static_assert(test::proved_up_to<allfold::all_to_all, pairwise{}, 32>);
 
 TEST_CASE("an exchange in pairs is proved for many ranks and costs what it says") {
     test::prove_for(allfold::all_to_all, pairwise{}, test::sizes_up_to(test::many / 4),

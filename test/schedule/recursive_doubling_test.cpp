@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/schedule/recursive_doubling.hpp"
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::recursive_doubling;
@@ -8,7 +9,7 @@ using all_reduce = recursive_doubling::all_reduce;
 
 static_assert(allfold::schedule<all_reduce>);
 static_assert(all_reduce::keeps == allfold::order::tree);
-static_assert(allfold::proved_up_to<allfold::all_reduce, recursive_doubling{}, 32>);
+static_assert(test::proved_up_to<allfold::all_reduce, recursive_doubling{}, 32>);
 
 TEST_CASE("the steps of recursive doubling at P = 6 are these") {
     CHECK(test::steps_of(allfold::all_reduce, recursive_doubling{}, 6) ==

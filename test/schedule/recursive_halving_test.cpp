@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/schedule/recursive_halving.hpp"
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::recursive_halving;
@@ -8,9 +9,9 @@ using allfold::recursive_halving;
 static_assert(recursive_halving::reduce_scatter::keeps == allfold::order::tree);
 static_assert(recursive_halving::all_reduce::keeps == allfold::order::tree &&
               recursive_halving::all_reduce::scratch_slots == 0);
-static_assert(allfold::proved_up_to<allfold::reduce_scatter, recursive_halving{}, 32>);
-static_assert(allfold::proved_up_to<allfold::all_gather, recursive_halving{}, 32>);
-static_assert(allfold::proved_up_to<allfold::all_reduce, recursive_halving{}, 32>);
+static_assert(test::proved_up_to<allfold::reduce_scatter, recursive_halving{}, 32>);
+static_assert(test::proved_up_to<allfold::all_gather, recursive_halving{}, 32>);
+static_assert(test::proved_up_to<allfold::all_reduce, recursive_halving{}, 32>);
 
 TEST_CASE("the steps of recursive halving at P = 4 are these") {
     CHECK(test::steps_of(allfold::reduce_scatter, recursive_halving{}, 4) ==

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/schedule/ring.hpp"
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 /// @file
@@ -9,7 +10,7 @@ using allfold::ring;
 
 static_assert(ring::all_reduce::keeps == allfold::order::any);
 static_assert(ring::all_reduce::scratch_slots == 0 && ring::all_reduce::in_place);
-static_assert(allfold::proved_up_to<allfold::all_reduce, ring{}, 32>);
+static_assert(test::proved_up_to<allfold::all_reduce, ring{}, 32>);
 
 TEST_CASE("a ring all_reduce at P = 3 folds in the result, without scratch and without a copy") {
     CHECK(test::steps_of(allfold::all_reduce, ring{}, 3)[0] ==

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/schedule/ring.hpp"
 
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::ring;
 
 static_assert(ring::reduce_scatter::keeps == allfold::order::any);
-static_assert(allfold::proved_up_to<allfold::reduce_scatter, ring{}, 32>);
-static_assert(allfold::proved_up_to<allfold::all_gather, ring{}, 32>);
+static_assert(test::proved_up_to<allfold::reduce_scatter, ring{}, 32>);
+static_assert(test::proved_up_to<allfold::all_gather, ring{}, 32>);
 
 TEST_CASE("the steps of a ring at P = 3 are these") {
     CHECK(test::steps_of(allfold::reduce_scatter, ring{}, 3) ==

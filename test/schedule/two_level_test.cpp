@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "allfold/schedule/any_schedule.hpp"
+#include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
 using allfold::block_set;
@@ -23,19 +24,19 @@ static_assert(two_level::reduce_scatter::keeps == allfold::order::rank);
 static_assert(two_level::all_reduce::keeps == allfold::order::rank);
 static_assert(two_level_halving::all_reduce::keeps == allfold::order::rank);
 
-static_assert(allfold::proved_up_to<allfold::barrier, two_level{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::broadcast, two_level{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::reduce, two_level{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::all_reduce, two_level{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::all_reduce, two_level_halving{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::reduce_scatter, two_level{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::all_gather, two_level{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::gather, two_level{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::all_to_all, two_level{}, 24, 4>);
-static_assert(allfold::proved_up_to<allfold::inclusive_scan, two_level{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::exclusive_scan, two_level{}, 32, 4>);
-static_assert(allfold::proved_up_to<allfold::all_reduce, two_level{}, 33, 3>);
-static_assert(allfold::proved_up_to<allfold::exclusive_scan, two_level{}, 32, 1>);
+static_assert(test::proved_up_to<allfold::barrier, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::broadcast, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::reduce, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::all_reduce, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::all_reduce, two_level_halving{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::reduce_scatter, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::all_gather, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::gather, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::all_to_all, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::inclusive_scan, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::exclusive_scan, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::all_reduce, two_level{}, 33, 3>);
+static_assert(test::proved_up_to<allfold::exclusive_scan, two_level{}, 32, 1>);
 static_assert(allfold::proved(allfold::exclusive_scan, two_level{}, 48, 8) &&
               allfold::proved(allfold::inclusive_scan, two_level{}, 48, 16));
 
