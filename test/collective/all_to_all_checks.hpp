@@ -86,6 +86,9 @@ void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) 
             check_all_to_all<Algebra>(comm, lengths, here, algorithm...);
             check_all_to_all_in_place<Algebra>(comm, lengths, here, algorithm...);
         }
+        const allfold::window five{5 * sizeof(typename Algebra::element)};
+        check_all_to_all<Algebra>(comm, some_between, here + ", windows", five, algorithm...);
+        check_all_to_all_in_place<Algebra>(comm, some_between, here + ", windows", five, algorithm...);
         if (std::is_trivially_copyable_v<typename Algebra::element> && comm.size() <= 4) {
             check_all_to_all<Algebra>(comm, many_between, here, algorithm...);
             check_all_to_all_in_place<Algebra>(comm, many_between, here, algorithm...);

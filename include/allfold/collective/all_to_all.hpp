@@ -85,7 +85,7 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 /// - Cost: on shared memory 1 round, (P-1)/P of the operand sent by each rank. By messages short blocks of one length
 /// take
 ///   ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds (`pairwise{}`).
-///   A `window{}` has no effect.
+///   A `window{}` has no effect on blocks of several lengths.
 /// - Errors: `bad_partition` for elements that are no P blocks of one length, for partitions of other than P blocks or
 ///   another total, and for `bruck{}` with blocks of several lengths; `mismatch` where a block is not as long as its
 ///   receiver expects, with both ranks and figures: it is found before that block is touched.

@@ -119,12 +119,10 @@ class engine {
         const bool pairs = goal.cut == cut_for::pairs;
         problem p{comm.size(), where.rows * rows.row_bytes, comm.processors(), what.level};
         if (where.own_lengths) p.equal_blocks = false, p.bytes = unknown_bytes;  // all ranks choose alike
-        const choice chosen = schedule_for(what, given, p);
-        if (chosen.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
-            given.reject(errc::bad_partition, {chosen.schedule.name(), " needs blocks of one length"});
-        if (what.options.check != nullptr) what.options.check(goal, chosen.schedule);
-
-        call<Comm> all{comm, goal, chosen.schedule, rows, {}, {}};
+        call<Comm> all{comm, goal, schedule_for(what, given, p), rows, {}, {}};  // made where it stays
+        if (all.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
+            given.reject(errc::bad_partition, {all.schedule.name(), " needs blocks of one length"});
+        if (what.options.check != nullptr) what.options.check(goal, all.schedule);
         sign(all.agreed, comm, what, where.own_lengths ? 0 : where.rows, rows);
         operands& memory = all.memory;
         memory.contributions = where.contributions;
@@ -132,10 +130,10 @@ class engine {
         memory.blocks = &where.blocks;
         memory.result_blocks = pairs ? &where.result_blocks : &where.blocks;
         arguments.memory(memory);
-        find_windows(all, what.options.window_bytes);
+        find_windows(all, what.options.window_bytes, where.own_lengths);
         memory.stage_input = must_stage(all);
-        all.agreed.window_rows = pairs ? 0 : memory.window_rows;
-        all.agreed.largest_block = pairs ? 0 : where.blocks.largest();
+        all.agreed.window_rows = where.own_lengths ? 0 : memory.window_rows;
+        all.agreed.largest_block = where.own_lengths ? 0 : where.blocks.largest();
         if (goal.cut == cut_for::ranks) sign_blocks(all.agreed, where.blocks);
         return all;
     }
@@ -146,20 +144,19 @@ class engine {
     }
 
     /// Decides how many rows of a block go in one window, or that both steps of a schedule run as one pass.
-    static void find_windows(call<Comm>& all, std::optional<std::size_t> window_bytes) {
+    static void find_windows(call<Comm>& all, std::optional<std::size_t> window_bytes, bool own_lengths) {
         operands& memory = all.memory;
         const std::size_t largest =
             std::max<std::size_t>(1, std::max(memory.blocks->largest(), memory.result_blocks->largest()));
         const std::size_t row_bytes = std::max<std::size_t>(1, all.rows.row_bytes);
         memory.window_rows = largest;
-        if (all.goal.cut == cut_for::pairs)
-            return;  // each rank has lengths of its own, so numbers of windows would differ
+        if (own_lengths) return;  // no rank knows how many windows the others would have
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
         if (Comm::shares_memory && lent && !window_bytes && all.goal.folds && fused(all.schedule)) {
             memory.fused = true;
             return;
         }
-        const bool pipelines = all.schedule.rounds() > 1 || !all.schedule.in_place;
+        const bool pipelines = all.goal.cut != cut_for::pairs && (all.schedule.rounds() > 1 || !all.schedule.in_place);
         const std::size_t bytes = window_bytes.value_or(lent && pipelines ? default_window_bytes : largest * row_bytes);
         if (largest * row_bytes > bytes) memory.window_rows = std::max<std::size_t>(1, bytes / row_bytes);
     }
