@@ -36,7 +36,7 @@ class partition {
     /// Blocks of ceil(total / blocks) elements until none are left, as in fully sharded data parallelism.
     [[nodiscard]] static partition ceil(std::size_t total, int blocks) {
         if (blocks <= 1) return even(total, blocks);
-        const std::size_t count = static_cast<std::size_t>(blocks);
+        const auto count = static_cast<std::size_t>(blocks);
         return partition(total, blocks, 1, (total + count - 1) / count, 0);
     }
     /// Blocks of the given sizes, any range of integers.
@@ -81,7 +81,20 @@ class partition {
         return std::min(total_, grain_ * (b * quotient_ + std::min(b, remainder_)));
     }
     /// The number of elements in a block.
-    [[nodiscard]] std::size_t extent(int block) const noexcept { return offset(block + 1) - offset(block); }
+    [[nodiscard]] std::size_t extent(int block) const noexcept {
+        const bounds of = bounds_of(block);
+        return of.end - of.begin;
+    }
+    /// Its elements are [begin, end).
+    struct bounds {
+        std::size_t begin, end;
+    };
+    [[nodiscard]] bounds bounds_of(int block) const noexcept {
+        const auto b = static_cast<std::size_t>(block);
+        if (!offsets_.empty()) return {offsets_[b], offsets_[b + 1]};
+        const std::size_t begin = grain_ * (b * quotient_ + std::min(b, remainder_));
+        return {std::min(total_, begin), std::min(total_, begin + grain_ * (quotient_ + (b < remainder_ ? 1 : 0)))};
+    }
     /// The number of elements in the largest block.
     [[nodiscard]] std::size_t largest() const noexcept { return largest_; }
 

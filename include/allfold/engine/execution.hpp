@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,7 +23,7 @@ class execution {
 
     /// `make()` returns the context, which is not moved afterwards.
     template <class Make>
-    explicit execution(Make make) : all_(make()) {}
+    explicit execution(const Make& make) : all_(make()) {}
 
     /// Numbers its lanes: the order of this is the same on all ranks.
     void open() {
@@ -50,11 +50,11 @@ class execution {
             finish_alone();
             finished_ = windows_;
         } else if (all_.memory.fused) {
-            fused_.begin(all_, first_lane_);
+            if (!fused_) fused_.emplace();
+            fused_->begin(all_, first_lane_);
         } else if (is_short_ = windows_ == 1 && short_.begin(all_, first_lane_); !is_short_) {
-            if (windows_in_flight_.empty())
-                windows_in_flight_ = std::vector<window_in_flight>(std::min(windows_, most_in_flight));
-            for (auto& each : windows_in_flight_) begin_next(each);
+            make_windows();
+            for_each_window(*this, [this](auto& each) { begin_next(each); });
         }
     }
 
@@ -63,16 +63,16 @@ class execution {
         if (finished_ == windows_) return true;
         all_.comm.progress();
         if (all_.memory.fused || is_short_) {
-            if (is_short_ ? short_.advance(all_) : fused_.advance(all_)) finished_ = windows_;
+            if (is_short_ ? short_.advance(all_) : fused_->advance(all_)) finished_ = windows_;
             return finished_ == windows_;
         }
-        for (auto& each : windows_in_flight_) push(each);
+        for_each_window(*this, [this](auto& each) { push(each); });
         return finished_ == windows_;
     }
 
     [[nodiscard]] waiting blocked_on() const {
         if (is_short_) return short_.blocked_on(all_);
-        if (all_.memory.fused) return fused_.blocked_on(all_);
+        if (fused_) return fused_->blocked_on(all_);
         const window_in_flight* const oldest = oldest_window();
         return oldest ? oldest->walk.blocked_on(all_)
                       : waiting{all_.goal.name, 0, all_.schedule.rounds(), -1, first_lane_};
@@ -93,14 +93,14 @@ class execution {
 
     /// Lets go of what peers have lent.
     void drop() noexcept {
-        for (auto& each : windows_in_flight_) each.walk.drop();
+        for_each_window(*this, [](auto& each) { each.walk.drop(); });
         short_.drop();
-        fused_.drop();
+        if (fused_) fused_->drop();
     }
 
     /// Keeps its memory from being freed: somebody may still touch it.
     void leave_behind() noexcept {
-        for (auto& each : windows_in_flight_) each.walk.leave_behind();
+        for_each_window(*this, [](auto& each) { each.walk.leave_behind(); });
     }
 
     [[nodiscard]] const context& about() const noexcept { return all_; }
@@ -112,15 +112,28 @@ class execution {
     static constexpr std::size_t most_in_flight = 3;
 
     struct window_in_flight {
+        window_in_flight() noexcept {}  // NOLINT: without it all of the walker would be set to zero first
+
         walker<Comm> walk;
         std::size_t window = 0;
         bool busy = false;
     };
 
+    void make_windows() {
+        if (first_window_) return;
+        first_window_.emplace();
+        if (windows_ > 1) more_windows_ = std::vector<window_in_flight>(std::min(windows_, most_in_flight) - 1);
+    }
+    template <class Self, class Visit>
+    static void for_each_window(Self& self, Visit visit) {
+        if (self.first_window_) visit(*self.first_window_);
+        for (auto& each : self.more_windows_) visit(each);
+    }
     [[nodiscard]] const window_in_flight* oldest_window() const noexcept {
         const window_in_flight* oldest = nullptr;
-        for (const auto& each : windows_in_flight_)
+        for_each_window(*this, [&oldest](const auto& each) {
             if (each.busy && (!oldest || each.window < oldest->window)) oldest = &each;
+        });
         return oldest;
     }
     void check(const waiting& where) const {
@@ -166,8 +179,9 @@ class execution {
     lane first_lane_ = 0;
     bool is_short_ = false;
     short_walk<Comm> short_;
-    std::vector<window_in_flight> windows_in_flight_;
-    fused_walk<Comm> fused_;
+    std::optional<window_in_flight> first_window_;  // most calls have one, and no need for memory elsewhere
+    std::vector<window_in_flight> more_windows_;
+    std::optional<fused_walk<Comm>> fused_;
 };
 
 }  // namespace allfold::detail

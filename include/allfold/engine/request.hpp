@@ -45,11 +45,14 @@ struct request {
 
 /// Of the borders of blocks, however they were described.
 inline void sign_blocks(signature& s, const partition& blocks) noexcept {
-    std::uint64_t h = static_cast<std::uint64_t>(blocks.blocks());
+    auto h = static_cast<std::uint64_t>(blocks.blocks());
     s.smallest_block = blocks.total();
+    std::size_t begin = 0;
     for (int b = 1; b <= blocks.blocks(); ++b) {
-        h = (h ^ blocks.offset(b)) * 0x9e3779b97f4a7c15u;
-        s.smallest_block = std::min<std::uint64_t>(s.smallest_block, blocks.extent(b - 1));
+        const std::size_t end = blocks.offset(b);
+        h = (h ^ end) * 0x9e3779b97f4a7c15u;
+        s.smallest_block = std::min<std::uint64_t>(s.smallest_block, end - begin);
+        begin = end;
     }
     s.borders = h ^ (h >> 32);
 }
@@ -64,20 +67,19 @@ inline void sign_blocks(signature& s, const partition& blocks) noexcept {
 }
 
 /// The schedule that the caller names, or the chosen one, and why.
-struct choice {
-    any_schedule schedule;
-    const char* why;
-};
-[[nodiscard]] inline choice schedule_for(const request& what, const arguments_given& call, const problem& p) {
+[[nodiscard]] inline any_schedule schedule_for(const request& what, const arguments_given& call, const problem& p,
+                                               const char** why = nullptr) {
     const setting& where = call.where;
     if (what.named != nullptr) {
         if (!what.named->supports(where.size, where.group)) reject_size(call, *what.named);
-        return {what.named->make(where, what.algorithm), "named by the caller"};
+        if (why != nullptr) *why = "named by the caller";
+        return what.named->make(where, what.algorithm);
     }
     const candidate* const chosen = choose(what.collective.candidates, p, where.group, what.collective.promise->folds);
     if (chosen == nullptr)
         call.reject(errc::bad_argument, {"no schedule gives order::", name_of(p.level), " to ", where.size, " ranks"});
-    return {chosen->schedule->make(where, nullptr), chosen->why};
+    if (why != nullptr) *why = chosen->why;
+    return chosen->schedule->make(where, nullptr);
 }
 
 }  // namespace allfold::detail

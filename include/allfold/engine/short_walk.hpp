@@ -41,14 +41,14 @@ class short_walk {
         lane_ = on;
         to_ = s.to;
         from_ = s.from;
-        how_ = s.how;
         to_count_ = to_.count(all.comm.rank(), all.comm.size());
         from_count_ = from_.count(all.comm.rank(), all.comm.size());
+        how_ = from_count_ == 1 ? fold_of_one(s.how, from_.at(0, all.comm.rank()), all.comm.rank()) : s.how;
         posted_ = received_ = 0;
         folded_ = false;
         rows_ = all.schedule.blocks() == 0 ? 0 : all.memory.blocks->total();
         if (keeps && rows_ > 0) all.rows.copy(all.memory.input.first, all.memory.result.first, rows_);
-        if (s.folds_in_order()) arrived_.resize(static_cast<std::size_t>(from_count_));
+        if (folds_in_order()) arrived_.resize(static_cast<std::size_t>(from_count_));
         part_ = {rows_ && to_count_ ? all.rows.address(all.memory.input.first, 0) : nullptr,
                  rows_ * all.rows.row_bytes};
         return true;
@@ -60,10 +60,10 @@ class short_walk {
             if (folds_in_order() && rows_ > 0 && from_count_ > 0) fold_arrived(all);
             if (folds_in_order()) arrived_.clear();
             folded_ = true;
+            if (!all.memory.in_place) set_identity(all);
         }
         if (lent_.load(std::memory_order_acquire) != 0) return false;
-        if (sets_identity_ && rows_ > 0 && all.rows.functions->set_identity != nullptr)
-            all.rows.functions->set_identity(all.rows, all.memory.result.first, rows_);
+        if (all.memory.in_place) set_identity(all);  // where the message lay
         return true;
     }
 
@@ -84,6 +84,11 @@ class short_walk {
     void drop() noexcept { arrived_.clear(); }
 
   private:
+    void set_identity(const context& all) const {
+        if (sets_identity_ && rows_ > 0 && all.rows.functions->set_identity != nullptr)
+            all.rows.functions->set_identity(all.rows, all.memory.result.first, rows_);
+    }
+
     bool post(const context& all) {
         if (posted_ == to_count_) return true;
         const std::size_t parts = all.schedule.blocks() == 0 ? 0 : 1;

@@ -93,6 +93,11 @@ class walker {
         if (now_.has_more) ::new (static_cast<void*>(&more_)) step(all.schedule.also(round_));
         to_count_ = now_.to.count(all.comm.rank(), all.comm.size());
         from_count_ = now_.from.count(all.comm.rank(), all.comm.size());
+        if (from_count_ == 1) {
+            const int self = all.comm.rank(), peer = now_.from.at(0, self);
+            now_.how = fold_of_one(now_.how, peer, self);
+            if (now_.has_more) more_.how = fold_of_one(more_.how, peer, self);
+        }
         posted_ = received_ = 0;
         prepared_ = false;
     }
@@ -111,10 +116,14 @@ class walker {
             const bool writes = now_.local.what != local_work::kind::none;
             if (writes && waits_for_loans((round_ + 1) % 2))
                 return false;  // a peer may still read what is written here
-            do_local(all);
+            works_later_ =
+                writes && now_.source != now_.local.into && (!now_.has_more || more_.source != now_.local.into);
+            if (!works_later_) do_local(all);
             prepared_ = true;
         }
-        if (!post(all)) return false;
+        const bool is_posted = post(all);
+        if (std::exchange(works_later_, false)) do_local(all);  // the peers need not wait for it
+        if (!is_posted) return false;
         if (now_.from.which() != peers::kind::none) {
             if (waits_for_loans((round_ + 1) % 2)) return false;  // the same
             if (!receive(all)) return false;
@@ -122,14 +131,15 @@ class walker {
         return now_.local.what != local_work::kind::identity || sets_identity(all);
     }
 
-    /// Comes last in a step, since in place it may lie where this step's messages do.
+    /// Comes last in a step, since in place it may lie where this step's messages do; elsewhere they come from another
+    /// slot.
     bool sets_identity(const context& all) {
         if (all.rows.functions->set_identity == nullptr) return true;
-        if (waits_for_loans()) return false;
+        if (all.memory.in_place ? waits_for_loans() : waits_for_loans((round_ + 1) % 2)) return false;
         for (int i = 0; i < now_.local.blocks.size(); ++i) {
             const int b = now_.local.blocks[i];
-            if (const std::size_t rows = rows_of(all, now_.local.into, b).count)
-                all.rows.functions->set_identity(all.rows, locate(all, now_.local.into, b), rows);
+            if (const rows_in_window rows = rows_of(all, now_.local.into, b); rows.count > 0)
+                all.rows.functions->set_identity(all.rows, locate(all, now_.local.into, b, rows), rows.count);
         }
         return true;
     }
@@ -154,32 +164,35 @@ class walker {
         return rows_of(all, blocks, block);
     }
     [[nodiscard]] rows_in_window rows_of(const context& all, const partition& blocks, int block) const noexcept {
-        const std::size_t begin = blocks.offset(block) + window_ * all.memory.window_rows;
-        const std::size_t end = blocks.offset(block + 1);
-        return {begin, end <= begin ? 0 : std::min(all.memory.window_rows, end - begin)};
+        const partition::bounds whole = blocks.bounds_of(block);
+        const std::size_t begin = whole.begin + window_ * all.memory.window_rows;
+        return {begin, whole.end <= begin ? 0 : std::min(all.memory.window_rows, whole.end - begin)};
     }
     /// Where a block lies that is there already.
     [[nodiscard]] place locate(const context& all, slot where, int block) {
+        return locate(all, where, block, rows_of(all, where, block));
+    }
+    [[nodiscard]] place locate(const context& all, slot where, int block, const rows_in_window& rows) {
         const operands& memory = all.memory;
         const auto in_window = static_cast<std::size_t>(block) * memory.window_rows;
         switch (where) {
             case slot::input:
                 if (memory.stage_input) return staged_.first() + in_window;
-                return memory.input.first + (rows_of(all, where, block).first - memory.input.first_row);
-            case slot::result:
-                return memory.result.first + (rows_of(all, where, block).first - memory.result.first_row);
+                return memory.input.first + (rows.first - memory.input.first_row);
+            case slot::result: return memory.result.first + (rows.first - memory.result.first_row);
             case slot::scratch_a: return scratch_[0].first() + in_window;
             case slot::scratch_b: return scratch_[1].first() + in_window;
         }
         return {};
     }
     /// Where a block will lie: `sample` is a row of what is written there.
-    [[nodiscard]] place locate_to_write(const context& all, slot where, int block, const place& sample) {
+    [[nodiscard]] place locate_to_write(const context& all, slot where, int block, const rows_in_window& rows,
+                                        const place& sample) {
         if (is_scratch(where)) {
             scratch& memory = scratch_[where == slot::scratch_a ? 0 : 1];
             if (memory.empty()) allocate(all, memory, all.schedule.scratch_copies(), sample);
         }
-        return locate(all, where, block);
+        return locate(all, where, block, rows);
     }
     void allocate(const context& all, scratch& memory, int copies, const place& sample) const {
         const auto blocks = static_cast<std::size_t>(all.memory.blocks->blocks() * copies);
@@ -212,14 +225,15 @@ class walker {
         if (work.what == local_work::kind::none || work.what == local_work::kind::identity || sends_original(all))
             return;
         for (int i = 0; i < work.blocks.size(); ++i) {
-            const std::size_t rows = rows_of(all, work.left, work.blocks[i]).count;
-            if (rows == 0) continue;
-            const place left = locate(all, work.left, work.blocks[i]);
-            const place into = locate_to_write(all, work.into, work.target(i), left);
+            const rows_in_window rows = rows_of(all, work.left, work.blocks[i]);
+            if (rows.count == 0) continue;
+            const place left = locate(all, work.left, work.blocks[i], rows);
+            const int target = work.target(i);
+            const place into = locate_to_write(all, work.into, target, rows_of(all, work.into, target), left);
             if (work.what == local_work::kind::fold)
-                all.rows.fold(left, locate(all, work.right, work.blocks[i]), into, rows);
+                all.rows.fold(left, locate(all, work.right, work.blocks[i]), into, rows.count);
             else
-                all.rows.copy(left, into, rows);
+                all.rows.copy(left, into, rows.count);
         }
     }
 
@@ -292,10 +306,10 @@ class walker {
     }
     /// A part for each column of a block, `stride` apart.
     void list_block(const context& all, slot source, int block, part* parts, std::size_t stride) {
-        const std::size_t rows = rows_of(all, source, block).count;
-        const place from = rows ? locate(all, source, block) : place{};
+        const rows_in_window rows = rows_of(all, source, block);
+        const place from = rows.count ? locate(all, source, block, rows) : place{};
         for (std::size_t c = 0; c < all.rows.columns(); ++c)
-            parts[c * stride] = {rows ? all.rows.address(from, c) : nullptr, rows * all.rows.bytes[c]};
+            parts[c * stride] = {rows.count ? all.rows.address(from, c) : nullptr, rows.count * all.rows.bytes[c]};
     }
     void list_parts_of(const context& all, int peer, part* parts, std::size_t blocks) {
         std::size_t next = 0;
@@ -313,12 +327,13 @@ class walker {
         parts.resize(messages);
         for (std::size_t m = 0; m < messages; ++m) {
             const std::size_t begin = bytes.size();
-            for_each_sent(
-                all, now_.to.at(static_cast<int>(m), all.comm.rank()), [&](slot source, const block_set& set) {
-                    for (int i = 0; i < set.size(); ++i)
-                        if (const std::size_t rows = rows_of(all, source, set[i]).count)
-                            all.rows.functions->encode(all.rows.address(locate(all, source, set[i]), 0), rows, bytes);
-                });
+            for_each_sent(all, now_.to.at(static_cast<int>(m), all.comm.rank()),
+                          [&](slot source, const block_set& set) {
+                              for (int i = 0; i < set.size(); ++i)
+                                  if (const rows_in_window rows = rows_of(all, source, set[i]); rows.count > 0)
+                                      all.rows.functions->encode(all.rows.address(locate(all, source, set[i], rows), 0),
+                                                                 rows.count, bytes);
+                          });
             parts[m] = {nullptr, bytes.size() - begin};
             ends_[parity][m] = m + 1;
         }
@@ -372,6 +387,7 @@ class walker {
 
         void operator()(typename Comm::arrival_type&& message) const {
             all.check(message.signature(), peer, self.lane_);
+            if (self.is_one_column(all) && !self.now_.folds_in_order()) return self.absorb_column(all, peer, message);
             received taken = self.open(all, peer, std::move(message));
             if (self.now_.folds_in_order())
                 self.arrived_[static_cast<std::size_t>(self.received_)] = std::move(taken);
@@ -421,12 +437,12 @@ class walker {
         const block_set set =
             now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
         for (int i = 0; i < set.size(); ++i) {
-            const std::size_t rows = rows_of(all, now_.into, set[i]).count;
-            if (rows == 0) continue;
-            std::byte* const at = all.rows.address(locate(all, now_.into, set[i]), 0);
+            const rows_in_window rows = rows_of(all, now_.into, set[i]);
+            if (rows.count == 0) continue;
+            std::byte* const at = all.rows.address(locate(all, now_.into, set[i], rows), 0);
             if (stored == 0) first = at;
             if (at != first + stored) return nullptr;
-            stored += rows * all.rows.row_bytes;
+            stored += rows.count * all.rows.row_bytes;
         }
         return stored == bytes ? first : nullptr;
     }
@@ -434,7 +450,6 @@ class walker {
     /// Stores or folds what one peer sent, where it lies.
     void absorb(const context& all, int peer, pieces rest) {
         const std::size_t columns = all.rows.columns();
-        if (columns == 1 && !now_.has_more) return absorb_column(all, peer, rest);
         std::size_t blocks = 0;
         for_each_received(all, peer,
                           [&](const step&, const block_set& set) { blocks += static_cast<std::size_t>(set.size()); });
@@ -449,25 +464,37 @@ class walker {
         }
         std::size_t block = 0;
         for_each_received(all, peer, [&](const step& part, const block_set& set) {
-            for (int i = 0; i < set.size(); ++i) combine(all, part, set[i], place{where.data() + block++ * columns, 0});
+            for (int i = 0; i < set.size(); ++i)
+                combine(all, part, set[i], rows_of(all, part.into, set[i]), place{where.data() + block++ * columns, 0});
         });
     }
-    void absorb_column(const context& all, int peer, pieces& rest) {
-        const block_set& set =
+    /// Most messages: the same as `open` and `absorb` where nothing has to be listed.
+    [[nodiscard]] bool is_one_column(const context& all) const noexcept {
+        return all.rows.columns() == 1 && !now_.has_more && !all.encodes();
+    }
+    void absorb_column(const context& all, int peer, const typename Comm::arrival_type& message) {
+        const block_set set =
             now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
+        const std::size_t alignment = all.rows.functions->alignment;
         const int count = set.size();
+        const rows_in_window first = count > 0 ? rows_of(all, now_.into, set[0]) : rows_in_window{};
+        std::size_t bytes = first.count * all.rows.row_bytes;
+        for (int i = 1; i < count; ++i)
+            bytes = align_up(bytes, alignment) + rows_of(all, now_.into, set[i]).count * all.rows.row_bytes;
+        all.check_length(message.bytes(), bytes, peer);
+        pieces rest(message.packed(), message.parts(), alignment);
         for (int i = 0; i < count; ++i) {
-            std::byte* const column = rest.next(rows_of(all, now_.into, set[i]).count * all.rows.row_bytes);
-            combine(all, now_, set[i], place{&column, 0});
+            const rows_in_window rows = i == 0 ? first : rows_of(all, now_.into, set[i]);
+            std::byte* const column = rest.next(rows.count * all.rows.row_bytes);
+            combine(all, now_, set[i], rows, place{&column, 0});
         }
     }
-    void combine(const context& all, const step& part, int block, const place& from) {
-        const std::size_t rows = rows_of(all, part.into, block).count;
-        if (rows == 0) return;
-        const place into = locate_to_write(all, part.into, block, from);
-        if (part.how == fold::store) return all.rows.copy(from, into, rows);
+    void combine(const context& all, const step& part, int block, const rows_in_window& rows, const place& from) {
+        if (rows.count == 0) return;
+        const place into = locate_to_write(all, part.into, block, rows, from);
+        if (part.how == fold::store) return all.rows.copy(from, into, rows.count);
         const place mine = locate(all, part.mine, block);
-        all.rows.fold(part.how == fold::left ? from : mine, part.how == fold::left ? mine : from, into, rows);
+        all.rows.fold(part.how == fold::left ? from : mine, part.how == fold::left ? mine : from, into, rows.count);
     }
 
     void fold_in_rank_order(const context& all) {
@@ -482,15 +509,15 @@ class walker {
         sources.resize(count + (with_mine ? 1 : 0));
         for (int i = 0; i < now_.receive.size(); ++i) {
             const int b = now_.receive[i];
-            const std::size_t rows = rows_of(all, now_.into, b).count;
-            if (rows == 0) continue;
+            const rows_in_window rows = rows_of(all, now_.into, b);
+            if (rows.count == 0) continue;
             for (std::size_t k = 0; k < count; ++k) {
                 find_piece(all, arrived_[k], i, where.data() + k * columns);
                 sources[k + (with_mine && k >= below ? 1 : 0)] = {where.data() + k * columns, 0};
             }
             if (with_mine) sources[below] = locate(all, now_.mine, b);
-            const place into = locate_to_write(all, now_.into, b, sources[0]);
-            all.rows.fold(sources.span(), std::span(&into, 1), rows);
+            const place into = locate_to_write(all, now_.into, b, rows, sources[0]);
+            all.rows.fold(sources.span(), std::span(&into, 1), rows.count);
         }
         arrived_.clear();
     }
@@ -498,7 +525,7 @@ class walker {
     /// Where block number `index` of the received set lies in a message.
     void find_piece(const context& all, const received& message, int index, std::byte** where) const {
         pieces rest = message.pieces(all.rows.functions->alignment);
-        if (is_whole_ && all.rows.columns() == 1) {
+        if (now_.receive.size() == 1 && all.rows.columns() == 1) {
             *where = rest.next(0);
             return;
         }
@@ -517,12 +544,13 @@ class walker {
     int to_count_ = 0, posted_ = 0;
     int from_count_ = 0, received_ = 0;
     bool prepared_ = false;
-    bool on_loan_ = false;  // what it waits for is the end of a loan
+    bool works_later_ = false;  // local work is left, of which no message of this step consists
+    bool on_loan_ = false;      // what it waits for is the end of a loan
     union {
-        step now_;
+        step now_;  // NOLINT(readability-identifier-naming): it is the union that has no name
     };
     union {
-        step more_;
+        step more_;  // NOLINT(readability-identifier-naming)
     };
     std::array<std::atomic<int>, 2> lent_{};  // of the even and of the odd rounds
     std::array<small_array<part, 4>, 2> parts_;

@@ -44,12 +44,19 @@ class any_schedule {
     [[nodiscard]] int blocks() const noexcept { return functions_->blocks(memory_); }
     [[nodiscard]] int rounds() const noexcept { return functions_->rounds(memory_); }
     [[nodiscard]] step operator[](int round) const { return functions_->at(memory_, round); }
-    [[nodiscard]] step also(int round) const { return functions_->also(memory_, round); }
-    [[nodiscard]] block_set sent_to(int round, int peer) const { return functions_->sent_to(memory_, round, peer); }
-    [[nodiscard]] block_set received_from(int round, int peer) const {
-        return functions_->received_from(memory_, round, peer);
+    [[nodiscard]] step also(int round) const {
+        return functions_->also == nullptr ? step{} : functions_->also(memory_, round);
     }
-    [[nodiscard]] int scratch_copies() const noexcept { return functions_->scratch_copies(memory_); }
+    [[nodiscard]] block_set sent_to(int round, int peer) const {
+        return functions_->sent_to == nullptr ? block_set::one(peer) : functions_->sent_to(memory_, round, peer);
+    }
+    [[nodiscard]] block_set received_from(int round, int peer) const {
+        return functions_->received_from == nullptr ? block_set::one(peer)
+                                                    : functions_->received_from(memory_, round, peer);
+    }
+    [[nodiscard]] int scratch_copies() const noexcept {
+        return functions_->scratch_copies == nullptr ? 1 : functions_->scratch_copies(memory_);
+    }
     [[nodiscard]] bool equal_blocks() const noexcept { return functions_->equal_blocks; }
 
     /// What tells it from others: its type, and its value.
@@ -66,39 +73,48 @@ class any_schedule {
   private:
     static constexpr std::size_t alignment = alignof(std::max_align_t);
 
+    /// The last ones are null where a schedule leaves them out: see the concept.
     struct functions {
         const setting& (*where)(const void*);
         int (*blocks)(const void*);
         int (*rounds)(const void*);
         step (*at)(const void*, int round);
-        step (*also)(const void*, int round);
-        block_set (*sent_to)(const void*, int round, int peer);
-        block_set (*received_from)(const void*, int round, int peer);
         void (*move_to)(void*, int rank);
-        int (*scratch_copies)(const void*);
         bool equal_blocks;
         std::size_t bytes;
+        step (*also)(const void*, int round) = nullptr;
+        block_set (*sent_to)(const void*, int round, int peer) = nullptr;
+        block_set (*received_from)(const void*, int round, int peer) = nullptr;
+        int (*scratch_copies)(const void*) = nullptr;
     };
 
     template <class S>
     [[nodiscard]] static const S& as(const void* memory) noexcept {
         return *static_cast<const S*>(memory);
     }
-    static constexpr step per_peer{.sent = addressed::per_peer, .received = addressed::per_peer};
-
     template <class S>
-    static constexpr functions functions_of{
-        [](const void* m) -> const setting& { return as<S>(m).where(); },
-        [](const void* m) { return as<S>(m).blocks(); },
-        [](const void* m) { return as<S>(m).rounds(); },
-        [](const void* m, int round) -> step { return as<S>(m)[round]; },
-        [](const void* m, int round) -> step { return also_of(as<S>(m), round); },
-        [](const void* m, int round, int peer) { return allfold::sent_to(as<S>(m), per_peer, round, peer); },
-        [](const void* m, int round, int peer) { return allfold::received_from(as<S>(m), per_peer, round, peer); },
-        [](void* m, int rank) { static_cast<S*>(m)->move_to(rank); },
-        [](const void* m) { return scratch_copies_of(as<S>(m)); },
-        needs_equal_blocks<S>,
-        sizeof(S)};
+    [[nodiscard]] static consteval functions make_functions() noexcept {
+        functions all{[](const void* m) -> const setting& { return as<S>(m).where(); },
+                      [](const void* m) { return as<S>(m).blocks(); },
+                      [](const void* m) { return as<S>(m).rounds(); },
+                      [](const void* m, int round) -> step { return as<S>(m)[round]; },
+                      [](void* m, int rank) { static_cast<S*>(m)->move_to(rank); },
+                      needs_equal_blocks<S>,
+                      sizeof(S)};
+        if constexpr (requires(const S& s) { s.also(0); })
+            all.also = [](const void* m, int round) -> step { return as<S>(m).also(round); };
+        if constexpr (requires(const S& s) { s.sent_to(0, 0); })
+            all.sent_to = [](const void* m, int round, int peer) -> block_set { return as<S>(m).sent_to(round, peer); };
+        if constexpr (requires(const S& s) { s.received_from(0, 0); })
+            all.received_from = [](const void* m, int round, int peer) -> block_set {
+                return as<S>(m).received_from(round, peer);
+            };
+        if constexpr (requires { S::scratch_copies; } || requires(const S& s) { s.scratch_copies(); })
+            all.scratch_copies = [](const void* m) { return scratch_copies_of(as<S>(m)); };
+        return all;
+    }
+    template <class S>
+    static constexpr functions functions_of = make_functions<S>();
 
     const functions* functions_;
     const char* name_;

@@ -138,6 +138,11 @@ enum class fold : std::uint8_t {
 /// The fold that keeps rank order when `self` receives from `peer`: what comes from below belongs on the left.
 [[nodiscard]] constexpr fold side_of(int peer, int self) noexcept { return peer < self ? fold::left : fold::right; }
 
+/// What a fold means where there is a single peer: an ordered one need not wait for others.
+[[nodiscard]] constexpr fold fold_of_one(fold how, int peer, int self) noexcept {
+    return how == fold::in_rank_order ? side_of(peer, self) : how == fold::peers_in_rank_order ? fold::store : how;
+}
+
 /// Which blocks a k-ported step exchanges with each of its peers.
 enum class addressed : std::uint8_t {
     alike,     ///< the same blocks with every peer

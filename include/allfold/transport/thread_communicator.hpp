@@ -80,6 +80,7 @@ class thread_communicator : public transport_defaults {
     bool try_post(int to, lane on, const outgoing& message);
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
+        if (!has_news_of(from)) return false;
         arrival_type message;
         if (!next_arrival(from, on, message)) return false;
         sink(std::move(message));
@@ -143,6 +144,11 @@ class thread_communicator : public transport_defaults {
         for (const int peer : world_.peers_that_talk_to(rank_)) static_cast<void>(with(peer));
     }
 
+    /// Waiting ranks ask this most of the time.
+    [[nodiscard]] bool has_news_of(int peer) {
+        const acquaintance& asked = with(peer);
+        return asked.link.next_is_in() || asked.early.count() != 0;
+    }
     bool next_arrival(int from, lane on, arrival_type& message);
     void begin_to_use(arrival_type& message);
     [[gnu::cold]] void take_in_what_is_urgent();

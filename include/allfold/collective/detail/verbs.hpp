@@ -238,8 +238,9 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
     call.require_root();
     if constexpr (fits<Collective, Reach, algorithm_among<Options...>, Op, Element, order_among<Options...>>()) {
         const request what = make_request<Collective, Reach, Op, Element>(options...);
-        const choice chosen = schedule_for(what, call, {where.size, bytes, processors, what.level});
-        return {Collective::promise, chosen.schedule, chosen.why, bytes};
+        const char* why = nullptr;
+        const any_schedule chosen = schedule_for(what, call, {where.size, bytes, processors, what.level}, &why);
+        return {Collective::promise, chosen, why, bytes};
     }
 }
 
@@ -310,7 +311,7 @@ class folding_verbs {
         requires(!option<Op>)
     [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op&, const Options&... options) const {
         const setting where{0, comm.size(), 0, comm.group()};
-        const allfold::plan own =
+        allfold::plan own =
             make_plan<Collective, reach_of<Comm>, Op, Element>(where, bytes, comm.processors(), options...);
         if constexpr (!is_row<Element> && std::same_as<algorithm_among<Options...>, automatic>) {
             constexpr const char* name = Collective::promise.name;

@@ -65,8 +65,8 @@ template <class T>
 /// Of the types of a call.
 template <class Collective, class Element, class Op, class Algorithm>
 [[nodiscard]] std::uint64_t hash_of_types() noexcept {
-    return hash_of_text(Collective::promise.name) ^ type_hash<Element>() * 3 ^ type_hash<Op>() * 31 ^
-           type_hash<Algorithm>() * 1009;
+    constexpr std::uint64_t of_name = hash_of_text(Collective::promise.name);
+    return of_name ^ type_hash<Element>() * 3 ^ type_hash<Op>() * 31 ^ type_hash<Algorithm>() * 1009;
 }
 
 /// Of the parameters of an algorithm.

@@ -41,6 +41,9 @@ class alignas(line_bytes) announcements {
         record r{first, lanes, what};
         std::array<std::uint64_t, words> raw;
         std::memcpy(raw.data(), static_cast<const void*>(&r), sizeof r);
+#if defined(__GNUC__)
+#pragma GCC unroll 16
+#endif
         for (std::size_t i = 0; i < words; ++i) e.raw[i].store(raw[i], std::memory_order_relaxed);
         e.version.store(version + 2, std::memory_order_release);
     }
