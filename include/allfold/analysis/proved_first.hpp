@@ -66,10 +66,10 @@ class known_proofs {
 /// proved in its tests; this is for yours.
 ///
 /// - Cost: a proof takes time like P times the steps of a rank; afterwards a search under a lock for each call. At
-///   `start` and `prepare` it is made then.
+///   `start` and `prepare` it is made then, and a `plan` with this option is that of a proved schedule. Where a
+///   transport's own collective runs, there is no schedule to prove.
 /// - Errors: `bad_argument`, on every rank, with the line of `explain` that names ranks, round and both figures.
-/// Nothing
-///   has been sent or written.
+///   Nothing has been sent or written.
 struct proved_first {
     /// @throws error (bad_argument) unless the schedule keeps what the contract promises.
     static void check(const contract& promise, const any_schedule& s) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -82,9 +83,11 @@ class bound_arguments {
     /// The memory that the engine works on, once it has begun.
     virtual void memory(operands& m) const = 0;
 
+    [[nodiscard]] const shape& where() const noexcept { return *laid_out; }
+
     std::size_t input_rows = 0, output_rows = 0;
     bool is_in_place = false;
-    shape where;
+    std::optional<shape> laid_out;  ///< made where it stays: short calls feel each copy
 };
 
 /// The type in which an operator folds values of type T: what `op.lift` makes of them, otherwise T.
@@ -268,17 +271,17 @@ class arguments final : public bound_arguments {
 
     void begin() override {
         if constexpr (!in_place) input_.load(in_.get(), true);
-        if (where.receives || in_place) output_.load(out_.get(), in_place || !is_always_written());
+        if (where().receives || in_place) output_.load(out_.get(), in_place || !is_always_written());
         if constexpr (has_lift) lift();
     }
 
     void finish(bool is_lowered) override {
-        if (!where.receives && !in_place) return;
+        if (!where().receives && !in_place) return;
         if constexpr (has_lift)
             lower_states(is_lowered);
         else if constexpr (has_lower)
             if (!is_lowered) lower_results();
-        if (where.receives) output_.unload(out_.get());
+        if (where().receives) output_.unload(out_.get());
     }
 
     void leave_behind() noexcept override {
@@ -292,11 +295,11 @@ class arguments final : public bound_arguments {
 
     void memory(operands& m) const override {
         if constexpr (has_lift) {
-            m.input = {{state_columns_.data(), 0}, where.input_first};
-            m.result = {{fold_columns_.data(), 0}, where.result_first};
+            m.input = {{state_columns_.data(), 0}, where().input_first};
+            m.result = {{fold_columns_.data(), 0}, where().result_first};
         } else {
-            m.input = {source().at(), first_row(input_rows, where.input_first, where.input_rows)};
-            m.result = {output_.where().at(), first_row(output_rows, where.result_first, where.result_rows)};
+            m.input = {source().at(), first_row(input_rows, where().input_first, where().input_rows)};
+            m.result = {output_.where().at(), first_row(output_rows, where().result_first, where().result_rows)};
             m.in_place = is_in_place || is_same_memory(m);
         }
     }
@@ -318,7 +321,7 @@ class arguments final : public bound_arguments {
     }
     /// Whether input and output share any column: then what one rank writes may be what another one reads.
     [[nodiscard]] bool is_same_memory(const operands& m) const noexcept {
-        if (!where.contributes || !where.receives) return false;
+        if (!where().contributes || !where().receives) return false;
         const auto row_zero = [](const auto& set, std::size_t first, std::size_t column) {
             return reinterpret_cast<std::uintptr_t>(set.first[column]) - first * set.bytes[column];
         };
@@ -343,17 +346,17 @@ class arguments final : public bound_arguments {
 
     /// Whether the engine writes every row of the result.
     [[nodiscard]] bool is_always_written() const noexcept {
-        return where.contributions > 0 || functions_of_rows<Op, state>.set_identity != nullptr;
+        return where().contributions > 0 || functions_of_rows<Op, state>.set_identity != nullptr;
     }
 
     void lift() {
         const std::size_t first =
-            in_place ? where.input_first - first_row(input_rows, where.input_first, where.input_rows) : 0;
+            in_place ? where().input_first - first_row(input_rows, where().input_first, where().input_rows) : 0;
         const row_layout values{nullptr, nullptr, source().bytes.data(), 0};
         if constexpr (folds_rows<Op, value>) {
             make_room<value>();
             const row_layout own{nullptr, nullptr, bytes_.data(), 0};
-            for (std::size_t i = 0; i < where.input_rows; ++i)
+            for (std::size_t i = 0; i < where().input_rows; ++i)
                 op_.lift(constant_row_at<value>(values, source().at(first), i),
                          row_at<state>(own, {state_columns_.data(), 0}, i));
         } else {
@@ -362,12 +365,12 @@ class arguments final : public bound_arguments {
                 const T* const from = elements_at<T>(values, source().at(first), C);
                 const std::size_t width = source().widths[C];
                 auto& states = std::get<C>(states_);
-                states.reserve(where.input_rows * width);
-                for (std::size_t i = 0; i < where.input_rows * width; ++i) states.put(i, lifted(op_, from[i]));
+                states.reserve(where().input_rows * width);
+                for (std::size_t i = 0; i < where().input_rows * width; ++i) states.put(i, lifted(op_, from[i]));
                 auto& folds = std::get<C>(folds_);
-                folds.reserve(where.result_rows * width);
+                folds.reserve(where().result_rows * width);
                 if constexpr (!std::is_trivially_copyable_v<column_type<state, C>>)
-                    for (std::size_t i = 0; i < where.result_rows * width && where.input_rows > 0; ++i)
+                    for (std::size_t i = 0; i < where().result_rows * width && where().input_rows > 0; ++i)
                         folds.put(i, states.data()[0]);
             });
             find_columns();
@@ -376,8 +379,8 @@ class arguments final : public bound_arguments {
     template <class Row>
     void make_room() {
         for_each_column<Row>([&]<std::size_t C>() {
-            std::get<C>(states_).reserve(where.input_rows * source().widths[C]);
-            std::get<C>(folds_).reserve(where.result_rows * source().widths[C]);
+            std::get<C>(states_).reserve(where().input_rows * source().widths[C]);
+            std::get<C>(folds_).reserve(where().result_rows * source().widths[C]);
         });
         find_columns();
     }
@@ -389,23 +392,23 @@ class arguments final : public bound_arguments {
     }
 
     [[nodiscard]] std::size_t first_result() const noexcept {
-        return where.result_first - first_row(output_rows, where.result_first, where.result_rows);
+        return where().result_first - first_row(output_rows, where().result_first, where().result_rows);
     }
     /// The folds lie in memory of our own, and become values of the caller's.
     void lower_states(bool is_lowered) {
         const column_set<columns>& to = output_.where();
         const row_layout results{nullptr, nullptr, to.bytes.data(), 0};
-        if (where.contributions == 0 && functions_of_rows<Op, state>.set_identity == nullptr) return set_identities();
+        if (where().contributions == 0 && functions_of_rows<Op, state>.set_identity == nullptr) return set_identities();
         if constexpr (folds_rows<Op, state>) {
             const row_layout own{nullptr, nullptr, bytes_.data(), 0};
             const place folds{fold_columns_.data(), 0};
-            for (std::size_t i = 0; i < where.result_rows; ++i)
+            for (std::size_t i = 0; i < where().result_rows; ++i)
                 store_row(own, folds, results, to.at(first_result()), i, is_lowered);
         } else {
             for_each_column<state>([&]<std::size_t C>() {
                 auto* const out = elements_at<column_type<result, C>>(results, to.at(first_result()), C);
                 const column_type<state, C>* const folds = std::get<C>(folds_).data();
-                const std::size_t count = where.result_rows * to.widths[C];
+                const std::size_t count = where().result_rows * to.widths[C];
                 if constexpr (std::convertible_to<column_type<state, C>, column_type<result, C>>)
                     if (is_lowered) {
                         std::transform(folds, folds + count, out,
@@ -420,7 +423,7 @@ class arguments final : public bound_arguments {
                    bool is_lowered) {
         if constexpr (has_lower)
             if (!is_lowered)
-                return op_.lower(constant_row_at<state>(own, folds, i), where.contributions,
+                return op_.lower(constant_row_at<state>(own, folds, i), where().contributions,
                                  row_at<result>(results, to, i));
         for_each_column<state>([&]<std::size_t C>() {
             const auto from = std::get<C>(constant_row_at<state>(own, folds, i));
@@ -430,7 +433,7 @@ class arguments final : public bound_arguments {
     template <class State>
     [[nodiscard]] auto lowered(const State& fold) const {
         if constexpr (lowering_operator<Op, State>)
-            return op_.lower(fold, where.contributions);
+            return op_.lower(fold, where().contributions);
         else
             return fold;
     }
@@ -441,7 +444,7 @@ class arguments final : public bound_arguments {
             if constexpr (operator_with_identity<Op, T>) {
                 const column_set<columns>& to = output_.where();
                 const row_layout results{nullptr, nullptr, to.bytes.data(), 0};
-                std::fill_n(elements_at<T>(results, to.at(first_result()), C), where.result_rows * to.widths[C],
+                std::fill_n(elements_at<T>(results, to.at(first_result()), C), where().result_rows * to.widths[C],
                             identity_of<T>(op_));
             }
         });
@@ -449,13 +452,14 @@ class arguments final : public bound_arguments {
 
     /// The folds lie where the values shall be.
     void lower_results() {
-        if (where.contributions == 0 && functions_of_rows<Op, state>.set_identity == nullptr) return;
+        if (where().contributions == 0 && functions_of_rows<Op, state>.set_identity == nullptr) return;
         if constexpr (lowers_in_place<Op, state>) {
-            lower_rows<Op, state>(rows(), output_.where().at(first_result()), where.result_rows, where.contributions);
+            lower_rows<Op, state>(rows(), output_.where().at(first_result()), where().result_rows,
+                                  where().contributions);
         } else {
             for_each_column<state>([&]<std::size_t C>() {
                 auto* const values = elements_at<column_type<result, C>>(rows(), output_.where().at(first_result()), C);
-                const std::size_t count = where.result_rows * output_.where().widths[C];
+                const std::size_t count = where().result_rows * output_.where().widths[C];
                 for (std::size_t i = 0; i < count; ++i)
                     values[i] = static_cast<column_type<result, C>>(lowered(values[i]));
             });

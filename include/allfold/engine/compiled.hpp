@@ -5,9 +5,10 @@
 
 /// @file
 /// The engine of threads, where it is compiled apart: programs that link with `allfold::compiled` find it there, and do
-/// not compile it in each of their translation units.
+/// not compile it in each of their translation units. Its ranks sleep at futexes where there are some: those who ask
+/// for the portable doorbell have an engine of their own.
 
-#if defined(ALLFOLD_COMPILED)
+#if defined(ALLFOLD_COMPILED) && !defined(ALLFOLD_PORTABLE_DOORBELL)
 #include "allfold/transport/thread_communicator.hpp"
 
 extern template class allfold::detail::engine<allfold::thread_communicator>;

@@ -56,20 +56,25 @@ class engine {
             what.collective.promise->name, setting{comm.rank(), comm.size(), what.options.root, comm.group()},
             arguments.is_in_place,         arguments.input_rows,
             arguments.output_rows,         &what.options};
-        arguments.where = what.collective.lay_out(call);
-        arguments.check(call, arguments.where);
+        struct asked {  // converted where the shape stays
+            const request& what;
+            const arguments_given& call;
+            operator shape() const { return what.collective.lay_out(call); }
+        };
+        arguments.laid_out.emplace(asked{what, call});
+        arguments.check(call, arguments.where());
         return call;
     }
 
     [[nodiscard]] static bool delegates(const Comm& comm, const request& what, const bound_arguments& arguments) {
-        const std::size_t rows = arguments.where.rows;
+        const std::size_t rows = arguments.where().rows;
         return reason_to_delegate(comm, what.collective.promise->name, rows * arguments.rows().row_bytes, rows,
                                   what.options) != nullptr;
     }
 
     /// The transport's own collective, once all ranks agree.
     static void run_native(Comm& comm, const request& what, bound_arguments& arguments, native own) {
-        const shape& where = arguments.where;
+        const shape& where = arguments.where();
         const row_layout rows = arguments.rows();
         operands memory;
         arguments.memory(memory);
@@ -114,7 +119,7 @@ class engine {
     [[nodiscard]] static call<Comm> make_call(Comm& comm, const request& what, const arguments_given& given,
                                               bound_arguments& arguments) {
         const contract& goal = *what.collective.promise;
-        const shape& where = arguments.where;
+        const shape& where = arguments.where();
         const row_layout rows = arguments.rows();
         const bool pairs = goal.cut == cut_for::pairs;
         problem p{comm.size(), where.rows * rows.row_bytes, comm.processors(), what.level};
@@ -126,7 +131,7 @@ class engine {
         sign(all.agreed, comm, what, where.own_lengths ? 0 : where.rows, rows);
         operands& memory = all.memory;
         memory.contributions = where.contributions;
-        if (goal.cut == cut_for::schedule) cut_for_schedule(arguments.where, all);
+        if (goal.cut == cut_for::schedule) cut_for_schedule(*arguments.laid_out, all);
         memory.blocks = &where.blocks;
         memory.result_blocks = pairs ? &where.result_blocks : &where.blocks;
         arguments.memory(memory);

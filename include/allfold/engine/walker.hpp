@@ -14,13 +14,13 @@
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/engine/rows.hpp"
-#include "allfold/engine/scratch.hpp"
+#include "allfold/engine/window_memory.hpp"
 #include "allfold/engine/wire.hpp"
 #include "allfold/schedule/step.hpp"
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// Walks a schedule over a transport. What all algorithms share is here, once: buffers, progress, agreement.
+/// Walks a schedule over a transport. What all algorithms share is here, once: messages, progress, loans.
 
 namespace allfold::detail {
 
@@ -34,13 +34,10 @@ class walker {
 
     /// Begins with window `window` on lane `on`.
     void begin(const context& all, std::size_t window, lane on) {
-        window_ = window;
         lane_ = on;
         round_ = 0;
-        is_whole_ = all.memory.blocks->blocks() == 1 && all.schedule.scratch_copies() == 1;
-        if (is_whole_) whole_ = rows_of(all, *all.memory.blocks, 0);
+        memory_.begin(all, window);
         enter(all);
-        if (all.memory.stage_input) stage(all);
     }
 
     /// True when the window is through. Throws what the operator throws, and on a mismatch.
@@ -78,13 +75,13 @@ class walker {
     void drop() noexcept { arrived_.clear(); }
     /// Keeps what it has lent itself.
     void leave_behind() noexcept {
-        detail::leave_behind(scratch_);
-        detail::leave_behind(staged_);
+        memory_.leave_behind();
         detail::leave_behind(encoded_);
     }
 
   private:
     using received = delivery<Comm>;
+    using rows_in_window = typename window_memory<Comm>::rows_in_window;
 
     void enter(const context& all) {
         if (round_ == 0) rounds_ = all.schedule.rounds();
@@ -138,75 +135,10 @@ class walker {
         if (all.memory.in_place ? waits_for_loans() : waits_for_loans((round_ + 1) % 2)) return false;
         for (int i = 0; i < now_.local.blocks.size(); ++i) {
             const int b = now_.local.blocks[i];
-            if (const rows_in_window rows = rows_of(all, now_.local.into, b); rows.count > 0)
-                all.rows.functions->set_identity(all.rows, locate(all, now_.local.into, b, rows), rows.count);
+            if (const rows_in_window rows = memory_.rows_of(all, now_.local.into, b); rows.count > 0)
+                all.rows.functions->set_identity(all.rows, memory_.locate(all, now_.local.into, b, rows), rows.count);
         }
         return true;
-    }
-
-    // Where things lie
-
-    /// The rows of a block in this window.
-    struct rows_in_window {
-        std::size_t first;
-        std::size_t count;
-    };
-    [[nodiscard]] static const partition& blocks_of(const context& all, slot where) noexcept {
-        return where == slot::result ? *all.memory.result_blocks : *all.memory.blocks;
-    }
-    [[nodiscard]] static bool is_scratch(slot where) noexcept {
-        return where == slot::scratch_a || where == slot::scratch_b;
-    }
-    [[nodiscard]] rows_in_window rows_of(const context& all, slot where, int block) const noexcept {
-        if (is_whole_) return whole_;
-        const partition& blocks = blocks_of(all, where);
-        if (is_scratch(where)) block /= all.schedule.scratch_copies();
-        return rows_of(all, blocks, block);
-    }
-    [[nodiscard]] rows_in_window rows_of(const context& all, const partition& blocks, int block) const noexcept {
-        const partition::bounds whole = blocks.bounds_of(block);
-        const std::size_t begin = whole.begin + window_ * all.memory.window_rows;
-        return {begin, whole.end <= begin ? 0 : std::min(all.memory.window_rows, whole.end - begin)};
-    }
-    /// Where a block lies that is there already.
-    [[nodiscard]] place locate(const context& all, slot where, int block) {
-        return locate(all, where, block, rows_of(all, where, block));
-    }
-    [[nodiscard]] place locate(const context& all, slot where, int block, const rows_in_window& rows) {
-        const operands& memory = all.memory;
-        const auto in_window = static_cast<std::size_t>(block) * memory.window_rows;
-        switch (where) {
-            case slot::input:
-                if (memory.stage_input) return staged_.first() + in_window;
-                return memory.input.first + (rows.first - memory.input.first_row);
-            case slot::result: return memory.result.first + (rows.first - memory.result.first_row);
-            case slot::scratch_a: return scratch_[0].first() + in_window;
-            case slot::scratch_b: return scratch_[1].first() + in_window;
-        }
-        return {};
-    }
-    /// Where a block will lie: `sample` is a row of what is written there.
-    [[nodiscard]] place locate_to_write(const context& all, slot where, int block, const rows_in_window& rows,
-                                        const place& sample) {
-        if (is_scratch(where)) {
-            scratch& memory = scratch_[where == slot::scratch_a ? 0 : 1];
-            if (memory.empty()) allocate(all, memory, all.schedule.scratch_copies(), sample);
-        }
-        return locate(all, where, block, rows);
-    }
-    void allocate(const context& all, scratch& memory, int copies, const place& sample) const {
-        const auto blocks = static_cast<std::size_t>(all.memory.blocks->blocks() * copies);
-        memory.allocate(all.rows, blocks * std::min(all.memory.window_rows, all.memory.blocks->largest()), sample);
-    }
-    void stage(const context& all) {
-        const operand& input = all.memory.input;
-        if (staged_.empty()) allocate(all, staged_, 1, input.first);
-        for (int b = 0; b < all.memory.blocks->blocks(); ++b) {
-            const rows_in_window rows = rows_of(all, slot::input, b);
-            if (rows.count == 0 || !all.goal.input(all.schedule.where(), b).exists()) continue;
-            const auto in_window = static_cast<std::size_t>(b) * all.memory.window_rows;
-            all.rows.copy(input.first + (rows.first - input.first_row), staged_.first() + in_window, rows.count);
-        }
     }
 
     /// A copy made to be sent is left out where the message is copied, or encoded, when it is posted: before anything
@@ -225,13 +157,14 @@ class walker {
         if (work.what == local_work::kind::none || work.what == local_work::kind::identity || sends_original(all))
             return;
         for (int i = 0; i < work.blocks.size(); ++i) {
-            const rows_in_window rows = rows_of(all, work.left, work.blocks[i]);
+            const rows_in_window rows = memory_.rows_of(all, work.left, work.blocks[i]);
             if (rows.count == 0) continue;
-            const place left = locate(all, work.left, work.blocks[i], rows);
+            const place left = memory_.locate(all, work.left, work.blocks[i], rows);
             const int target = work.target(i);
-            const place into = locate_to_write(all, work.into, target, rows_of(all, work.into, target), left);
+            const place into =
+                memory_.locate_to_write(all, work.into, target, memory_.rows_of(all, work.into, target), left);
             if (work.what == local_work::kind::fold)
-                all.rows.fold(left, locate(all, work.right, work.blocks[i]), into, rows.count);
+                all.rows.fold(left, memory_.locate(all, work.right, work.blocks[i]), into, rows.count);
             else
                 all.rows.copy(left, into, rows.count);
         }
@@ -306,8 +239,8 @@ class walker {
     }
     /// A part for each column of a block, `stride` apart.
     void list_block(const context& all, slot source, int block, part* parts, std::size_t stride) {
-        const rows_in_window rows = rows_of(all, source, block);
-        const place from = rows.count ? locate(all, source, block, rows) : place{};
+        const rows_in_window rows = memory_.rows_of(all, source, block);
+        const place from = rows.count ? memory_.locate(all, source, block, rows) : place{};
         for (std::size_t c = 0; c < all.rows.columns(); ++c)
             parts[c * stride] = {rows.count ? all.rows.address(from, c) : nullptr, rows.count * all.rows.bytes[c]};
     }
@@ -327,13 +260,13 @@ class walker {
         parts.resize(messages);
         for (std::size_t m = 0; m < messages; ++m) {
             const std::size_t begin = bytes.size();
-            for_each_sent(all, now_.to.at(static_cast<int>(m), all.comm.rank()),
-                          [&](slot source, const block_set& set) {
-                              for (int i = 0; i < set.size(); ++i)
-                                  if (const rows_in_window rows = rows_of(all, source, set[i]); rows.count > 0)
-                                      all.rows.functions->encode(all.rows.address(locate(all, source, set[i], rows), 0),
-                                                                 rows.count, bytes);
-                          });
+            for_each_sent(
+                all, now_.to.at(static_cast<int>(m), all.comm.rank()), [&](slot source, const block_set& set) {
+                    for (int i = 0; i < set.size(); ++i)
+                        if (const rows_in_window rows = memory_.rows_of(all, source, set[i]); rows.count > 0)
+                            all.rows.functions->encode(all.rows.address(memory_.locate(all, source, set[i], rows), 0),
+                                                       rows.count, bytes);
+                });
             parts[m] = {nullptr, bytes.size() - begin};
             ends_[parity][m] = m + 1;
         }
@@ -412,7 +345,7 @@ class walker {
     [[nodiscard]] std::size_t expected_rows(const context& all, int peer) const {
         std::size_t rows = 0;
         for_each_received(all, peer, [&](const step& part, const block_set& set) {
-            for (int i = 0; i < set.size(); ++i) rows += rows_of(all, part.into, set[i]).count;
+            for (int i = 0; i < set.size(); ++i) rows += memory_.rows_of(all, part.into, set[i]).count;
         });
         return rows;
     }
@@ -422,7 +355,8 @@ class walker {
         for (std::size_t c = 0; c < all.rows.columns(); ++c)
             for_each_received(all, peer, [&](const step& part, const block_set& set) {
                 for (int i = 0; i < set.size(); ++i)
-                    bytes = align_up(bytes, alignment) + rows_of(all, part.into, set[i]).count * all.rows.bytes[c];
+                    bytes =
+                        align_up(bytes, alignment) + memory_.rows_of(all, part.into, set[i]).count * all.rows.bytes[c];
             });
         return bytes;
     }
@@ -430,16 +364,16 @@ class walker {
     /// Where the message of a peer belongs when it is stored as it comes, in one piece.
     [[nodiscard]] std::byte* destination_of(const context& all, int peer, std::size_t bytes) {
         if (!all.rows.packable() || all.encodes() || all.rows.columns() > 1 || now_.how != fold::store ||
-            now_.has_more || is_scratch(now_.into))
+            now_.has_more || window_memory<Comm>::is_scratch(now_.into))
             return nullptr;
         std::byte* first = nullptr;
         std::size_t stored = 0;
         const block_set set =
             now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
         for (int i = 0; i < set.size(); ++i) {
-            const rows_in_window rows = rows_of(all, now_.into, set[i]);
+            const rows_in_window rows = memory_.rows_of(all, now_.into, set[i]);
             if (rows.count == 0) continue;
-            std::byte* const at = all.rows.address(locate(all, now_.into, set[i], rows), 0);
+            std::byte* const at = all.rows.address(memory_.locate(all, now_.into, set[i], rows), 0);
             if (stored == 0) first = at;
             if (at != first + stored) return nullptr;
             stored += rows.count * all.rows.row_bytes;
@@ -459,13 +393,15 @@ class walker {
             std::size_t block = 0;
             for_each_received(all, peer, [&](const step& part, const block_set& set) {
                 for (int i = 0; i < set.size(); ++i)
-                    where[block++ * columns + c] = rest.next(rows_of(all, part.into, set[i]).count * all.rows.bytes[c]);
+                    where[block++ * columns + c] =
+                        rest.next(memory_.rows_of(all, part.into, set[i]).count * all.rows.bytes[c]);
             });
         }
         std::size_t block = 0;
         for_each_received(all, peer, [&](const step& part, const block_set& set) {
             for (int i = 0; i < set.size(); ++i)
-                combine(all, part, set[i], rows_of(all, part.into, set[i]), place{where.data() + block++ * columns, 0});
+                combine(all, part, set[i], memory_.rows_of(all, part.into, set[i]),
+                        place{where.data() + block++ * columns, 0});
         });
     }
     /// Most messages: the same as `open` and `absorb` where nothing has to be listed.
@@ -477,23 +413,23 @@ class walker {
             now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
         const std::size_t alignment = all.rows.functions->alignment;
         const int count = set.size();
-        const rows_in_window first = count > 0 ? rows_of(all, now_.into, set[0]) : rows_in_window{};
+        const rows_in_window first = count > 0 ? memory_.rows_of(all, now_.into, set[0]) : rows_in_window{};
         std::size_t bytes = first.count * all.rows.row_bytes;
         for (int i = 1; i < count; ++i)
-            bytes = align_up(bytes, alignment) + rows_of(all, now_.into, set[i]).count * all.rows.row_bytes;
+            bytes = align_up(bytes, alignment) + memory_.rows_of(all, now_.into, set[i]).count * all.rows.row_bytes;
         all.check_length(message.bytes(), bytes, peer);
         pieces rest(message.packed(), message.parts(), alignment);
         for (int i = 0; i < count; ++i) {
-            const rows_in_window rows = i == 0 ? first : rows_of(all, now_.into, set[i]);
+            const rows_in_window rows = i == 0 ? first : memory_.rows_of(all, now_.into, set[i]);
             std::byte* const column = rest.next(rows.count * all.rows.row_bytes);
             combine(all, now_, set[i], rows, place{&column, 0});
         }
     }
     void combine(const context& all, const step& part, int block, const rows_in_window& rows, const place& from) {
         if (rows.count == 0) return;
-        const place into = locate_to_write(all, part.into, block, rows, from);
+        const place into = memory_.locate_to_write(all, part.into, block, rows, from);
         if (part.how == fold::store) return all.rows.copy(from, into, rows.count);
-        const place mine = locate(all, part.mine, block);
+        const place mine = memory_.locate(all, part.mine, block);
         all.rows.fold(part.how == fold::left ? from : mine, part.how == fold::left ? mine : from, into, rows.count);
     }
 
@@ -509,14 +445,14 @@ class walker {
         sources.resize(count + (with_mine ? 1 : 0));
         for (int i = 0; i < now_.receive.size(); ++i) {
             const int b = now_.receive[i];
-            const rows_in_window rows = rows_of(all, now_.into, b);
+            const rows_in_window rows = memory_.rows_of(all, now_.into, b);
             if (rows.count == 0) continue;
             for (std::size_t k = 0; k < count; ++k) {
                 find_piece(all, arrived_[k], i, where.data() + k * columns);
                 sources[k + (with_mine && k >= below ? 1 : 0)] = {where.data() + k * columns, 0};
             }
-            if (with_mine) sources[below] = locate(all, now_.mine, b);
-            const place into = locate_to_write(all, now_.into, b, rows, sources[0]);
+            if (with_mine) sources[below] = memory_.locate(all, now_.mine, b);
+            const place into = memory_.locate_to_write(all, now_.into, b, rows, sources[0]);
             all.rows.fold(sources.span(), std::span(&into, 1), rows.count);
         }
         arrived_.clear();
@@ -531,14 +467,13 @@ class walker {
         }
         for (std::size_t c = 0; c < all.rows.columns(); ++c)
             for (int i = 0; i < now_.receive.size(); ++i) {
-                std::byte* const at = rest.next(rows_of(all, now_.into, now_.receive[i]).count * all.rows.bytes[c]);
+                std::byte* const at =
+                    rest.next(memory_.rows_of(all, now_.into, now_.receive[i]).count * all.rows.bytes[c]);
                 if (i == index) where[c] = at;
             }
     }
 
-    std::size_t window_ = 0;
-    bool is_whole_ = false;  // there is one block: its rows are
-    rows_in_window whole_{};
+    window_memory<Comm> memory_;
     lane lane_ = 0;
     int round_ = 0, rounds_ = 0;
     int to_count_ = 0, posted_ = 0;
@@ -557,8 +492,6 @@ class walker {
     std::array<small_array<std::size_t, 4>, 2> ends_;  // of each message's parts
     std::array<std::vector<std::byte>, 2> encoded_;
     small_array<received, 1> arrived_;
-    std::array<scratch, 2> scratch_;
-    scratch staged_;
 };
 
 }  // namespace allfold::detail

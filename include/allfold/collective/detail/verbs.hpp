@@ -183,7 +183,6 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
     if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
                   fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
         using bound = arguments<Op, In, Out>;
-        outcome_of<V == verb::call ? verb::start : V> work;
         try {
             const request what = make_request<Collective, here, Op, element>(options...);
             if constexpr (V == verb::call) {
@@ -193,13 +192,12 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
                 auto data = bind([&](auto&... x) { return std::make_unique<bound>(op, x...); });
                 auto prepared = engine<Comm>::prepare(comm, what, std::move(data));
                 if constexpr (V == verb::start) prepared->start();
-                work = outcome_of<V>(std::move(prepared));
+                return outcome_of<V>(std::move(prepared));
             }
         } catch (...) {
             give_up(comm);
             throw;
         }
-        if constexpr (V != verb::call) return work;
     } else if constexpr (V != verb::call) {
         return {};
     }
@@ -240,6 +238,7 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
         const request what = make_request<Collective, Reach, Op, Element>(options...);
         const char* why = nullptr;
         const any_schedule chosen = schedule_for(what, call, {where.size, bytes, processors, what.level}, &why);
+        if (understood.check != nullptr) understood.check(Collective::promise, chosen);
         return {Collective::promise, chosen, why, bytes};
     }
 }

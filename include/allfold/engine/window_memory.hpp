@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "allfold/engine/detail/leave_behind.hpp"
+#include "allfold/engine/operands.hpp"
+#include "allfold/engine/scratch.hpp"
+#include "allfold/schedule/step.hpp"
+
+/// @file
+/// Where the blocks of one window lie, in the caller's memory and in memory of our own.
+
+namespace allfold::detail {
+
+/// In each slot blocks have the rows of the partition that belongs to it; a window has some of each. Scratch is made
+/// when it is first written.
+template <communicator Comm>
+class window_memory {
+  public:
+    using context = call<Comm>;
+
+    void begin(const context& all, std::size_t window) {
+        window_ = window;
+        is_whole_ = all.memory.blocks->blocks() == 1 && all.schedule.scratch_copies() == 1;
+        if (is_whole_) whole_ = rows_of(all, *all.memory.blocks, 0);
+        if (all.memory.stage_input) stage(all);
+    }
+    void leave_behind() noexcept {
+        detail::leave_behind(scratch_);
+        detail::leave_behind(staged_);
+    }
+
+    /// The rows of a block in this window.
+    struct rows_in_window {
+        std::size_t first;
+        std::size_t count;
+    };
+    [[nodiscard]] static bool is_scratch(slot where) noexcept {
+        return where == slot::scratch_a || where == slot::scratch_b;
+    }
+    [[nodiscard]] rows_in_window rows_of(const context& all, slot where, int block) const noexcept {
+        if (is_whole_) return whole_;
+        const partition& blocks = blocks_of(all, where);
+        if (is_scratch(where)) block /= all.schedule.scratch_copies();
+        return rows_of(all, blocks, block);
+    }
+    /// Where a block lies that is there already.
+    [[nodiscard]] place locate(const context& all, slot where, int block) {
+        return locate(all, where, block, rows_of(all, where, block));
+    }
+    [[nodiscard]] place locate(const context& all, slot where, int block, const rows_in_window& rows) {
+        const operands& memory = all.memory;
+        const auto in_window = static_cast<std::size_t>(block) * memory.window_rows;
+        switch (where) {
+            case slot::input:
+                if (memory.stage_input) return staged_.first() + in_window;
+                return memory.input.first + (rows.first - memory.input.first_row);
+            case slot::result: return memory.result.first + (rows.first - memory.result.first_row);
+            case slot::scratch_a: return scratch_[0].first() + in_window;
+            case slot::scratch_b: return scratch_[1].first() + in_window;
+        }
+        return {};
+    }
+    /// Where a block will lie: `sample` is a row of what is written there.
+    [[nodiscard]] place locate_to_write(const context& all, slot where, int block, const rows_in_window& rows,
+                                        const place& sample) {
+        if (is_scratch(where)) {
+            scratch& memory = scratch_[where == slot::scratch_a ? 0 : 1];
+            if (memory.empty()) allocate(all, memory, all.schedule.scratch_copies(), sample);
+        }
+        return locate(all, where, block, rows);
+    }
+
+  private:
+    [[nodiscard]] static const partition& blocks_of(const context& all, slot where) noexcept {
+        return where == slot::result ? *all.memory.result_blocks : *all.memory.blocks;
+    }
+    [[nodiscard]] rows_in_window rows_of(const context& all, const partition& blocks, int block) const noexcept {
+        const partition::bounds whole = blocks.bounds_of(block);
+        const std::size_t begin = whole.begin + window_ * all.memory.window_rows;
+        return {begin, whole.end <= begin ? 0 : std::min(all.memory.window_rows, whole.end - begin)};
+    }
+    void allocate(const context& all, scratch& memory, int copies, const place& sample) const {
+        const auto blocks = static_cast<std::size_t>(all.memory.blocks->blocks() * copies);
+        memory.allocate(all.rows, blocks * std::min(all.memory.window_rows, all.memory.blocks->largest()), sample);
+    }
+    void stage(const context& all) {
+        const operand& input = all.memory.input;
+        if (staged_.empty()) allocate(all, staged_, 1, input.first);
+        for (int b = 0; b < all.memory.blocks->blocks(); ++b) {
+            const rows_in_window rows = rows_of(all, slot::input, b);
+            if (rows.count == 0 || !all.goal.input(all.schedule.where(), b).exists()) continue;
+            const auto in_window = static_cast<std::size_t>(b) * all.memory.window_rows;
+            all.rows.copy(input.first + (rows.first - input.first_row), staged_.first() + in_window, rows.count);
+        }
+    }
+
+    std::size_t window_ = 0;
+    bool is_whole_ = false;  // there is one block: its rows are
+    rows_in_window whole_{};
+    std::array<scratch, 2> scratch_;
+    scratch staged_;
+};
+
+}  // namespace allfold::detail
