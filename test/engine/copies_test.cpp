@@ -150,7 +150,7 @@ std::ptrdiff_t elements_read(int contributions) {
     std::vector<int> in(64), memory(128, before);
     tensor<int, 1> out(memory.data(), {64}, {2});
     allfold::detail::arguments<Op, std::vector<int>&, tensor<int, 1>&> data(Op(), in, out);
-    data.where = allfold::detail::shape::whole(64, contributions);
+    data.laid_out = allfold::detail::shape::whole(64, contributions);
     data.begin();
     allfold::detail::operands bound;
     data.memory(bound);
