@@ -78,6 +78,19 @@ TEST_CASE("all_to_all refuses what it cannot cut") {
     });
     CHECK(uneven[0].code == allfold::errc::bad_partition);
     CHECK(uneven[0].says("has 7 elements, which are no 3 blocks of one length"));
+    for (const std::size_t window : {0, 16}) {
+        const auto longer = outcomes_on_ranks(2, [&](auto& comm) {
+            std::vector<int> x(20), y(40, -1);
+            try {
+                allfold::all_to_all(comm, x, y, allfold::window{window});
+            } catch (const allfold::error&) {
+                expect(y == std::vector<int>(40, -1), "the output has been touched");
+                throw;
+            }
+        });
+        CHECK(longer[0].code == allfold::errc::mismatch);
+        CHECK(longer[0].says("the output has 40 elements, but 20 are needed"));
+    }
     const auto bruck = outcomes_on_ranks(2, [](auto& comm) {
         const auto blocks = allfold::partition::sizes({1, 2});
         std::vector<int> x(3), y(comm.rank() == 0 ? 2 : 4);

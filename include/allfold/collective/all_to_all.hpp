@@ -48,6 +48,7 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         s.own_lengths = in != nullptr || out != nullptr || options.blocks != nullptr;
         s.rows = s.input_rows = s.blocks.total();
         s.result_rows = s.result_blocks.total();
+        if (!s.own_lengths) call.require_rows("the output", s.result_rows, s.rows);
         return s;
     }
 
@@ -87,8 +88,9 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///   ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds (`pairwise{}`).
 ///   A `window{}` has no effect on blocks of several lengths.
 /// - Errors: `bad_partition` for elements that are no P blocks of one length, for partitions of other than P blocks or
-///   another total, and for `bruck{}` with blocks of several lengths; `mismatch` where a block is not as long as its
-///   receiver expects, with both ranks and figures: it is found before that block is touched.
+///   another total, and for `bruck{}` with blocks of several lengths; `mismatch` where input and output have blocks of
+///   one length, and not of the same one, or where a block is not as long as its receiver expects, with both ranks and
+///   figures: it is found before that block is touched.
 /// - Source: see `bruck`, `pairwise` and `direct`.
 inline constexpr detail::all_to_all_collective all_to_all{};
 
