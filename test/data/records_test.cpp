@@ -95,6 +95,17 @@ struct contributions {
     std::vector<attention> of_rank, up_to;
 };
 
+/// Calls check(comm, parts, size, rows) on all ranks of groups of some sizes, with rows of random attention.
+template <class Check>
+void on_contributions(Check check) {
+    for (const int size : group_sizes_here)
+        for (const std::size_t rows : row_counts) {
+            const contributions parts(size, rows);
+            INFO(parts.seed_text);
+            on_ranks(size, [&](auto& comm) { check(comm, parts, size, rows); });
+        }
+}
+
 }  // namespace
 
 TEST_CASE("records refer to the elements of ranges and keep views") {
@@ -109,65 +120,55 @@ TEST_CASE("records refer to the elements of ranges and keep views") {
 }
 
 TEST_CASE("rows of online softmax are merged by every algorithm of all_reduce") {
-    for (const int size : group_sizes_here)
-        for (const std::size_t rows : row_counts) {
-            const contributions parts(size, rows);
-            INFO(parts.seed_text);
-            on_ranks(size, [&](auto& comm) {
-                for_each_algorithm(allfold::all_reduce, size, [&](const std::string& name, auto... options) {
-                    attention in = parts.of_rank[static_cast<std::size_t>(comm.rank())], out(rows), windows(in);
-                    const attention before = in;
-                    allfold::all_reduce(comm, in.view(), out.view(), online_softmax(), options...);
-                    expect_close(out, parts.up_to.back(), 0, rows, name);
-                    expect(in == before, name + ": the input has been written");
-                    allfold::all_reduce(comm, windows.view(), online_softmax(), options..., allfold::window{200});
-                    expect(windows == out, name + ": other bits in windows and in place");
-                });
-            });
-        }
+    on_contributions([](auto& comm, const contributions& parts, int size, std::size_t rows) {
+        for_each_algorithm(allfold::all_reduce, size, [&](const std::string& name, auto... options) {
+            attention in = parts.of_rank[static_cast<std::size_t>(comm.rank())], out(rows), windows(in);
+            const attention before = in;
+            allfold::all_reduce(comm, in.view(), out.view(), online_softmax(), options...);
+            expect_close(out, parts.up_to.back(), 0, rows, name);
+            expect(in == before, name + ": the input has been written");
+            allfold::all_reduce(comm, windows.view(), online_softmax(), options..., allfold::window{200});
+            expect(windows == out, name + ": other bits in windows and in place");
+        });
+    });
     SUCCEED();
 }
 
 TEST_CASE("rows of online softmax are merged by all other collectives, also where blocks are empty") {
-    for (const int size : group_sizes_here)
-        for (const std::size_t rows : row_counts) {
-            const contributions parts(size, rows);
-            INFO(parts.seed_text);
-            on_ranks(size, [&](auto& comm) {
-                const auto r = static_cast<std::size_t>(comm.rank());
-                attention in = parts.of_rank[r], out(rows);
-                const attention& total = parts.up_to.back();
+    on_contributions([](auto& comm, const contributions& parts, int size, std::size_t rows) {
+        const auto r = static_cast<std::size_t>(comm.rank());
+        attention in = parts.of_rank[r], out(rows);
+        const attention& total = parts.up_to.back();
 
-                allfold::reduce(comm, in.view(), out.view(), online_softmax(), allfold::root{size - 1});
-                if (comm.rank() == size - 1) expect_close(out, total, 0, rows, "reduce");
+        allfold::reduce(comm, in.view(), out.view(), online_softmax(), allfold::root{size - 1});
+        if (comm.rank() == size - 1) expect_close(out, total, 0, rows, "reduce");
 
-                allfold::inclusive_scan(comm, in.view(), out.view(), online_softmax());
-                expect_close(out, parts.up_to[r], 0, rows, "inclusive_scan");
+        allfold::inclusive_scan(comm, in.view(), out.view(), online_softmax());
+        expect_close(out, parts.up_to[r], 0, rows, "inclusive_scan");
 
-                allfold::exclusive_scan(comm, in.view(), out.view(), online_softmax());
-                attention nothing(rows);
-                std::ranges::fill(nothing.m, -std::numeric_limits<double>::infinity());
-                expect_close(out, r == 0 ? nothing : parts.up_to[r - 1], 0, rows, "exclusive_scan");
+        allfold::exclusive_scan(comm, in.view(), out.view(), online_softmax());
+        attention nothing(rows);
+        std::ranges::fill(nothing.m, -std::numeric_limits<double>::infinity());
+        expect_close(out, r == 0 ? nothing : parts.up_to[r - 1], 0, rows, "exclusive_scan");
 
-                std::vector<std::size_t> all_at_the_end(static_cast<std::size_t>(size));
-                all_at_the_end.back() = rows;
-                for (const auto& blocks :
-                     {partition::even(rows, size), partition::ceil(rows, size), partition::sizes(all_at_the_end)}) {
-                    const std::size_t first = blocks.offset(comm.rank()), count = blocks.extent(comm.rank());
-                    attention shard(count), whole(rows), scattered = in;
-                    allfold::reduce_scatter(comm, in.view(), shard.view(), online_softmax(), blocks);
-                    allfold::all_gather(comm, shard.view(), whole.view(), blocks);
-                    expect_close(whole, total, 0, rows, "reduce_scatter and all_gather");
-                    allfold::reduce_scatter(comm, scattered.view(), online_softmax(), blocks);
-                    expect_close(scattered, total, first, count, "reduce_scatter in place");
-                    allfold::all_gather(comm, scattered.view(), blocks);
-                    expect(scattered == whole, "all_gather in place");
-                }
-
-                allfold::broadcast(comm, in.view(), allfold::root{size / 2}, allfold::binomial());
-                expect(in == parts.of_rank[static_cast<std::size_t>(size / 2)], "broadcast");
-            });
+        std::vector<std::size_t> all_at_the_end(static_cast<std::size_t>(size));
+        all_at_the_end.back() = rows;
+        for (const auto& blocks :
+             {partition::even(rows, size), partition::ceil(rows, size), partition::sizes(all_at_the_end)}) {
+            const std::size_t first = blocks.offset(comm.rank()), count = blocks.extent(comm.rank());
+            attention shard(count), whole(rows), scattered = in;
+            allfold::reduce_scatter(comm, in.view(), shard.view(), online_softmax(), blocks);
+            allfold::all_gather(comm, shard.view(), whole.view(), blocks);
+            expect_close(whole, total, 0, rows, "reduce_scatter and all_gather");
+            allfold::reduce_scatter(comm, scattered.view(), online_softmax(), blocks);
+            expect_close(scattered, total, first, count, "reduce_scatter in place");
+            allfold::all_gather(comm, scattered.view(), blocks);
+            expect(scattered == whole, "all_gather in place");
         }
+
+        allfold::broadcast(comm, in.view(), allfold::root{size / 2}, allfold::binomial());
+        expect(in == parts.of_rank[static_cast<std::size_t>(size / 2)], "broadcast");
+    });
     SUCCEED();
 }
 
@@ -251,39 +252,34 @@ attention normalised(attention state) {
 }  // namespace
 
 TEST_CASE("the last division of online softmax can be made by the collective") {
-    for (const int size : group_sizes_here)
-        for (const std::size_t rows : row_counts) {
-            const contributions parts(size, rows);
-            INFO(parts.seed_text);
-            on_ranks(size, [&](auto& comm) {
-                const auto r = static_cast<std::size_t>(comm.rank());
-                const allfold::normalised_softmax op;
-                attention in = parts.of_rank[r], fold(rows), out(rows);
-                const attention before = in;
-                allfold::all_reduce(comm, in.view(), fold.view(), online_softmax());
-                allfold::all_reduce(comm, in.view(), out.view(), op);
-                expect(in == before, "the input has been written");
-                const attention expected = normalised(fold);
-                expect(out == expected, "all_reduce");
-                allfold::all_reduce(comm, in.view(), op, allfold::window{500});
-                expect(in == expected, "all_reduce in place and in windows");
-                in = before;
-                allfold::all_reduce(comm, in.view(), op);
-                expect(in == expected, "all_reduce in place");
+    on_contributions([](auto& comm, const contributions& parts, int size, std::size_t rows) {
+        const auto r = static_cast<std::size_t>(comm.rank());
+        const allfold::normalised_softmax op;
+        attention in = parts.of_rank[r], fold(rows), out(rows);
+        const attention before = in;
+        allfold::all_reduce(comm, in.view(), fold.view(), online_softmax());
+        allfold::all_reduce(comm, in.view(), out.view(), op);
+        expect(in == before, "the input has been written");
+        const attention expected = normalised(fold);
+        expect(out == expected, "all_reduce");
+        allfold::all_reduce(comm, in.view(), op, allfold::window{500});
+        expect(in == expected, "all_reduce in place and in windows");
+        in = before;
+        allfold::all_reduce(comm, in.view(), op);
+        expect(in == expected, "all_reduce in place");
 
-                in = before;
-                out = attention(rows);
-                const bool is_root = comm.rank() == size - 1;
-                allfold::reduce(comm, in.view(), out.view(), op, allfold::root{size - 1});
-                expect(out == (is_root ? expected : attention(rows)), "reduce");
-                allfold::reduce(comm, in.view(), op, allfold::root{size - 1});
-                expect(in == (is_root ? expected : before), "reduce in place");
+        in = before;
+        out = attention(rows);
+        const bool is_root = comm.rank() == size - 1;
+        allfold::reduce(comm, in.view(), out.view(), op, allfold::root{size - 1});
+        expect(out == (is_root ? expected : attention(rows)), "reduce");
+        allfold::reduce(comm, in.view(), op, allfold::root{size - 1});
+        expect(in == (is_root ? expected : before), "reduce in place");
 
-                in = before;
-                allfold::exclusive_scan(comm, in.view(), out.view(), op);
-                if (r == 0) expect(std::ranges::count(out.s, 0.0) == std::ssize(out.s), "attention to nothing");
-            });
-        }
+        in = before;
+        allfold::exclusive_scan(comm, in.view(), out.view(), op);
+        if (r == 0) expect(std::ranges::count(out.s, 0.0) == std::ssize(out.s), "attention to nothing");
+    });
     SUCCEED();
 }
 
