@@ -126,7 +126,7 @@ TEST_CASE("what the library chooses is proved, with a root, without data and for
 }
 
 TEST_CASE("a plan is refused as well where its schedule fails its proof") {
-    CHECK_NOTHROW(allfold::all_reduce.plan(2, 4, sum(), one_neighbour(), proved_first()));
+    CHECK_NOTHROW(allfold::all_reduce.plan(3, 4, sum(), allfold::ring(), proved_first()));
     CHECK_THROWS_WITH(allfold::all_reduce.plan(3, 4, sum(), one_neighbour(), proved_first()),
                       Catch::Matchers::ContainsSubstring("one neighbour is not proved: P = 3"));
 }
