@@ -78,7 +78,7 @@ TEST_CASE("all_to_all refuses what it cannot cut") {
     });
     CHECK(uneven[0].code == allfold::errc::bad_partition);
     CHECK(uneven[0].says("has 7 elements, which are no 3 blocks of one length"));
-    for (const std::size_t window : {0, 16}) {
+    for (const std::size_t window : {std::size_t{0}, std::size_t{16}}) {
         const auto longer = outcomes_on_ranks(2, [&](auto& comm) {
             std::vector<int> x(20), y(40, -1);
             try {
