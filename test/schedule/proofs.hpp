@@ -15,6 +15,8 @@ namespace test {
 #ifdef ALLFOLD_TEST_SANITIZED
 template <const auto& Collective, auto Algorithm, int Last, int Group = 1>
 inline constexpr bool proved_up_to =
+    allfold::supports<allfold::schedule_in<std::remove_cvref_t<decltype(Collective)>, decltype(Algorithm)>>(
+        Last / Group * Group, Group) &&  // else nothing would be proved
     allfold::detail::proved_for_roots<Collective, Algorithm, Last / Group * Group, Group>(
         std::make_integer_sequence<int, allfold::detail::roots_to_prove(
                                             std::remove_cvref_t<decltype(Collective)>::promise, Last)>());
