@@ -18,9 +18,8 @@
 /// Messages of one communicator never meet those of the other, so what each of them computes is what `prove` says of it
 /// alone. What remains is whether both end when each rank waits for them in an order of its own:
 /// - A rank that pushes on whatever it has in flight, whichever it waits for, leaves a step as soon as the peers of
-/// that
-///   step are there: nothing in it depends on the other communicator. So both end if each ends alone, in every order of
-///   waiting and however the steps of the two are mixed.
+///   that step are there: nothing in it depends on the other communicator. So both end if each ends alone, in every
+///   order of waiting and however the steps of the two are mixed.
 /// - A rank that pushes on only what it waits for does not come to the steps of the other: then ranks that wait in
 ///   different orders wait for each other.
 

@@ -80,13 +80,11 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///     all_to_all(comm, in, out, options...)    out of place: `in` is never written
 ///
 /// - Shapes: P blocks of one length; or as long as `input_blocks{partition}` and `output_blocks{partition}` say, of
-/// which
-///   each rank has its own: what rank s sends to r is as long as what r expects of s, 0 as well. In place the two are
-///   the same.
+///   which each rank has its own: what rank s sends to r is as long as what r expects of s, 0 as well. In place the two
+///   are the same.
 /// - Cost: on shared memory 1 round, (P-1)/P of the operand sent by each rank. By messages short blocks of one length
-/// take
-///   ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds (`pairwise{}`).
-///   A `window{}` has no effect on blocks of several lengths.
+///   take ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds
+///   (`pairwise{}`). A `window{}` has no effect on blocks of several lengths.
 /// - Errors: `bad_partition` for elements that are no P blocks of one length, for partitions of other than P blocks or
 ///   another total, and for `bruck{}` with blocks of several lengths; `mismatch` where input and output have blocks of
 ///   one length, and not of the same one, or where a block is not as long as its receiver expects, with both ranks and

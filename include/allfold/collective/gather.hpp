@@ -76,8 +76,7 @@ struct gather_collective : moving_verbs<gather_collective> {
 /// - Cost: on shared memory, and for large blocks, 1 round, in which the root receives (P-1)/P of the whole; small ones
 ///   by messages take ceil(log2 P) rounds (`binomial{}`), and a block travels up to as often.
 /// - Errors: `bad_rank` for a root outside [0, P); `bad_partition` for a partition of other than P blocks; `mismatch`
-/// for
-///   sizes that do not fit the partition, and for ranks that differ in root, partition or types.
+///   for sizes that do not fit the partition, and for ranks that differ in root, partition or types.
 /// - Source: see `binomial` and `linear`.
 inline constexpr detail::gather_collective gather{};
 

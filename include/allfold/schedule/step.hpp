@@ -215,8 +215,7 @@ struct step {
 /// 2. `scratch_slots` is how many scratch slots its steps use (0, 1 or 2).
 /// 3. `in_place` says that it stays right when the result lies in the same memory as the input.
 /// 4. `s.blocks()` is how many blocks the data is cut into: where the collective cuts for ranks, one for each of them;
-/// 0
-///    in a barrier, whose messages carry nothing.
+///    0 in a barrier, whose messages carry nothing.
 /// 5. `s.rounds()` is the number of steps, the same for every rank; `s[i]` is step i of this rank.
 ///
 /// At P = 1 there are no rounds: the engine copies input to result itself.
