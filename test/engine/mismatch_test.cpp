@@ -205,6 +205,12 @@ TEST_CASE("different windows are a mismatch") {
         allfold::all_reduce(comm, x, sum(), allfold::window{comm.rank() == 1 ? 64U : 128U});
     });
     check_failure(outcomes, errc::mismatch, {"all_reduce", "rank 1", "windows of 16", "windows of 32", "elements"});
+
+    const auto pairs = outcomes_of(2, [](auto& comm) {
+        std::vector<int> x(2000);
+        allfold::all_to_all(comm, x, allfold::window{comm.rank() == 1 ? 400U : 800U});
+    });
+    check_failure(pairs, errc::mismatch, {"all_to_all", "rank 1", "windows of 100", "windows of 200", "elements"});
 }
 
 TEST_CASE("different partitions of the same total are a mismatch that tells of both") {

@@ -236,7 +236,7 @@ TEST_CASE("nothing of a failed communicator is left for the next one, to which M
     const watchdog watch("failed communicators, one after the other");
     MPI_Comm mine;
     MPI_Comm_dup(MPI_COMM_WORLD, &mine);
-    for (int turn = 0; turn < 20; ++turn) {
+    for (int turn = 0; turn < 10; ++turn) {
         const auto failed = outcome_of([&] {
             communicator comm(mine, allfold::mpi::borrow);
             std::vector<int> x(2000, 1);

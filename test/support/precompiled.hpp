@@ -2,7 +2,13 @@
 #pragma once
 
 /// @file
-/// What compilers read once for all tests. Tests include what they use all the same.
+/// What compilers read once for all tests, and the engines that tests find in engines.cpp. Tests include what they use
+/// all the same.
 
 #include "allfold/allfold.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/remote.hpp"
+
+extern template class allfold::detail::engine<allfold::thread_communicator>;
+extern template class allfold::detail::engine<allfold::self>;
+extern template class allfold::detail::engine<test::remote>;

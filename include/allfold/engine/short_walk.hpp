@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -11,8 +12,8 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Runs a schedule that is one step with one block: what short calls consist of, where a walk through rounds, windows
-/// and slots would take longer than the messages.
+/// Runs a schedule that is one step, whose messages are one block each: what short calls consist of, where a walk
+/// through rounds, windows and slots would take longer than the messages.
 
 namespace allfold::detail {
 
@@ -21,44 +22,33 @@ class short_walk {
   public:
     using context = call<Comm>;
 
+    short_walk() noexcept {}  // NOLINT: the step is made when a call begins
+
     /// Begins, if the schedule is of this kind, and the call has one window; false otherwise.
     bool begin(const context& all, lane on) {
-        if (all.schedule.rounds() != 1 || all.schedule.blocks() > 1 || all.memory.stage_input || all.encodes() ||
-            all.rows.columns() != 1)
+        if (all.schedule.rounds() != 1 || all.memory.stage_input || all.encodes() || all.rows.columns() != 1)
             return false;
-        const step s = all.schedule[0];
-        const bool keeps = s.local.what == local_work::kind::copy && s.local.left == slot::input &&
-                           s.local.into == slot::result && s.local.targets.empty();
-        // A copy made to be sent is left out where posting a message copies it anyway.
-        const bool sends_original =
-            s.local.what == local_work::kind::copy_to_send && s.local.left == slot::input &&
-            !all.comm.lends(all.memory.blocks->total() * all.rows.row_bytes, all.rows.packable());
-        sets_identity_ = s.local.what == local_work::kind::identity;
-        if (s.has_more || (s.source != slot::input && !sends_original) || s.mine != slot::input ||
-            s.into != slot::result || s.sent != addressed::alike || s.received != addressed::alike ||
-            !(keeps || sends_original || sets_identity_ || s.local.what == local_work::kind::none))
-            return false;
+        ::new (static_cast<void*>(&now_)) step(all.schedule[0]);  // in place: a step is large
+        if (!is_simple(all)) return false;
+        const int self = all.comm.rank(), size = all.comm.size();
+        to_count_ = now_.to.count(self, size);
+        from_count_ = now_.from.count(self, size);
+        if (!list_parts(all) || !receives_one_block(all)) return false;
+        if (from_count_ == 1) now_.how = fold_of_one(now_.how, now_.from.at(0, self), self);
+        if (now_.folds_in_order()) arrived_.resize(static_cast<std::size_t>(from_count_));
         lane_ = on;
-        to_ = s.to;
-        from_ = s.from;
-        to_count_ = to_.count(all.comm.rank(), all.comm.size());
-        from_count_ = from_.count(all.comm.rank(), all.comm.size());
-        how_ = from_count_ == 1 ? fold_of_one(s.how, from_.at(0, all.comm.rank()), all.comm.rank()) : s.how;
         posted_ = received_ = 0;
         folded_ = false;
-        rows_ = all.schedule.blocks() == 0 ? 0 : all.memory.blocks->total();
-        if (keeps && rows_ > 0) all.rows.copy(all.memory.input.first, all.memory.result.first, rows_);
-        if (folds_in_order()) arrived_.resize(static_cast<std::size_t>(from_count_));
-        part_ = {rows_ && to_count_ ? all.rows.address(all.memory.input.first, 0) : nullptr,
-                 rows_ * all.rows.row_bytes};
+        has_kept_ = now_.local.what != local_work::kind::copy;
         return true;
     }
 
     bool advance(const context& all) {
         if (!folded_) {
-            if (!post(all) || !receive(all)) return false;
-            if (folds_in_order() && rows_ > 0 && from_count_ > 0) fold_arrived(all);
-            if (folds_in_order()) arrived_.clear();
+            const bool is_posted = post(all);
+            if (!std::exchange(has_kept_, true)) keep_input(all);  // the peers need not wait for it
+            if (!is_posted || !receive(all)) return false;
+            if (now_.folds_in_order()) fold_arrived(all);
             folded_ = true;
             if (!all.memory.in_place) set_identity(all);
         }
@@ -70,36 +60,106 @@ class short_walk {
     [[nodiscard]] waiting blocked_on(const context& all) const {
         waiting where{all.goal.name, 0, 1, -1, lane_};
         if (posted_ < to_count_)
-            where.peer = to_.at(posted_, all.comm.rank());
+            where.peer = now_.to.at(posted_, all.comm.rank());
         else if (received_ < from_count_)
-            where.peer = from_.at(received_, all.comm.rank());
+            where.peer = now_.from.at(received_, all.comm.rank());
         return where;
     }
     /// Calls visit(peer) for those who may still read what has been lent, if that is what it waits for.
     template <class Visit>
     void for_each_borrower(const context& all, Visit visit) const {
         if (!folded_) return;
-        for (int i = 0; i < to_count_; ++i) visit(to_.at(i, all.comm.rank()));
+        for (int i = 0; i < to_count_; ++i) visit(now_.to.at(i, all.comm.rank()));
     }
     void drop() noexcept { arrived_.clear(); }
 
   private:
-    void set_identity(const context& all) const {
-        if (sets_identity_ && rows_ > 0 && all.rows.functions->set_identity != nullptr)
-            all.rows.functions->set_identity(all.rows, all.memory.result.first, rows_);
+    struct block {
+        place at;
+        std::size_t rows;
+    };
+    /// The first block of a set.
+    [[nodiscard]] static block find(const operand& memory, const partition& blocks, const block_set& set) noexcept {
+        if (blocks.blocks() == 1) return {memory.first, blocks.total()};
+        const partition::bounds rows = blocks.bounds_of(set[0]);
+        return {memory.first + (rows.begin - memory.first_row), rows.end - rows.begin};
+    }
+    [[nodiscard]] static block input(const context& all, const block_set& set) noexcept {
+        return find(all.memory.input, *all.memory.blocks, set);
+    }
+    [[nodiscard]] static block result(const context& all, const block_set& set) noexcept {
+        return find(all.memory.result, *all.memory.result_blocks, set);
     }
 
-    bool post(const context& all) {
-        if (posted_ == to_count_) return true;
-        const std::size_t parts = all.schedule.blocks() == 0 ? 0 : 1;
-        const outgoing message{{&part_, parts},     part_.bytes, all.rows.functions->alignment,
-                               all.rows.packable(), all.hash,    &lent_,
-                               all.unordered};
-        for (; posted_ < to_count_; ++posted_)
-            if (!all.comm.try_post(to_.at(posted_, all.comm.rank()), lane_, message)) return false;
+    /// Whether it moves blocks from the input to the result, at most one of them locally, and nothing else.
+    [[nodiscard]] bool is_simple(const context& all) const {
+        using kind = local_work::kind;
+        if (now_.has_more || now_.mine != slot::input || now_.into != slot::result) return false;
+        const local_work& local = now_.local;
+        if (local.what == kind::copy_to_send)  // left out where posting a message copies it anyway
+            return local.left == slot::input && now_.sent == addressed::alike && now_.send.size() == 1 &&
+                   !all.comm.lends(input(all, now_.send).rows * all.rows.row_bytes, all.rows.packable());
+        if (now_.source != slot::input || local.what == kind::fold) return false;
+        return local.what == kind::none || (local.left == slot::input && local.into == slot::result &&
+                                            local.blocks.size() == 1 && local.targets.empty());
+    }
+    /// What goes to all peers, or to each of them.
+    [[nodiscard]] bool list_parts(const context& all) {
+        if (to_count_ == 0) return true;
+        const bool alike = now_.sent == addressed::alike;
+        parts_.resize(alike ? 1 : static_cast<std::size_t>(to_count_));
+        if (alike) return list_part(all, now_.send, parts_[0]);
+        for (int i = 0; i < to_count_; ++i)
+            if (!list_part(all, all.schedule.sent_to(0, now_.to.at(i, all.comm.rank())),
+                           parts_[static_cast<std::size_t>(i)]))
+                return false;
+        return true;
+    }
+    [[nodiscard]] static bool list_part(const context& all, const block_set& sent, part& to) {
+        to = {};
+        if (sent.size() == 1) {
+            const block from = input(all, sent);
+            if (from.rows > 0) to = {all.rows.address(from.at, 0), from.rows * all.rows.row_bytes};
+        }
+        return sent.size() <= 1;
+    }
+    [[nodiscard]] bool receives_one_block(const context& all) {
+        if (now_.received == addressed::alike) {
+            target_ = now_.receive.empty() ? block{} : result(all, now_.receive);
+            return now_.receive.size() <= 1;
+        }
+        if (now_.how != fold::store) return false;
+        for (int i = 0; i < from_count_; ++i)
+            if (all.schedule.received_from(0, now_.from.at(i, all.comm.rank())).size() != 1) return false;
         return true;
     }
 
+    void keep_input(const context& all) const {
+        const block from = input(all, now_.local.blocks);
+        all.rows.copy(from.at, result(all, now_.local.blocks).at, from.rows);
+    }
+    void set_identity(const context& all) const {
+        if (now_.local.what != local_work::kind::identity || all.rows.functions->set_identity == nullptr) return;
+        if (const block to = result(all, now_.local.blocks); to.rows > 0)
+            all.rows.functions->set_identity(all.rows, to.at, to.rows);
+    }
+
+    bool post(const context& all) {
+        for (; posted_ < to_count_; ++posted_) {
+            const std::size_t index = now_.sent == addressed::alike ? 0 : static_cast<std::size_t>(posted_);
+            const part& what = parts_[index];
+            const outgoing message{{&what, 1},          what.bytes, all.rows.functions->alignment,
+                                   all.rows.packable(), all.hash,   &lent_,
+                                   all.unordered};
+            if (!all.comm.try_post(now_.to.at(posted_, all.comm.rank()), lane_, message)) return false;
+        }
+        return true;
+    }
+
+    /// Where the message of a peer belongs.
+    [[nodiscard]] block target_of(const context& all, int peer) const {
+        return now_.received == addressed::alike ? target_ : result(all, all.schedule.received_from(0, peer));
+    }
     struct sink {
         short_walk& self;
         const context& all;
@@ -107,26 +167,25 @@ class short_walk {
 
         void operator()(typename Comm::arrival_type&& message) const {
             all.check(message.signature(), peer, self.lane_);
-            all.check_length(message.bytes(), self.part_.bytes, peer);
-            if (self.folds_in_order())
+            const block target = self.target_of(all, peer);
+            all.check_length(message.bytes(), target.rows * all.rows.row_bytes, peer);
+            if (self.now_.folds_in_order())
                 self.arrived_[static_cast<std::size_t>(self.received_)] = std::move(message);
-            else if (self.rows_ > 0)
-                self.combine(all, bytes_of(message));
+            else if (target.rows > 0)
+                self.combine(all, bytes_of(message), target);
         }
         [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
-            const bool stores = self.how_ == fold::store && signature == all.hash && bytes == self.part_.bytes;
-            return stores && bytes > 0 && all.rows.packable() ? all.rows.address(all.memory.result.first, 0) : nullptr;
+            if (self.now_.how != fold::store || signature != all.hash || bytes == 0 || !all.rows.packable())
+                return nullptr;
+            const block target = self.target_of(all, peer);
+            return bytes == target.rows * all.rows.row_bytes ? all.rows.address(target.at, 0) : nullptr;
         }
     };
-    [[nodiscard]] bool folds_in_order() const noexcept {
-        return how_ == fold::in_rank_order || how_ == fold::peers_in_rank_order;
-    }
-    void combine(const context& all, std::byte* column) const {
-        const place from{&column, 0}, mine = all.memory.input.first, into = all.memory.result.first;
-        if (how_ == fold::store)
-            all.rows.copy(from, into, rows_);
-        else
-            all.rows.fold(how_ == fold::left ? from : mine, how_ == fold::left ? mine : from, into, rows_);
+    void combine(const context& all, std::byte* column, const block& into) const {
+        const place from{&column, 0};
+        if (now_.how == fold::store) return all.rows.copy(from, into.at, into.rows);
+        const place mine = input(all, now_.receive).at;
+        all.rows.fold(now_.how == fold::left ? from : mine, now_.how == fold::left ? mine : from, into.at, into.rows);
     }
     [[nodiscard]] static std::byte* bytes_of(const typename Comm::arrival_type& message) noexcept {
         std::byte* const packed = message.packed();
@@ -135,7 +194,7 @@ class short_walk {
 
     bool receive(const context& all) {
         for (; received_ < from_count_; ++received_) {
-            const int peer = from_.at(received_, all.comm.rank());
+            const int peer = now_.from.at(received_, all.comm.rank());
             if (!all.comm.try_receive(peer, lane_, sink{*this, all, peer})) return false;
         }
         return true;
@@ -144,30 +203,34 @@ class short_walk {
     /// In rank order, its own among them if it is to be.
     void fold_arrived(const context& all) {
         const auto count = static_cast<std::size_t>(from_count_);
-        const bool with_mine = how_ == fold::in_rank_order;
-        const auto below = static_cast<std::size_t>(from_.count_below(all.comm.rank(), all.comm.size()));
-        small_array<std::byte*, 16> columns;
-        small_array<place, 16> sources;
-        columns.resize(count);
-        sources.resize(count + (with_mine ? 1 : 0));
-        for (std::size_t k = 0; k < count; ++k) {
-            columns[k] = bytes_of(arrived_[k]);
-            sources[k + (with_mine && k >= below ? 1 : 0)] = {columns.data() + k, 0};
+        const bool with_mine = now_.how == fold::in_rank_order;
+        const auto below = static_cast<std::size_t>(now_.from.count_below(all.comm.rank(), all.comm.size()));
+        if (target_.rows > 0 && count > 0) {
+            small_array<std::byte*, 16> columns;
+            small_array<place, 16> sources;
+            columns.resize(count);
+            sources.resize(count + (with_mine ? 1 : 0));
+            for (std::size_t k = 0; k < count; ++k) {
+                columns[k] = bytes_of(arrived_[k]);
+                sources[k + (with_mine && k >= below ? 1 : 0)] = {columns.data() + k, 0};
+            }
+            if (with_mine) sources[below] = input(all, now_.receive).at;
+            all.rows.fold(sources.span(), std::span(&target_.at, 1), target_.rows);
         }
-        if (with_mine) sources[below] = all.memory.input.first;
-        all.rows.fold(sources.span(), std::span(&all.memory.result.first, 1), rows_);
+        arrived_.clear();
     }
 
+    union {
+        step now_;  // NOLINT(readability-identifier-naming): it is the union that has no name
+    };
     lane lane_ = 0;
-    peers to_{}, from_{};
-    fold how_ = fold::store;
     int to_count_ = 0, posted_ = 0;
     int from_count_ = 0, received_ = 0;
+    bool has_kept_ = false;  // what of the input belongs to the result
     bool folded_ = false;
-    bool sets_identity_ = false;
-    std::size_t rows_ = 0;
-    part part_{};
     std::atomic<int> lent_{0};
+    block target_{};  // of what all peers send
+    small_array<part, 2> parts_;
     small_array<typename Comm::arrival_type, 1> arrived_;
 };
 
