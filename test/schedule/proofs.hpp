@@ -7,12 +7,12 @@
 #include "allfold/analysis/prove.hpp"
 
 /// @file
-/// How many proofs a compiler makes. One build makes all of them. Builds with sanitizers, which have another compiler,
-/// make the largest ones only: those that come nearest to its limit for a constant expression.
+/// How many proofs a compiler makes. One build makes all of them. Builds with another compiler make the largest ones
+/// only: those that come nearest to its limit for a constant expression.
 
 namespace test {
 
-#ifdef ALLFOLD_TEST_SANITIZED
+#ifdef ALLFOLD_PROVE_LARGEST
 template <const auto& Collective, auto Algorithm, int Last, int Group = 1>
 inline constexpr bool proved_up_to =
     allfold::supports<allfold::schedule_in<std::remove_cvref_t<decltype(Collective)>, decltype(Algorithm)>>(

@@ -591,15 +591,15 @@ struct double_tree {
     };
 };
 
-static_assert(test::proved_up_to<allfold::gather, k_nomial{2}, 24>);
-static_assert(test::proved_up_to<scatter, k_nomial{3}, 24>);
-static_assert(test::proved_up_to<allfold::barrier, k_ported{2}, 32>);
+static_assert(test::proved_up_to<allfold::gather, k_nomial{2}, 16>);
+static_assert(test::proved_up_to<scatter, k_nomial{3}, 16>);
+static_assert(test::proved_up_to<allfold::barrier, k_ported{2}, 16>);
 static_assert(test::proved_up_to<allfold::all_gather, k_ported{3}, 20>);
-static_assert(test::proved_up_to<allfold::reduce_scatter, circulant{}, 24>);
-static_assert(test::proved_up_to<allfold::all_gather, circulant{}, 24>);
+static_assert(test::proved_up_to<allfold::reduce_scatter, circulant{}, 16>);
+static_assert(test::proved_up_to<allfold::all_gather, circulant{}, 16>);
 static_assert(test::proved_up_to<allfold::reduce_scatter, near_first{}, 20>);
 static_assert(test::proved_up_to<allfold::all_to_all, bruck{}, 16>);
-static_assert(test::proved_up_to<rotate<3>, rotation{3}, 32>);
+static_assert(test::proved_up_to<rotate<3>, rotation{3}, 16>);
 static_assert(test::proved_up_to<allfold::broadcast, chain{4}, 16>);
 static_assert(test::proved_up_to<allfold::broadcast, double_tree{5}, 16>);
 static_assert(test::proved_up_to<allfold::broadcast, circulant_broadcast{3}, 8>);

@@ -15,7 +15,7 @@
 namespace test {
 
 #ifdef ALLFOLD_TEST_SANITIZED
-inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 7, 8, 13};
+inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 8};
 #else
 inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16};
 #endif

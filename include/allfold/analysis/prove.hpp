@@ -108,7 +108,8 @@ template <class Value>
 }
 
 [[nodiscard]] constexpr proof prove_all(int size, const schedules& all, const claim& claimed, way how = way::both) {
-    proof outcome = check_shape(size, all, claimed);
+    proof outcome;
+    if (how != way::in_one_pass) outcome = check_shape(size, all, claimed);  // the other half of a proof does it
     if (outcome.ok() && size > 1) outcome = run_with_values(size, all, claimed, how);
     outcome.size = size;
     outcome.blocks = all.blocks(0);
@@ -149,20 +150,21 @@ template <class Collective, class Algorithm>
 
 namespace detail {
 
-/// Roots for which a schedule of `size` ranks is proved: all of a few, or one within and the last.
+/// Roots for which a schedule of `size` ranks is proved: all of a few; one within and the last; of many ranks one of
+/// those two, by turns.
 [[nodiscard]] constexpr int roots_to_prove(const contract& promise, int size) noexcept {
     if (!promise.rooted) return 1;
-    return size <= 8 ? size : 2;
+    return size <= 8 ? size : size <= 16 ? 2 : 1;
 }
 [[nodiscard]] constexpr int root_to_prove(int i, int size) noexcept {
     if (size <= 8) return i;
-    return i == 0 ? size / 3 : size - 1;
+    return (size <= 16 ? i : size % 2) == 0 ? size / 3 : size - 1;
 }
 
 }  // namespace detail
 
-/// Whether the schedule is proved for `size` ranks: for all roots where there are at most 8 ranks, otherwise for one
-/// within and the last.
+/// Whether the schedule is proved for `size` ranks: for all roots where there are at most 8 ranks, for one within and
+/// the last where there are at most 16, and for one of those two where there are more.
 template <class Collective, class Algorithm>
 [[nodiscard]] constexpr bool proved(const Collective& what, const Algorithm& algorithm, int size, int group = 1) {
     for (int i = 0; i < detail::roots_to_prove(Collective::promise, size); ++i)

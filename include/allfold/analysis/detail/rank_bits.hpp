@@ -13,32 +13,35 @@
 
 namespace allfold::detail {
 
-/// A set of numbers below `size`.
+/// A set of numbers below `size`. Most are below 64: compilers' proofs spend much of their time here.
 class rank_bits {
   public:
     constexpr rank_bits() = default;
-    constexpr explicit rank_bits(int size) : words_((static_cast<std::size_t>(size) + 63) / 64) {}
+    constexpr explicit rank_bits(int size) : more_(size > 64 ? (static_cast<std::size_t>(size) - 1) / 64 : 0) {}
 
-    constexpr void insert(int i) noexcept { words_[word_of(i)].bits |= bit_of(i); }
-    [[nodiscard]] constexpr bool contains(int i) const noexcept { return (words_[word_of(i)].bits & bit_of(i)) != 0; }
+    constexpr void insert(int i) noexcept { (i < 64 ? few_ : more_[word_of(i)]).bits |= std::uint64_t{1} << i % 64; }
+    [[nodiscard]] constexpr bool contains(int i) const noexcept {
+        return ((i < 64 ? few_ : more_[word_of(i)]).bits >> i % 64 & 1) != 0;
+    }
     constexpr void unite(const rank_bits& other) noexcept {
-        for (std::size_t i = 0; i < words_.size(); ++i) words_[i].bits |= other.words_[i].bits;
+        few_.bits |= other.few_.bits;
+        for (std::size_t i = 0; i < more_.size(); ++i) more_[i].bits |= other.more_[i].bits;
     }
     [[nodiscard]] constexpr int count() const noexcept {
-        int n = 0;
-        for (const word& each : words_) n += std::popcount(each.bits);
+        int n = std::popcount(few_.bits);
+        for (const word& each : more_) n += std::popcount(each.bits);
         return n;
     }
 
   private:
-    [[nodiscard]] static constexpr std::size_t word_of(int i) noexcept { return static_cast<std::size_t>(i) / 64; }
-    [[nodiscard]] static constexpr std::uint64_t bit_of(int i) noexcept { return std::uint64_t{1} << i % 64; }
+    [[nodiscard]] static constexpr std::size_t word_of(int i) noexcept { return static_cast<std::size_t>(i) / 64 - 1; }
 
     /// Not a bare number: a vector of those cannot be filled by clang 19 with libstdc++ 12 in a constant expression.
     struct word {
         std::uint64_t bits = 0;
     };
-    std::vector<word> words_;
+    word few_{};
+    std::vector<word> more_;
 };
 
 /// One side of a step in progress: how many peers it has, and which of them have come.
