@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+namespace test {
+
+/// Runs the test cases of a program as its arguments say; returns its exit status.
+int run_session(int argc, char* argv[]);
+
+}  // namespace test
