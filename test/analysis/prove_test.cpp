@@ -257,6 +257,42 @@ TEST_CASE("local work that names other numbers of blocks and places is found") {
     CHECK(explain(p) == "P = 3, rank 2, round 0: copies 1 block to 2 places");
 }
 
+// Where posting a message copies it anyway, the copy is not made.
+TEST_CASE("a copy made to be sent is what its step sends, and nothing else reads it") {
+    const auto prove_with = [](auto edit) {
+        return prove_edited(allfold::all_reduce, doubling{}, 2, [=](int r, int, step& s) {
+            if (r == 1) edit(s);
+        });
+    };
+    CHECK(prove_with([](step&) {}).ok());
+    const proof p = prove_with([](step& s) { s.mine = slot::scratch_a; });
+    CHECK(p.what == fault::copy_not_sent);
+    CHECK(explain(p) ==
+          "P = 2, rank 1, round 0: makes a copy to be sent, but does not send just that, or reads it itself");
+    CHECK(prove_with([](step& s) { s.local.targets = s.send; }).what == fault::copy_not_sent);
+    CHECK(prove_with([](step& s) { s.source = slot::scratch_b; }).what == fault::copy_not_sent);
+    CHECK(prove_with([](step& s) { s.sent = allfold::addressed::per_peer; }).what == fault::copy_not_sent);
+
+    const auto later = [](allfold::local_work::kind what) {
+        const auto steps = [what](int r, int round) {
+            if (round == 1)
+                return step{.local = {.what = allfold::local_work::kind::fold,
+                                      .left = r == 0 ? slot::scratch_a : slot::scratch_b,
+                                      .right = r == 0 ? slot::scratch_b : slot::scratch_a,
+                                      .blocks = whole}};
+            step s = sends(1 - r, slot::scratch_a);
+            s.local = {.what = what, .into = slot::scratch_a, .blocks = whole};
+            s.from = peers::one(1 - r);
+            s.receive = whole;
+            s.into = slot::scratch_b;
+            return s;
+        };
+        return prove_written(2, 1, 2, steps, rank_order_claim(allfold::all_reduce));
+    };
+    CHECK(later(allfold::local_work::kind::copy).ok());
+    CHECK(later(allfold::local_work::kind::copy_to_send).what == fault::empty_slot);
+}
+
 TEST_CASE("nothing is received twice into one block in one step") {
     const proof p = prove_edited(allfold::broadcast, direct{}, 3, [](int r, int, step& s) {
         if (r == 2) s.has_more = true;  // its second part is empty

@@ -25,6 +25,7 @@ enum class fault : std::uint8_t {
     unmatched,        ///< a message that nobody receives, or a receive that nobody answers
     message_differs,  ///< sender and receiver disagree about the number of blocks in one message
     targets_differ,   ///< local work names more or fewer blocks than places for them
+    copy_not_sent,    ///< a copy made to be sent is not just what its step sends, or the step reads it itself
     deadlock,         ///< without buffers ranks wait for each other in a circle
     empty_slot,       ///< a block is read where nothing lies
     overwrites_sent,  ///< a block is received into the slot from which the same step sends it
@@ -142,6 +143,7 @@ namespace detail {
         case fault::message_differs:
             return "sends " + counted(p.found, "block") + " to " + peer + ", which expects " + number(p.wanted);
         case fault::targets_differ: return "copies " + counted(p.found, "block") + " to " + counted(p.wanted, "place");
+        case fault::copy_not_sent: return "makes a copy to be sent, but does not send just that, or reads it itself";
         case fault::deadlock: return text_of_circle(p);
         case fault::empty_slot: return "reads " + block + " of " + text_of(p.where) + ", where nothing lies";
         case fault::overwrites_sent:

@@ -151,8 +151,8 @@ enum class addressed : std::uint8_t {
 };
 
 /// Work inside a rank before a step sends: `into ← left` (copy), `into ← left ∘ right`, or `into ←` the identity (where
-/// the operator has none, it stays as it is). A copy to send is read by this step's messages and nothing else: where
-/// posting a message copies it anyway, `left` is sent instead.
+/// the operator has none, it stays as it is). A copy to send is just what this step sends, and nothing else reads it:
+/// where posting a message copies it anyway, `left` is sent instead.
 struct local_work {
     enum class kind : std::uint8_t { none, copy, copy_to_send, fold, identity };
     kind what = kind::none;

@@ -91,6 +91,8 @@ struct reader {
     /// operand, if there is one, is operand number `own`; else that is -1.
     constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const cell_at_rank& /*into*/) {
     }
+    /// What was copied there to be sent has been sent, and may never have been there.
+    constexpr void drops(const running_rank&, const cell_at_rank& /*copy*/) {}
     /// into ← the identity
     constexpr void erases(const running_rank&, const cell_at_rank& /*into*/) {}
     /// In the end: a rank that cannot leave its step, and a peer for which it waits.
@@ -176,7 +178,8 @@ class interpreter {
     constexpr void begin(state& self) {
         const step& now = self.now = schedules_.at(self.rank, self.round);
         if (now.has_more) self.more = schedules_.also(self.rank, self.round);
-        self.has_epilogue = now.has_more || now.folds_in_order() || now.local.what == local_work::kind::identity;
+        self.has_epilogue = now.has_more || now.folds_in_order() || now.local.what == local_work::kind::identity ||
+                            now.local.what == local_work::kind::copy_to_send;
         self.sending.open(now.to, self.rank, size_);
         self.receiving.open(now.from, self.rank, size_);
         check_peers(self, now.to, self.sending.count());
@@ -207,8 +210,10 @@ class interpreter {
     constexpr void finish(state& self) {
         for (int part = 0; part < self.parts(); ++part) fold_kept(self, part);
         const local_work& work = self.now.local;
-        if (work.what != local_work::kind::identity) return;
-        for (int i = 0; i < work.blocks.size(); ++i) reader_.erases(self, self.at(work.into, work.target(i)));
+        if (work.what == local_work::kind::identity)
+            for (int i = 0; i < work.blocks.size(); ++i) reader_.erases(self, self.at(work.into, work.target(i)));
+        else if (work.what == local_work::kind::copy_to_send)
+            for (int i = 0; i < work.blocks.size(); ++i) reader_.drops(self, self.at(work.into, work.blocks[i]));
     }
 
     // One message
@@ -273,6 +278,7 @@ class interpreter {
         const local_work& work = self.now.local;
         if (work.what == local_work::kind::identity) return;  // at the end of the step
         if (!work.targets.empty() && work.targets.size() != work.blocks.size()) return fail_targets(self);
+        if (work.what == local_work::kind::copy_to_send && !sends_copy(self.now)) return fail_copy(self);
         for (int i = 0; i < work.blocks.size() && reader_.ok; ++i) {
             const cell_at_rank left = self.at(work.left, work.blocks[i]), into = self.at(work.into, work.target(i));
             if (work.what == local_work::kind::fold)
@@ -280,6 +286,13 @@ class interpreter {
             else
                 reader_.copies(self, left, into);
         }
+    }
+
+    /// Whether the engine may send what was to be copied in place of the copy.
+    [[nodiscard]] static constexpr bool sends_copy(const step& now) {
+        const bool reads_it = now.how != fold::store && now.mine == now.local.into;
+        return now.source == now.local.into && now.sent == addressed::alike && now.send == now.local.blocks &&
+               now.local.targets.empty() && !now.has_more && !reads_it;
     }
 
     constexpr void fold_kept(state& self, int part) {
@@ -387,6 +400,9 @@ class interpreter {
                       .round = sender.round,
                       .found = found,
                       .wanted = wanted});
+    }
+    constexpr void fail_copy(const state& self) {
+        reader_.fail({.what = fault::copy_not_sent, .rank = self.rank, .round = self.round});
     }
     constexpr void fail_targets(const state& self) {
         reader_.fail({.what = fault::targets_differ,
