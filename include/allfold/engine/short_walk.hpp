@@ -94,14 +94,22 @@ class short_walk {
     /// Whether it moves blocks from the input to the result, at most one of them locally, and nothing else.
     [[nodiscard]] bool is_simple(const context& all) const {
         using kind = local_work::kind;
-        if (now_.has_more || now_.mine != slot::input || now_.into != slot::result) return false;
+        const bool reads_mine = now_.how != fold::store;
+        if (now_.has_more || (reads_mine && now_.mine != slot::input) || now_.into != slot::result) return false;
         const local_work& local = now_.local;
         if (local.what == kind::copy_to_send)  // left out where posting a message copies it anyway
-            return local.left == slot::input && now_.sent == addressed::alike && now_.send.size() == 1 &&
+            return local.left == slot::input && sends_one_block() &&
                    !all.comm.lends(input(all, now_.send).rows * all.rows.row_bytes, all.rows.packable());
-        if (now_.source != slot::input || local.what == kind::fold) return false;
-        return local.what == kind::none || (local.left == slot::input && local.into == slot::result &&
-                                            local.blocks.size() == 1 && local.targets.empty());
+        const bool works = local.what != kind::none;
+        if (works && (local.what == kind::fold || local.left != slot::input || local.into != slot::result ||
+                      local.blocks.size() != 1 || !local.targets.empty()))
+            return false;
+        // What is copied to the result first and sent from there can be sent from the input.
+        return now_.source == slot::input || (now_.source == slot::result && local.what == kind::copy &&
+                                              sends_one_block() && now_.send[0] == local.blocks[0]);
+    }
+    [[nodiscard]] bool sends_one_block() const noexcept {
+        return now_.sent == addressed::alike && now_.send.size() == 1;
     }
     /// What goes to all peers, or to each of them.
     [[nodiscard]] bool list_parts(const context& all) {
