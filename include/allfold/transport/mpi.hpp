@@ -282,6 +282,7 @@ int run(Fn&& fn, const tuning& numbers = {}) {
         if (!is_cause) std::this_thread::sleep_for(std::chrono::seconds(2));
         std::fprintf(stderr, "allfold: rank %d: %s\n", rank, why);
         std::fflush(stderr);
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher may lose what it has just got
         MPI_Abort(MPI_COMM_WORLD, 1);
     };
     try {

@@ -71,7 +71,7 @@ class prover : public costs {
         write(into, fold_range({self, part, i, own, operands, into}, 0, operands));
     }
     constexpr void drops(const running_rank&, const cell_at_rank& copy) {
-        slot_of_all_ranks& holder = slots_[static_cast<int>(copy.where)];
+        const slot_of_all_ranks& holder = slots_[static_cast<int>(copy.where)];
         if (ok && holder.cells != nullptr) holder.cells[holder.index_of(copy)] = Value{};
     }
     constexpr void erases(const running_rank&, const cell_at_rank& into) {
