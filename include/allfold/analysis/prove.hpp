@@ -108,8 +108,7 @@ template <class Value>
 }
 
 [[nodiscard]] constexpr proof prove_all(int size, const schedules& all, const claim& claimed, way how = way::both) {
-    proof outcome;
-    if (how != way::in_one_pass) outcome = check_shape(size, all, claimed);  // the other half of a proof does it
+    proof outcome = check_shape(size, all, claimed);
     if (outcome.ok() && size > 1) outcome = run_with_values(size, all, claimed, how);
     outcome.size = size;
     outcome.blocks = all.blocks(0);

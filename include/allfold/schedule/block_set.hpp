@@ -62,7 +62,7 @@ class block_set {
     }
     [[nodiscard]] constexpr bool empty() const noexcept { return size() == 0; }
     [[nodiscard]] constexpr int operator[](int i) const noexcept {
-        const int head = runs_[0].count * runs_[0].width;
+        const int head = runs_[0].size();
         return i < head ? runs_[0][i] : runs_[1][i - head];
     }
     [[nodiscard]] constexpr bool contains(int block) const noexcept {

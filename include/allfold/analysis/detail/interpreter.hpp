@@ -195,14 +195,13 @@ class interpreter {
     }
 
     constexpr void meet_peers(state& self) {
-        const int rank = self.rank, to_count = self.sending.count(), from_count = self.receiving.count();
-        for (int i = 0; i < to_count && reader_.ok; ++i) {
-            state& peer = first_[self.now.to.at(i, rank)];
-            if (peer.round >= 0 && peer.receives_from(rank)) transfer(self, peer);
+        for (int i = 0; i < self.sending.count() && reader_.ok; ++i) {
+            state& peer = at(self.now.to.at(i, self.rank));
+            if (peer.receives_from(self.rank)) transfer(self, peer);
         }
-        for (int i = 0; i < from_count && reader_.ok; ++i) {
-            state& peer = first_[self.now.from.at(i, rank)];
-            if (peer.round >= 0 && peer.sends_to(rank)) transfer(peer, self);
+        for (int i = 0; i < self.receiving.count() && reader_.ok; ++i) {
+            state& peer = at(self.now.from.at(i, self.rank));
+            if (peer.sends_to(self.rank)) transfer(peer, self);
         }
     }
 
@@ -221,10 +220,10 @@ class interpreter {
     constexpr void transfer(state& sender, state& receiver) {
         if (sender.now.has_more || receiver.now.has_more) return transfer_parts(sender, receiver);
         const block_set sent = sender.sent_to(0, receiver.rank), taken = receiver.received_from(0, sender.rank);
-        const int count = sent.size(), wanted = taken.size();
-        if (count != wanted) return fail_message(sender, receiver, count, wanted);
+        const int count = sent.size();
+        if (count != taken.size()) return fail_message(sender, receiver, count, taken.size());
         for (int i = 0; i < count && reader_.ok; ++i)
-            take(receiver, 0, i, {sender.rank, sender.round, sender.now.source, sent[i]}, taken[i]);
+            take(receiver, 0, i, sender.at(sender.now.source, sent[i]), taken[i]);
         arrive(sender, receiver, count);
     }
 
