@@ -3,3 +3,4 @@
 #include "allfold/transport/thread_communicator.hpp"
 
 template class allfold::detail::engine<allfold::thread_communicator>;
+template void allfold::detail::give_up(allfold::thread_communicator&) noexcept;

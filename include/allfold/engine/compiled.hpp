@@ -12,4 +12,5 @@
 #include "allfold/transport/thread_communicator.hpp"
 
 extern template class allfold::detail::engine<allfold::thread_communicator>;
+extern template void allfold::detail::give_up(allfold::thread_communicator&) noexcept;
 #endif

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <optional>
 #include <utility>
-#include <vector>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/engine/fused_pass.hpp"
 #include "allfold/engine/short_walk.hpp"
 #include "allfold/engine/walker.hpp"
@@ -59,7 +59,7 @@ class execution {
     }
 
     /// Does what can be done without waiting; true when the call is complete.
-    bool poll() {
+    [[gnu::noinline]] bool poll() {
         if (finished_ == windows_) return true;
         all_.comm.progress();
         if (all_.memory.fused || is_short_) {
@@ -122,7 +122,7 @@ class execution {
     void make_windows() {
         if (first_window_) return;
         first_window_.emplace();
-        if (windows_ > 1) more_windows_ = std::vector<window_in_flight>(std::min(windows_, most_in_flight) - 1);
+        if (windows_ > 1) more_windows_ = heap_array<window_in_flight>(std::min(windows_, most_in_flight) - 1);
     }
     template <class Self, class Visit>
     static void for_each_window(Self& self, Visit visit) {
@@ -180,7 +180,7 @@ class execution {
     bool is_short_ = false;
     short_walk<Comm> short_;
     std::optional<window_in_flight> first_window_;  // most calls have one, and no need for memory elsewhere
-    std::vector<window_in_flight> more_windows_;
+    heap_array<window_in_flight> more_windows_;
     std::optional<fused_walk<Comm>> fused_;
 };
 

@@ -158,11 +158,11 @@ inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span
     std::size_t buffer_bytes = 0;
     for (std::size_t c = 0; c < columns(); ++c) buffer_bytes += align_up(chunk_rows * bytes[c], line);
     alignas(buffer_alignment) std::byte nearby[stack_bytes];
-    std::unique_ptr<std::byte[]> far_memory;
+    heap_array<std::byte> far_memory;
     std::byte* next = nearby;
     if (levels * buffer_bytes > stack_bytes || line > buffer_alignment) {
-        far_memory = std::make_unique_for_overwrite<std::byte[]>(levels * buffer_bytes + line);
-        next = far_memory.get() + (line - reinterpret_cast<std::uintptr_t>(far_memory.get()) % line);
+        far_memory = heap_array<std::byte>(levels * buffer_bytes + line);
+        next = far_memory.data() + (line - reinterpret_cast<std::uintptr_t>(far_memory.data()) % line);
     }
     small_array<std::byte*, 8> buffers;
     buffers.resize(levels * columns());

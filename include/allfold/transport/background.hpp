@@ -5,11 +5,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
+
+#include "allfold/transport/detail/per_thread.hpp"
 
 /// @file
 /// Work that a rank has started and not yet finished: whoever waits pushes all of it on.
@@ -238,16 +238,10 @@ class background {
     };
 
     /// The communicators with operations in flight that one thread pushes on.
-    class fleet {
+    class fleet : public detail::per_thread<fleet> {
       public:
         bool is_timed = false;  // some operation may be due some time; for its own thread, as pushes_on_
 
-        static inline constinit thread_local fleet* of_this_thread = nullptr;
-
-        [[nodiscard]] static fleet& mine() {
-            if (of_this_thread == nullptr) join();
-            return *of_this_thread;
-        }
         /// Against a thread that takes a communicator over. Nothing to do while this one pushes on.
         [[nodiscard]] std::unique_lock<turnstile> lock() noexcept {
             return pushes_on_ ? std::unique_lock<turnstile>() : std::unique_lock(turnstile_);
@@ -265,6 +259,10 @@ class background {
             size_.store(size() - 1, std::memory_order_relaxed);
             b.pushed_on_by_.store(nullptr, std::memory_order_release);
         }
+        /// Its thread ends.
+        void retire() noexcept {
+            for_each([this](background& b) { strike(b); });
+        }
         /// For another thread.
         void hand_over(background& b) noexcept {
             const std::lock_guard lock(turnstile_);
@@ -279,41 +277,6 @@ class background {
         }
 
       private:
-        /// Fleets of threads that are gone: not freed, since somebody may be about to take over from them.
-        struct pool {
-            std::mutex mutex;
-            std::vector<std::unique_ptr<fleet>> idle;
-            [[nodiscard]] static pool& instance() {
-                static pool& all = *new pool;  // threads may outlive the objects of the program
-                return all;
-            }
-        };
-        /// Until its thread ends.
-        struct membership {
-            std::unique_ptr<fleet> held = take();
-            membership() = default;
-            membership(const membership&) = delete;
-            membership& operator=(const membership&) = delete;
-            ~membership() {
-                of_this_thread = nullptr;
-                held->for_each([&](background& b) { held->strike(b); });
-                const std::lock_guard lock(pool::instance().mutex);
-                pool::instance().idle.push_back(std::move(held));
-            }
-            [[nodiscard]] static std::unique_ptr<fleet> take() {
-                pool& all = pool::instance();
-                const std::lock_guard lock(all.mutex);
-                if (all.idle.empty()) return std::make_unique<fleet>();
-                auto last = std::move(all.idle.back());
-                all.idle.pop_back();
-                return last;
-            }
-        };
-        static void join() {
-            static const thread_local membership of_thread;
-            of_this_thread = of_thread.held.get();
-        }
-
         turnstile turnstile_;
         bool pushes_on_ = false;  // looked at by its own thread only
         std::atomic<int> size_{0};

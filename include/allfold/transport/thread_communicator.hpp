@@ -10,7 +10,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
@@ -116,7 +115,8 @@ class thread_communicator : public transport_defaults {
     /// What this rank has to do with one other.
     struct acquaintance {
         detail::thread_link link;
-        detail::early_arrivals early;
+        detail::early_arrivals early{};
+        acquaintance* next = nullptr;
 
         void keep_what_is_in() {
             while (link.next_is_in()) early.keep_next(link);
@@ -141,7 +141,8 @@ class thread_communicator : public transport_defaults {
     }
     [[gnu::cold]] acquaintance& meet(int peer);
     void meet_talkers() {
-        for (const int peer : world_.peers_that_talk_to(rank_)) static_cast<void>(with(peer));
+        for (int peer = 0; peer < size_; ++peer)
+            if (world_.has_channel_between(peer, rank_)) static_cast<void>(with(peer));
     }
 
     /// Waiting ranks ask this most of the time.
@@ -153,7 +154,7 @@ class thread_communicator : public transport_defaults {
     void begin_to_use(arrival_type& message);
     [[gnu::cold]] void take_in_what_is_urgent();
     [[gnu::cold]] void take_in_everything() {
-        for (acquaintance* each : all_) each->keep_what_is_in();
+        for (acquaintance* each = first_; each != nullptr; each = each->next) each->keep_what_is_in();
     }
 
     [[noreturn, gnu::cold]] void throw_failure(const char* during) { world_.throw_failure(rank_, during); }
@@ -168,8 +169,9 @@ class thread_communicator : public transport_defaults {
     int exceptions_;
     lane next_lane_ = 0;
     detail::borrower borrower_;
-    std::vector<std::unique_ptr<acquaintance>> by_rank_;
-    std::vector<acquaintance*> all_;
+    detail::heap_array<std::unique_ptr<acquaintance>> by_rank_;
+    acquaintance* first_ = nullptr;  // of all, from the one that was met last
+    int known_ = 0;                  // how many those are
     allfold::background background_;
 };
 
@@ -185,11 +187,10 @@ inline thread_communicator thread_world::communicator(int rank) {
 
 inline thread_communicator::acquaintance& thread_communicator::meet(int peer) {
     auto& known = by_rank_[static_cast<std::size_t>(peer)];
-    all_.reserve(all_.size() + 1);
     known.reset(new acquaintance{{peer, world_.channel_between(rank_, peer), world_.channel_between(peer, rank_),
-                                  world_.board(peer), world_.tuning_.eager_bytes},
-                                 {}});
-    all_.push_back(known.get());
+                                  world_.board(peer), world_.tuning_.eager_bytes}});
+    known->next = std::exchange(first_, known.get());
+    ++known_;
     return *known;
 }
 
@@ -237,8 +238,8 @@ inline void thread_communicator::begin_to_use(arrival_type& message) {
 /// A peer has called: what it has to post is older than what its cells hold.
 inline void thread_communicator::take_in_what_is_urgent() {
     board_.is_called.exchange(false, std::memory_order_acq_rel);
-    if (all_.size() + 1 < by_rank_.size()) meet_talkers();
-    for (acquaintance* each : all_) each->keep_what_is_urgent();
+    if (known_ + 1 < size_) meet_talkers();
+    for (acquaintance* each = first_; each != nullptr; each = each->next) each->keep_what_is_urgent();
 }
 
 /// Spins for a moment, or until the next message of `peer` is in: cheaper than asking the whole operation each time.
@@ -278,7 +279,7 @@ inline void thread_communicator::time_out(const waiting& where) {
     detail::publish(board_, where);
     const std::string why =
         detail::text({"the deadline of rank ", rank_,
-                      " passed; who waits for whom:", detail::waiting_table(world_.boards_.get(), size_)});
+                      " passed; who waits for whom:", detail::waiting_table(world_.boards_.data(), size_)});
     world_.fail(rank_, errc::timeout, why);
     throw error(errc::timeout, detail::text({where.what, ": ", why}));
 }
@@ -296,12 +297,11 @@ inline void thread_communicator::depart() noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     meet_talkers();
     take_in_everything();
-    for (const acquaintance* each : all_)
+    for (const acquaintance* each = first_; each != nullptr; each = each->next)
         if (each->early.has_loan())
             world_.fail(rank_, errc::peer_failed,
                         detail::text({"it returned although rank ", each->link.peer(), " waits for it"}));
     for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
-    world_.failure_.stop_waiting();
 }
 
 static_assert(communicator<thread_communicator>);

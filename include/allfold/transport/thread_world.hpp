@@ -8,8 +8,8 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/error.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/channel.hpp"
@@ -49,14 +49,14 @@ class thread_communicator;
 class thread_world {
   public:
     explicit thread_world(int size, const thread_tuning& tuning = {})
-        : size_(size), processors_(detail::usable_processors()), tuning_(tuning) {
-        if (size < 1)
-            throw error(errc::bad_argument, detail::text({"thread_world: ", size, " ranks, at least 1 is needed"}));
+        : size_(checked(size)),
+          processors_(detail::usable_processors()),
+          tuning_(tuning),
+          boards_(count()),
+          announced_(count()),
+          channels_(count()) {
         if (size > processors_) tuning_.spins = 0;
         tuning_.eager_bytes = detail::align_up(tuning_.eager_bytes, detail::buffer_alignment);
-        boards_ = std::make_unique<detail::rank_board[]>(static_cast<std::size_t>(size));
-        announced_ = std::make_unique<detail::announcements[]>(static_cast<std::size_t>(size));
-        channels_.resize(static_cast<std::size_t>(size));
     }
     thread_world(const thread_world&) = delete;
     thread_world& operator=(const thread_world&) = delete;
@@ -80,6 +80,12 @@ class thread_world {
   private:
     friend class thread_communicator;
 
+    [[nodiscard]] static int checked(int size) {
+        if (size < 1)
+            throw error(errc::bad_argument, detail::text({"thread_world: ", size, " ranks, at least 1 is needed"}));
+        return size;
+    }
+    [[nodiscard]] std::size_t count() const noexcept { return static_cast<std::size_t>(size_); }
     [[nodiscard]] detail::rank_board& board(int rank) noexcept { return boards_[static_cast<std::size_t>(rank)]; }
     [[nodiscard]] detail::announcements& announced(int rank) noexcept {
         return announced_[static_cast<std::size_t>(rank)];
@@ -89,19 +95,16 @@ class thread_world {
     [[nodiscard]] detail::channel& channel_between(int from, int to) {
         const std::lock_guard lock(mutex_);
         auto& incoming = channels_[static_cast<std::size_t>(to)];
-        if (incoming.empty()) incoming.resize(static_cast<std::size_t>(size_));
+        if (incoming.size() == 0) incoming = detail::heap_array<std::unique_ptr<detail::channel>>(count());
         auto& found = incoming[static_cast<std::size_t>(from)];
         if (!found) found = std::make_unique<detail::channel>();
         return *found;
     }
-    /// The ranks with a channel to `rank`, whether it has talked to them or not.
-    [[nodiscard]] std::vector<int> peers_that_talk_to(int rank) {
+    /// Whether there is one, made by either of the two.
+    [[nodiscard]] bool has_channel_between(int from, int to) {
         const std::lock_guard lock(mutex_);
-        const auto& incoming = channels_[static_cast<std::size_t>(rank)];
-        std::vector<int> peers;
-        for (std::size_t r = 0; r < incoming.size(); ++r)
-            if (incoming[r]) peers.push_back(static_cast<int>(r));
-        return peers;
+        const auto& incoming = channels_[static_cast<std::size_t>(to)];
+        return incoming.size() != 0 && incoming[static_cast<std::size_t>(from)] != nullptr;
     }
     [[noreturn, gnu::cold]] void throw_failure(int rank, const char* during) {
         const bool uses_memory_of_others = board(rank).touching.load(std::memory_order_relaxed) != 0;
@@ -112,11 +115,11 @@ class thread_world {
     int size_;
     int processors_;
     thread_tuning tuning_;
-    std::unique_ptr<detail::rank_board[]> boards_;
-    std::unique_ptr<detail::announcements[]> announced_;
+    detail::heap_array<detail::rank_board> boards_;
+    detail::heap_array<detail::announcements> announced_;
     detail::thread_failure failure_;
     std::mutex mutex_;
-    std::vector<std::vector<std::unique_ptr<detail::channel>>> channels_;  // by receiver and sender
+    detail::heap_array<detail::heap_array<std::unique_ptr<detail::channel>>> channels_;  // by receiver and sender
 };
 
 }  // namespace allfold

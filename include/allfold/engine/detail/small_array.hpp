@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <memory>
 #include <span>
+
+#include "allfold/data/detail/heap_array.hpp"
 
 /// @file
 /// A sequence that lies in its owner while it is short.
@@ -18,11 +18,11 @@ class small_array {
   public:
     void resize(std::size_t size) {
         size_ = size;
-        if (size > N && size > capacity_) grow(size);
+        if (size > N && size > heap_.size()) grow(size);
     }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    [[nodiscard]] T* data() noexcept { return size_ > N ? heap_.get() : inside_.data(); }
-    [[nodiscard]] const T* data() const noexcept { return size_ > N ? heap_.get() : inside_.data(); }
+    [[nodiscard]] T* data() noexcept { return size_ > N ? heap_.data() : inside_; }
+    [[nodiscard]] const T* data() const noexcept { return size_ > N ? heap_.data() : inside_; }
     [[nodiscard]] T& operator[](std::size_t i) noexcept { return data()[i]; }
     [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return data()[i]; }
     [[nodiscard]] std::span<T> span() noexcept { return {data(), size_}; }
@@ -32,14 +32,10 @@ class small_array {
     }
 
   private:
-    [[gnu::cold]] void grow(std::size_t size) {
-        heap_ = std::unique_ptr<T[]>(new T[size]);
-        capacity_ = size;
-    }
+    [[gnu::cold]] void grow(std::size_t size) { heap_ = heap_array<T>(size); }
 
-    std::array<T, N> inside_;
-    std::unique_ptr<T[]> heap_;
-    std::size_t capacity_ = 0;
+    T inside_[N];
+    heap_array<T> heap_;
     std::size_t size_ = 0;
 };
 

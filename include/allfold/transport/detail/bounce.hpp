@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <memory>
@@ -42,17 +41,14 @@ class bounce_pool {
 
     [[nodiscard]] bounce_buffer take(std::size_t bytes) {
         if (bytes <= short_bytes_) return take_short();
-        const auto fits = [&](const bounce_buffer& b) { return b.bytes() >= bytes && b.bytes() / 4 <= bytes; };
-        const auto found = std::find_if(long_.rbegin(), long_.rend(), fits);
-        if (found == long_.rend()) return bounce_buffer(std::bit_ceil(bytes));
-        bounce_buffer taken = std::move(*found);
-        long_.erase(std::next(found).base());
-        return taken;
+        for (std::size_t i = long_.size(); i-- > 0;)
+            if (long_[i].bytes() >= bytes && long_[i].bytes() / 4 <= bytes) return take_out(long_, i);
+        return bounce_buffer(std::bit_ceil(bytes));
     }
     void give_back(bounce_buffer&& buffer) {
         if (buffer.data() == nullptr) return;
         auto& kept = buffer.bytes() == short_bytes_ ? short_ : long_;
-        if (&kept == &long_ && long_.size() == most_long) long_.erase(long_.begin());
+        if (&kept == &long_ && long_.size() == most_long) static_cast<void>(take_out(long_, 0));
         kept.push_back(std::move(buffer));
     }
 
@@ -61,8 +57,12 @@ class bounce_pool {
 
     [[nodiscard]] bounce_buffer take_short() {
         if (short_.empty()) return bounce_buffer(short_bytes_);
-        bounce_buffer taken = std::move(short_.back());
-        short_.pop_back();
+        return take_out(short_, short_.size() - 1);
+    }
+    [[nodiscard]] static bounce_buffer take_out(std::vector<bounce_buffer>& kept, std::size_t at) {
+        bounce_buffer taken = std::move(kept[at]);
+        for (; at + 1 < kept.size(); ++at) kept[at] = std::move(kept[at + 1]);
+        kept.pop_back();
         return taken;
     }
 

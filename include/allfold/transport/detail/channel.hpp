@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <new>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/transport/communicator.hpp"
 
 /// @file
@@ -80,7 +80,7 @@ struct channel {
     alignas(line_bytes) std::atomic<std::uint32_t> taken{0};
     std::atomic<std::uint8_t> freed{0};
     alignas(line_bytes) std::atomic<std::uint32_t> urgent{0};  // the sender's: up to here all must be taken out
-    std::unique_ptr<std::byte[]> memory;                       // of the buffers; the sender's, made when first used
+    heap_array<std::byte> memory;                              // of the buffers; the sender's, made when first used
     std::byte* buffers = nullptr;
 };
 

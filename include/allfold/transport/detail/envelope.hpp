@@ -8,13 +8,14 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
+#include <utility>
+#include <vector>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/number_table.hpp"
 
 /// @file
 /// How a message looks between processes.
@@ -123,30 +124,33 @@ inline constexpr std::size_t most_overhead =
 class known_signatures {
   public:
     void learn(std::uint32_t hash, const std::byte* introduced) {
+        if (numbers_.find(hash) != nullptr) return;
         introduction head;
         std::memcpy(&head, introduced, sizeof head);
-        const char* next = reinterpret_cast<const char*>(introduced) + sizeof head;
-        const auto name = [&] {
-            const std::string& kept = *names_.emplace(next).first;
-            next += kept.size() + 1;
-            return kept.c_str();
-        };
-        signature s;
-        static_cast<call_figures&>(s) = head.figures;
-        s.what = name();
-        s.schedule = name();
-        s.element_type = name();
-        s.operator_type = name();
-        known_.insert_or_assign(hash, s);
+        acquaintance& met = known_.emplace_back();
+        met.names = heap_array<char>(static_cast<std::size_t>(head.names));
+        std::memcpy(met.names.data(), introduced + sizeof head, met.names.size());
+        const char* next = met.names.data();
+        const auto name = [&next] { return std::exchange(next, next + std::strlen(next) + 1); };
+        static_cast<call_figures&>(met.call) = head.figures;
+        met.call.what = name();
+        met.call.schedule = name();
+        met.call.element_type = name();
+        met.call.operator_type = name();
+        numbers_.find_or_add(hash, static_cast<std::uint32_t>(known_.size() - 1));
     }
     [[nodiscard]] std::optional<signature> find(std::uint32_t hash) const {
-        const auto found = known_.find(hash);
-        return found == known_.end() ? std::nullopt : std::optional(found->second);
+        const std::uint32_t* const number = numbers_.find(hash);
+        return number == nullptr ? std::nullopt : std::optional(known_[*number].call);
     }
 
   private:
-    std::unordered_map<std::uint32_t, signature> known_;
-    std::unordered_set<std::string> names_;  // where they lie they stay
+    struct acquaintance {
+        signature call;
+        heap_array<char> names;  // where they lie they stay
+    };
+    number_table numbers_;  // by their hashes
+    std::vector<acquaintance> known_;
 };
 
 /// Which signatures this rank has introduced to whom.
@@ -157,7 +161,7 @@ class introductions {
     [[nodiscard]] bool is_due(int peer, std::uint32_t hash, std::uint32_t call) {
         if (peer == known_peer_ && hash == known_hash_) return false;
         const auto key = static_cast<std::uint64_t>(peer) << 32 | hash;
-        const bool in_first_call = first_calls_.try_emplace(key, call).first->second == call;
+        const bool in_first_call = first_calls_.find_or_add(key, call) == call;
         if (!in_first_call) {
             known_peer_ = peer;
             known_hash_ = hash;
@@ -168,7 +172,7 @@ class introductions {
   private:
     int known_peer_ = -1;  // the last one that was found to know, and what
     std::uint32_t known_hash_ = 0;
-    std::unordered_map<std::uint64_t, std::uint32_t> first_calls_;
+    number_table first_calls_;
 };
 
 /// The signatures that this rank opened last, by their lanes.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -20,6 +19,7 @@
 #endif
 #include <mpi.h>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/error.hpp"
 
 /// @file
@@ -155,7 +155,9 @@ class requests {
     /// Of how many owned objects `is` is true.
     template <class Is>
     [[nodiscard]] std::size_t count(Is is) const {
-        return static_cast<std::size_t>(std::count_if(owned_.begin(), owned_.end(), is));
+        std::size_t found = 0;
+        for (const Owned& each : owned_) found += is(each) ? 1 : 0;
+        return found;
     }
     template <class Visit>
     void for_each(Visit visit) {
@@ -164,14 +166,14 @@ class requests {
     /// Calls done(owned) for each that is complete.
     template <class Done>
     void collect(Done done) {
-        indices_.resize(handles_.size());
+        if (indices_.size() < handles_.size()) indices_ = allfold::detail::heap_array<int>(2 * handles_.size());
         int count = 0;
         const int code = MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count, indices_.data(),
                                       MPI_STATUSES_IGNORE);
         if (count == MPI_UNDEFINED) count = 0;
-        std::sort(indices_.begin(), indices_.begin() + count);
-        for (int i = count; i-- > 0;) {  // from the back, so that what moves up has been looked at
-            const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+        for (std::size_t at = handles_.size(); count > 0 && at-- > 0;) {  // from the back: what moves up has been seen
+            if (handles_[at] != MPI_REQUEST_NULL) continue;
+            --count;
             done(owned_[at]);
             handles_[at] = handles_.back();
             handles_.pop_back();
@@ -184,7 +186,7 @@ class requests {
   private:
     std::vector<MPI_Request> handles_;
     std::vector<Owned> owned_;
-    std::vector<int> indices_;
+    allfold::detail::heap_array<int> indices_;  // which ones are complete: MPI wants to say it, but their handles do
 };
 
 [[nodiscard]] inline int isend(const std::byte* data, std::size_t bytes, int to, int tag, MPI_Comm comm,

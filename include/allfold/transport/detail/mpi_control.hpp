@@ -11,9 +11,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bounce.hpp"
@@ -104,8 +104,27 @@ class control {
     outbox& outbox_;
     allfold::detail::known_signatures& known_;
     std::optional<failure> failure_;
-    std::unordered_map<int, blocked_report> blocked_;  // who waits for this rank
-    std::unordered_map<int, clock::time_point> departed_;
+    /// What one other rank has said.
+    struct notes {
+        std::optional<blocked_report> blocked;  // it waits for this rank
+        std::optional<clock::time_point> departed;
+    };
+    [[nodiscard]] notes& notes_of(int peer) {
+        if (notes_.size() == 0) notes_ = allfold::detail::heap_array<notes>(static_cast<std::size_t>(job_.size()));
+        return notes_[static_cast<std::size_t>(peer)];
+    }
+    /// Null where it has said nothing; -1 is nobody.
+    [[nodiscard]] const notes* find_notes(int peer) const noexcept {
+        return peer < 0 || notes_.size() == 0 ? nullptr : &notes_[static_cast<std::size_t>(peer)];
+    }
+    /// Calls visit(peer, report) for those who wait for this rank.
+    template <class Visit>
+    void for_each_blocked(Visit visit) const {
+        for (std::size_t peer = 0; peer < notes_.size(); ++peer)
+            if (notes_[peer].blocked) visit(static_cast<int>(peer), *notes_[peer].blocked);
+    }
+
+    allfold::detail::heap_array<notes> notes_;  // by rank; made when first written
     bool departs_ = false;
     std::uint64_t count_ = 0;
 };
@@ -152,10 +171,12 @@ inline void control::read(int from, std::span<const std::byte> raw) {
             break;
         case control_message::kind::blocked:
             if (head.introduced != 0) known_.learn(head.call, introduction);
-            blocked_.insert_or_assign(from, blocked_report{text, head.round, head.rounds, head.on, head.call});
+            notes_of(from).blocked = blocked_report{text, head.round, head.rounds, head.on, head.call};
             if (departs_) send(from, {.what = control_message::kind::departed}, nullptr, "");
             break;
-        case control_message::kind::departed: departed_.emplace(from, clock::now()); break;
+        case control_message::kind::departed:
+            if (notes& about = notes_of(from); !about.departed) about.departed = clock::now();
+            break;
     }
 }
 
@@ -172,18 +193,20 @@ inline void control::notify_blocked(int peer, const waiting& where, const signat
 }
 
 inline std::optional<std::uint32_t> control::blocked_call(int peer, lane on) const {
-    const auto found = blocked_.find(peer);
-    return found != blocked_.end() && found->second.on == on ? std::optional(found->second.call) : std::nullopt;
+    const notes* const about = find_notes(peer);
+    return about && about->blocked && about->blocked->on == on ? std::optional(about->blocked->call) : std::nullopt;
 }
 
 inline void control::depart() {
-    for (const auto& [peer, report] : blocked_) send(peer, {.what = control_message::kind::departed}, nullptr, "");
+    for_each_blocked([this](int peer, const blocked_report&) {
+        send(peer, {.what = control_message::kind::departed}, nullptr, "");
+    });
     departs_ = true;
 }
 
 inline std::optional<control::clock::time_point> control::departure_of(int peer) const {
-    const auto found = departed_.find(peer);
-    return found != departed_.end() ? std::optional(found->second) : std::nullopt;
+    const notes* const about = find_notes(peer);
+    return about != nullptr ? about->departed : std::nullopt;
 }
 
 inline void control::throw_failure(const char* during) const {
@@ -208,7 +231,7 @@ inline void control::time_out(const waiting& where) {
     };
     std::string why = text({"the deadline of rank ", self, " passed; who waits for whom:"});
     why += where.peer >= 0 ? line(self, where.peer, where) : text({"\n  rank ", self, " waits for its messages to go"});
-    for (const auto& [rank, report] : blocked_) why += line(rank, self, report);
+    for_each_blocked([&](int rank, const blocked_report& report) { why += line(rank, self, report); });
     fail(errc::timeout, why);
     throw error(errc::timeout, text({where.what, ": ", why}));
 }

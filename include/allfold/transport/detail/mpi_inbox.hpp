@@ -314,8 +314,10 @@ inline std::optional<std::uint32_t> inbox::call_of(int peer, lane on) {
     for (const early_arrival& e : early_)
         if (e.from == peer && e.message.about_.on == on) return e.message.about_.call;
     const int tag = tag_of(on, tuning_.tags);
-    const auto awaited = std::span(streams_).first(active_);
-    if (std::ranges::none_of(awaited, [&](const stream& s) { return s.peer == peer && s.tag == tag; })) {
+    bool is_awaited = false;
+    for (std::size_t i = 0; i < active_; ++i)
+        is_awaited = is_awaited || (streams_[i].peer == peer && streams_[i].tag == tag);
+    if (!is_awaited) {
         int there = 0;
         check(MPI_Iprobe(peer, tag, comm_, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
         if (there == 0) return std::nullopt;
@@ -325,8 +327,9 @@ inline std::optional<std::uint32_t> inbox::call_of(int peer, lane on) {
 }
 
 inline bool inbox::stores_in_place() const noexcept {
-    return std::any_of(streams_.begin(), streams_.begin() + static_cast<std::ptrdiff_t>(active_),
-                       [](const stream& s) { return !s.ranges.empty() && s.payload.data() == nullptr; });
+    for (std::size_t i = 0; i < active_; ++i)
+        if (!streams_[i].ranges.empty() && streams_[i].payload.data() == nullptr) return true;
+    return false;
 }
 
 inline void inbox::cancel() noexcept {

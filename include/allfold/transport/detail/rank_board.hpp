@@ -47,7 +47,7 @@ class alignas(line_bytes) announcements {
         for (std::size_t i = 0; i < words; ++i) e.raw[i].store(raw[i], std::memory_order_relaxed);
         e.version.store(version + 2, std::memory_order_release);
     }
-    [[nodiscard]] std::optional<signature> find(lane on) const noexcept {
+    [[nodiscard, gnu::cold]] std::optional<signature> find(lane on) const noexcept {
         for (const entry& e : entries_) {
             const auto version = e.version.load(std::memory_order_acquire);
             std::array<std::uint64_t, words> raw;

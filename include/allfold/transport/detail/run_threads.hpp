@@ -5,8 +5,8 @@
 #include <exception>
 #include <memory>
 #include <thread>
-#include <vector>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/thread_communicator.hpp"
 #include "allfold/transport/thread_world.hpp"
@@ -32,8 +32,7 @@ class rank_body {
 
 /// The first cause of a failure. Its rank may have thrown an error of ours afterwards, which only tells of it; another
 /// exception of its own is preferred. Null when no rank has thrown anything.
-[[nodiscard]] inline std::exception_ptr first_cause(thread_world& world,
-                                                    const std::vector<std::exception_ptr>& thrown) {
+[[nodiscard]] inline std::exception_ptr first_cause(thread_world& world, const heap_array<std::exception_ptr>& thrown) {
     std::exception_ptr any;
     for (const auto& each : thrown)
         if (!any) any = each;
@@ -50,7 +49,7 @@ enum class first_rank { in_a_thread, here };
 
 /// Runs `body` for all ranks of a world, and returns when all have returned: what is to be thrown, or null.
 [[nodiscard]] inline std::exception_ptr run_threads(thread_world& world, first_rank where, rank_body body) {
-    std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(world.size()));
+    heap_array<std::exception_ptr> thrown(static_cast<std::size_t>(world.size()));
     const auto give_up = [&](int rank) {
         thrown[static_cast<std::size_t>(rank)] = std::current_exception();
         world.fail(rank, cause_at_hand());
@@ -67,16 +66,17 @@ enum class first_rank { in_a_thread, here };
             give_up(rank);
         }
     };
-    std::vector<std::thread> threads;
+    heap_array<std::thread> threads;
     int next = where == first_rank::here ? 1 : 0;
     try {
-        threads.reserve(thrown.size());
-        for (; next < world.size(); ++next) threads.emplace_back(one_rank, next);
+        threads = heap_array<std::thread>(thrown.size());
+        for (; next < world.size(); ++next) threads[static_cast<std::size_t>(next)] = std::thread(one_rank, next);
     } catch (...) {  // no memory, or no more threads: the ranks that run wait for the others
         give_up(next);
     }
     if (where == first_rank::here && next == world.size()) one_rank(0);
-    for (auto& t : threads) t.join();
+    for (std::thread& each : threads)
+        if (each.joinable()) each.join();
     return first_cause(world, thrown);
 }
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/channel.hpp"
@@ -80,11 +79,15 @@ class thread_arrival {
             std::memcpy(to, from, inline_bytes);
     }
     void release() noexcept {
-        switch (std::exchange(how_, carriage::nothing)) {
+        if (const carriage how = std::exchange(how_, carriage::nothing);
+            how != carriage::nothing && how != carriage::in_cell)
+            release_memory(how);
+    }
+    [[gnu::noinline]] void release_memory(carriage how) noexcept {
+        switch (how) {
             case carriage::in_buffer: link_->free_buffer(buffer_); break;
             case carriage::owned: free_message(packed_); break;
-            case carriage::lent: give_back(); break;
-            default: break;
+            default: give_back(); break;
         }
     }
     void give_back() noexcept {
@@ -126,28 +129,43 @@ inline void thread_arrival::take(thread_link& from) noexcept {
     from.empty_cell();
 }
 
-/// The messages of one peer that have come before their lane asked for them.
+/// The messages of one peer that have come before their lane asked for them: a list, oldest first.
 class early_arrivals {
   public:
-    [[nodiscard]] std::size_t count() const noexcept { return all_.size(); }
+    early_arrivals() = default;
+    early_arrivals(const early_arrivals&) = delete;
+    early_arrivals& operator=(const early_arrivals&) = delete;
+    ~early_arrivals() {
+        free(first_);
+        free(idle_);
+    }
+
+    [[nodiscard]] std::size_t count() const noexcept { return count_; }
     void keep_next(thread_link& from) {
-        const lane on = from.next().on;
-        all_.emplace_back().on = on;
-        all_.back().message.take(from);
+        early* const kept = idle_ != nullptr ? std::exchange(idle_, idle_->next) : new early;
+        kept->on = from.next().on;
+        kept->message.take(from);
+        kept->next = nullptr;
+        *end_ = kept;
+        end_ = &kept->next;
+        ++count_;
     }
     /// The first one on this lane, if there is one.
     [[nodiscard]] bool hand_out(lane on, thread_arrival& into) {
-        for (auto each = all_.begin(); each != all_.end(); ++each)
-            if (each->on == on) {
-                into = std::move(each->message);
-                all_.erase(each);
-                return true;
-            }
-        return false;
+        early** link = &first_;
+        while (*link != nullptr && (*link)->on != on) link = &(*link)->next;
+        early* const found = *link;
+        if (found == nullptr) return false;
+        into = std::move(found->message);
+        *link = found->next;
+        if (end_ == &found->next) end_ = link;
+        found->next = std::exchange(idle_, found);
+        --count_;
+        return true;
     }
     [[nodiscard]] bool has_loan() const noexcept {
-        for (const early& each : all_)
-            if (each.message.is_lent()) return true;
+        for (const early* each = first_; each != nullptr; each = each->next)
+            if (each->message.is_lent()) return true;
         return false;
     }
 
@@ -155,8 +173,16 @@ class early_arrivals {
     struct early {
         lane on = 0;
         thread_arrival message;
+        early* next = nullptr;
     };
-    std::vector<early> all_;
+    static void free(early* list) noexcept {
+        while (list != nullptr) delete std::exchange(list, list->next);
+    }
+
+    early* first_ = nullptr;
+    early** end_ = &first_;
+    early* idle_ = nullptr;  // to be used again
+    std::size_t count_ = 0;
 };
 
 }  // namespace allfold::detail

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "allfold/transport/detail/doorbell.hpp"
+#include "allfold/transport/detail/per_thread.hpp"
 
 /// @file
 /// Each thread has one bell, on which all news for it is rung: whatever it waits for, it sleeps at one door.
@@ -18,7 +17,7 @@ class bell_pull;
 
 /// A thread's bell, and the pulls that lead to it. A pull shows whether the thread sleeps, so that in most cases to
 /// ring is to look at one flag.
-class thread_bell {
+class thread_bell : public per_thread<thread_bell> {
   public:
     template <class News>
     void sleep(News news, doorbell::time_point until) {
@@ -30,6 +29,8 @@ class thread_bell {
         bell_.sleep(news, until);
     }
     void ring() noexcept { bell_.ring(); }
+    /// Who rings late wakes the thread that has this bell next, for nothing.
+    static void retire() noexcept {}
 
   private:
     friend class bell_pull;
@@ -37,20 +38,10 @@ class thread_bell {
 
     doorbell bell_;
     std::mutex mutex_;
-    std::vector<bell_pull*> pulls_;
+    bell_pull* pulls_ = nullptr;  // the first of a list
 };
 
-/// Null as long as this thread has not asked for one.
-inline constinit thread_local thread_bell* bell_of_this_thread = nullptr;
-
-[[nodiscard]] inline std::shared_ptr<thread_bell> own_bell() {
-    thread_local const auto bell = std::make_shared<thread_bell>();
-    bell_of_this_thread = bell.get();
-    return bell;
-}
-
-/// How one rank is called: by the bell of the thread that uses it, which may be another one later. Whoever rings late
-/// may still ring at the old door; therefore bells live as long as this.
+/// How one rank is called: by the bell of the thread that uses it, which may be another one later.
 class bell_pull {
   public:
     bell_pull() = default;
@@ -66,8 +57,9 @@ class bell_pull {
     }
     /// Called by the thread that uses the rank, before it sleeps.
     void lead_to_this_thread() {
-        if (bell_.load(std::memory_order_relaxed) != bell_of_this_thread || bell_of_this_thread == nullptr) [[unlikely]]
-            lead_to(own_bell());
+        const thread_bell* const led_to = bell_.load(std::memory_order_relaxed);
+        if (led_to != thread_bell::of_this_thread || led_to == nullptr) [[unlikely]]
+            lead_to(thread_bell::mine());
     }
 
   private:
@@ -76,15 +68,11 @@ class bell_pull {
     [[gnu::cold]] void wake() const noexcept {
         if (thread_bell* const bell = bell_.load(std::memory_order_acquire)) bell->ring();
     }
-    [[gnu::cold]] void lead_to(std::shared_ptr<thread_bell>&& bell) {
+    [[gnu::cold]] void lead_to(thread_bell& now) {
         leave();
-        thread_bell& now = *bell;
-        bool is_kept = false;
-        for (const auto& each : kept_) is_kept = is_kept || each == bell;
-        if (!is_kept) kept_.push_back(std::move(bell));
         {
             const std::lock_guard lock(now.mutex_);
-            now.pulls_.push_back(this);
+            next_ = std::exchange(now.pulls_, this);
         }
         bell_.store(&now, std::memory_order_release);
     }
@@ -92,19 +80,22 @@ class bell_pull {
         thread_bell* const old = bell_.exchange(nullptr);
         if (old == nullptr) return;
         const std::lock_guard lock(old->mutex_);
-        std::erase(old->pulls_, this);
+        bell_pull** link = &old->pulls_;
+        while (*link != this) link = &(*link)->next_;
+        *link = next_;
         asleep_.store(false, std::memory_order_relaxed);
     }
 
     std::atomic<bool> asleep_{false};
     std::atomic<thread_bell*> bell_{nullptr};
-    doorbell fences_;  // nobody sleeps here
-    std::vector<std::shared_ptr<thread_bell>> kept_;
+    doorbell fences_;            // nobody sleeps here
+    bell_pull* next_ = nullptr;  // of those that lead to the same bell; its mutex is held by who touches this
 };
 
 inline void thread_bell::show(bool asleep) noexcept {
     const std::lock_guard lock(mutex_);
-    for (bell_pull* each : pulls_) each->asleep_.store(asleep, std::memory_order_relaxed);
+    for (bell_pull* each = pulls_; each != nullptr; each = each->next_)
+        each->asleep_.store(asleep, std::memory_order_relaxed);
 }
 
 }  // namespace allfold::detail

@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "allfold/error.hpp"
@@ -29,7 +29,6 @@ class thread_failure {
             if (culprit_ < 0 || (culprit_ == rank && !why_.is_known)) why_ = std::move(why);
             if (culprit_ < 0) culprit_ = rank;
         }
-        news_.notify_all();
         happened_.store(true, std::memory_order_seq_cst);
     }
     /// Its rank; -1 where nothing has happened.
@@ -48,26 +47,24 @@ class thread_failure {
     template <class HasDeparted>
     [[noreturn, gnu::cold]] void throw_on(int rank, int size, const char* during, bool can_wait,
                                           HasDeparted has_departed) {
-        std::unique_lock lock(mutex_);
-        if (can_wait && rank != culprit_)
-            news_.wait_for(lock, std::chrono::milliseconds(200),
-                           [&] { return why_.is_known || has_departed(culprit_); });
+        for (int ms = can_wait ? 200 : 0; ms > 0 && !has_said_all(rank, has_departed); --ms)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        const std::lock_guard lock(mutex_);
         const std::string place = text({during, ": rank ", rank, " of ", size, " stops: "});
         if (why_.code == errc::timeout) throw error(errc::timeout, place + why_.why);
         throw error(errc::peer_failed, text({place, "rank ", culprit_, " failed: ", why_.why}));
     }
-    /// A rank has departed: nobody shall wait for what it has to tell.
-    void stop_waiting() noexcept {
-        if (!has_happened()) return;
-        mutex_.lock();  // nobody is between asking and waiting
-        mutex_.unlock();
-        news_.notify_all();
-    }
 
   private:
+    /// Whether nothing is to be expected from the first one any more.
+    template <class HasDeparted>
+    [[nodiscard]] bool has_said_all(int rank, HasDeparted has_departed) {
+        const std::lock_guard lock(mutex_);
+        return why_.is_known || rank == culprit_ || has_departed(culprit_);
+    }
+
     std::atomic<bool> happened_{false};
     std::mutex mutex_;
-    std::condition_variable news_;
     int culprit_ = -1;
     cause why_;
 };

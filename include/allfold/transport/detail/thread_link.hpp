@@ -174,8 +174,8 @@ inline void thread_link::make_buffers() {
     constexpr std::size_t page = 4096;
     const std::size_t all = eager_bytes_ * buffers_of_a_channel;
     std::size_t room = all + page;
-    out_.memory = std::make_unique<std::byte[]>(room);
-    void* first = out_.memory.get();
+    out_.memory = heap_array<std::byte>(room);
+    void* first = out_.memory.data();
     out_.buffers = static_cast<std::byte*>(std::align(page, all, first, room));
 }
 

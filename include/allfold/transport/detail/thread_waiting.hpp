@@ -70,7 +70,7 @@ template <class Rank, pending_work Work, class Tuning>
     while (!done) {
         auto until = steady_clock::now() + seconds(1);
         if (deadline && *deadline < until) until = *deadline;
-        bell_of_this_thread->sleep(news, sleep_limit(work, until));
+        thread_bell::mine().sleep(news, sleep_limit(work, until));
         if (!done) done = work.poll() || rank.check(work, deadline);
     }
     publish(own, {});

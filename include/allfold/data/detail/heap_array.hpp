@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+/// @file
+/// An array on the heap.
+
+namespace allfold::detail {
+
+/// Elements that are neither moved nor freed before it is; those of types like pointers are not set to anything. It is
+/// all that we need of `std::unique_ptr<T[]>` and `std::vector`, which cost a program's compiler ten times as much.
+template <class T>
+class heap_array {
+  public:
+    heap_array() = default;
+    explicit heap_array(std::size_t size) : first_(new T[size]), size_(size) {}
+    heap_array(heap_array&& other) noexcept { swap(other); }
+    heap_array& operator=(heap_array&& other) noexcept {
+        heap_array moved(std::move(other));
+        swap(moved);
+        return *this;
+    }
+    ~heap_array() { delete[] first_; }
+
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] T* data() const noexcept { return first_; }
+    [[nodiscard]] T& operator[](std::size_t i) const noexcept { return first_[i]; }
+    [[nodiscard]] T* begin() const noexcept { return first_; }
+    [[nodiscard]] T* end() const noexcept { return first_ + size_; }
+
+  private:
+    void swap(heap_array& other) noexcept {
+        std::swap(first_, other.first_);
+        std::swap(size_, other.size_);
+    }
+
+    T* first_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+}  // namespace allfold::detail

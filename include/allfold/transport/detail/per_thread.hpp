@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <mutex>
+#include <utility>
+
+/// @file
+/// Things of which each thread has one.
+
+namespace allfold::detail {
+
+/// Gives each thread that asks a T of its own, which derives from `per_thread<T>`. When its thread ends a T is told by
+/// `retire()`; it is not freed, since others may be about to look at it, but given to the next thread that asks.
+template <class T>
+class per_thread {
+  public:
+    /// Null as long as this thread has not asked.
+    static inline constinit thread_local T* of_this_thread = nullptr;
+
+    [[nodiscard]] static T& mine() {
+        if (of_this_thread == nullptr) [[unlikely]]
+            join();
+        return *of_this_thread;
+    }
+
+  private:
+    struct pool {
+        std::mutex mutex;
+        T* idle = nullptr;
+        [[nodiscard]] static pool& instance() {
+            static pool& all = *new pool;  // threads may outlive the objects of the program
+            return all;
+        }
+    };
+    /// Until its thread ends.
+    struct membership {
+        T& held = take();
+        membership() = default;
+        membership(const membership&) = delete;
+        membership& operator=(const membership&) = delete;
+        ~membership() {
+            of_this_thread = nullptr;
+            held.retire();
+            pool& all = pool::instance();
+            const std::lock_guard lock(all.mutex);
+            held.next_idle_ = std::exchange(all.idle, &held);
+        }
+    };
+    [[nodiscard]] static T& take() {
+        pool& all = pool::instance();
+        const std::lock_guard lock(all.mutex);
+        if (all.idle == nullptr) return *new T;
+        return *std::exchange(all.idle, all.idle->next_idle_);
+    }
+    [[gnu::cold, gnu::noinline]] static void join() {
+        static const thread_local membership of_thread;
+        of_this_thread = &of_thread.held;
+    }
+
+    T* next_idle_ = nullptr;
+};
+
+}  // namespace allfold::detail
