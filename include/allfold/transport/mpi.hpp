@@ -101,7 +101,7 @@ class communicator : public transport_defaults {
     }
     /// What messages that have come, or a control message, made known of the call that `peer` makes, or has made, on
     /// this lane.
-    [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
+    [[nodiscard, gnu::cold]] std::optional<signature> announced(int peer, lane on) const {
         if (peer == rank()) {
             const auto* const opened = opened_.find(on);
             return opened != nullptr ? std::optional(opened->what) : std::nullopt;
@@ -143,6 +143,7 @@ class communicator : public transport_defaults {
     struct checked {};
 
     communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers);
+    void require_progress(const waiting& where, clock::time_point now);
     void notify_blocked(const waiting& where);
     void depart() noexcept;
 
@@ -193,16 +194,21 @@ void communicator::wait(Work& work, std::optional<std::chrono::steady_clock::tim
 template <pending_work Work>
 bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
     const waiting where = work.blocked_on();
+    const auto now = clock::now();
+    require_progress(where, now);
+    work.check();
+    if (deadline && now >= *deadline) control_.time_out(where);
+    return false;
+}
+
+/// Throws when waiting is in vain, and notifies those for whom this rank has waited for long.
+[[gnu::noinline]] inline void communicator::require_progress(const waiting& where, clock::time_point now) {
     control_.attend();
     control_.throw_if_failed(where.what);
-    const auto now = clock::now();
     if (vigil_.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
     // What a rank sent before it left is here before its control message, but may not have come to the engine yet.
     const auto left = control_.departure_of(where.peer);
     if (left && now - std::max(*left, vigil_.since()) > tuning_.notice) control_.throw_departed(where);
-    work.check();
-    if (deadline && now >= *deadline) control_.time_out(where);
-    return false;
 }
 
 /// Notifies those for whom this rank waits: a peer, or, while its memory is lent, the borrowers.

@@ -63,6 +63,23 @@ class arrival {
     allfold::detail::envelope about_;
 };
 
+/// Where a sink of any type would have the message that it is about to get.
+class wish {
+  public:
+    template <class Sink>
+    explicit wish(Sink& sink)
+        : sink_(&sink), ask_([](void* s, std::uint32_t signature, std::size_t bytes) {
+              return destination_for(*static_cast<Sink*>(s), signature, bytes);
+          }) {}
+    [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
+        return ask_(sink_, signature, bytes);
+    }
+
+  private:
+    void* sink_;
+    std::byte* (*ask_)(void*, std::uint32_t, std::size_t);
+};
+
 /// Receives, from the first question for a message to its delivery.
 class inbox {
   public:
@@ -75,7 +92,12 @@ class inbox {
         : comm_(comm), pool_(pool), known_(known), tuning_(numbers) {}
 
     template <class Sink>
-    bool try_receive(int from, lane on, Sink& sink);
+    bool try_receive(int from, lane on, Sink& sink) {
+        arrival message;
+        if (!next(from, on, message, wish(sink))) return false;
+        sink(std::move(message));
+        return true;
+    }
     /// The call that `peer` makes, or has made, on this lane: of messages delivered not long ago, and of those that
     /// have come and nobody has asked for. It delivers nothing.
     [[nodiscard]] std::optional<std::uint32_t> call_of(int peer, lane on);
@@ -146,16 +168,14 @@ class inbox {
         return allfold::detail::most_overhead + tuning_.eager_bytes;
     }
     [[nodiscard]] stream& stream_of(int from, int tag);
-    template <class Sink>
-    [[nodiscard]] bool is_there(stream& s, lane on, Sink& sink);
+    [[nodiscard]] bool is_there(stream& s, lane on, wish where);
     [[nodiscard]] bool has_head(stream& s);
     void receive_ranges(stream& s, std::byte* into);
     void receive_range(stream& s, const payload_range& range);
     [[nodiscard]] bool has_ranges(stream& s);
     [[nodiscard]] arrival deliver(stream& s);
     [[nodiscard]] bool deliver_early(int from, lane on, arrival& message);
-    template <class Sink>
-    [[nodiscard]] bool next(int from, lane on, arrival& message, Sink& sink);
+    [[nodiscard]] bool next(int from, lane on, arrival& message, wish where);
     void release(stream& s);
     void drain_streams();
     [[nodiscard]] bool drain_message(const MPI_Status& status);
@@ -276,36 +296,28 @@ inline bool inbox::deliver_early(int from, lane on, arrival& message) {
 
 /// Whether the next message of a stream is there as a whole. A long one goes where the sink wants it, if it is the one
 /// that the sink waits for.
-template <class Sink>
-bool inbox::is_there(stream& s, lane on, Sink& sink) {
+inline bool inbox::is_there(stream& s, lane on, wish where) {
     if (!has_head(s)) return false;
     if (!std::exchange(s.placed, true) && s.about.ranges != 0) {
         std::byte* into = nullptr;
-        if (s.about.on == on) into = destination_for(sink, s.about.signature, static_cast<std::size_t>(s.about.bytes));
+        if (s.about.on == on) into = where.destination(s.about.signature, static_cast<std::size_t>(s.about.bytes));
         receive_ranges(s, into);
     }
     return has_ranges(s);
 }
 
-template <class Sink>
-bool inbox::next(int from, lane on, arrival& message, Sink& sink) {
-    if (!early_.empty() && deliver_early(from, on, message)) return true;
-    for (;;) {
+/// One body for all sinks.
+inline bool inbox::next(int from, lane on, arrival& message, wish where) {
+    const bool came_early = !early_.empty() && deliver_early(from, on, message);
+    while (!came_early) {
         stream& s = stream_of(from, tag_of(on, tuning_.tags));
-        if (!is_there(s, on, sink)) return false;
+        if (!is_there(s, on, where)) return false;
         message = deliver(s);
         if (message.about_.on == on) [[likely]]
-            return true;
+            break;
         early_.push_back({from, std::move(message)});  // another lane with the same tag
     }
-}
-
-template <class Sink>
-bool inbox::try_receive(int from, lane on, Sink& sink) {
-    arrival message;
-    if (!next(from, on, message, sink)) return false;
     latest_.add(from, on, message.about_.call);
-    sink(std::move(message));
     return true;
 }
 
