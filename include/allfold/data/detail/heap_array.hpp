@@ -9,8 +9,9 @@
 
 namespace allfold::detail {
 
-/// Elements that are neither moved nor freed before it is; those of types like pointers are not set to anything. It is
-/// all that we need of `std::unique_ptr<T[]>` and `std::vector`, which cost a program's compiler ten times as much.
+/// As many elements as it was made with; those of types like pointers are not set to anything. They stay where they are
+/// when the array is moved. All that we need of `std::unique_ptr<T[]>` and `std::vector`: with those, and the lists and
+/// maps that they replaced elsewhere, programs took a sixth longer to compile.
 template <class T>
 class heap_array {
   public:

@@ -186,7 +186,7 @@ class requests {
   private:
     std::vector<MPI_Request> handles_;
     std::vector<Owned> owned_;
-    allfold::detail::heap_array<int> indices_;  // which ones are complete: MPI wants to say it, but their handles do
+    allfold::detail::heap_array<int> indices_;  // where MPI lists what is complete; the handles show it too
 };
 
 [[nodiscard]] inline int isend(const std::byte* data, std::size_t bytes, int to, int tag, MPI_Comm comm,

@@ -63,15 +63,15 @@ class arrival {
     allfold::detail::envelope about_;
 };
 
-/// Where a sink of any type would have the message that it is about to get.
-class wish {
+/// Asks a sink of any type where it would have the message that it is about to get.
+class destination_of {
   public:
     template <class Sink>
-    explicit wish(Sink& sink)
+    explicit destination_of(Sink& sink)
         : sink_(&sink), ask_([](void* s, std::uint32_t signature, std::size_t bytes) {
               return destination_for(*static_cast<Sink*>(s), signature, bytes);
           }) {}
-    [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
+    [[nodiscard]] std::byte* operator()(std::uint32_t signature, std::size_t bytes) const {
         return ask_(sink_, signature, bytes);
     }
 
@@ -94,7 +94,8 @@ class inbox {
     template <class Sink>
     bool try_receive(int from, lane on, Sink& sink) {
         arrival message;
-        if (!next(from, on, message, wish(sink))) return false;
+        if (!next(from, on, message, destination_of(sink))) return false;
+        latest_.add(from, on, message.about_.call);
         sink(std::move(message));
         return true;
     }
@@ -168,14 +169,14 @@ class inbox {
         return allfold::detail::most_overhead + tuning_.eager_bytes;
     }
     [[nodiscard]] stream& stream_of(int from, int tag);
-    [[nodiscard]] bool is_there(stream& s, lane on, wish where);
+    [[nodiscard]] bool is_there(stream& s, lane on, destination_of sink);
     [[nodiscard]] bool has_head(stream& s);
     void receive_ranges(stream& s, std::byte* into);
     void receive_range(stream& s, const payload_range& range);
     [[nodiscard]] bool has_ranges(stream& s);
     [[nodiscard]] arrival deliver(stream& s);
     [[nodiscard]] bool deliver_early(int from, lane on, arrival& message);
-    [[nodiscard]] bool next(int from, lane on, arrival& message, wish where);
+    [[nodiscard]] bool next(int from, lane on, arrival& message, destination_of sink);
     void release(stream& s);
     void drain_streams();
     [[nodiscard]] bool drain_message(const MPI_Status& status);
@@ -296,29 +297,27 @@ inline bool inbox::deliver_early(int from, lane on, arrival& message) {
 
 /// Whether the next message of a stream is there as a whole. A long one goes where the sink wants it, if it is the one
 /// that the sink waits for.
-inline bool inbox::is_there(stream& s, lane on, wish where) {
+inline bool inbox::is_there(stream& s, lane on, destination_of sink) {
     if (!has_head(s)) return false;
     if (!std::exchange(s.placed, true) && s.about.ranges != 0) {
         std::byte* into = nullptr;
-        if (s.about.on == on) into = where.destination(s.about.signature, static_cast<std::size_t>(s.about.bytes));
+        if (s.about.on == on) into = sink(s.about.signature, static_cast<std::size_t>(s.about.bytes));
         receive_ranges(s, into);
     }
     return has_ranges(s);
 }
 
 /// One body for all sinks.
-inline bool inbox::next(int from, lane on, arrival& message, wish where) {
-    const bool came_early = !early_.empty() && deliver_early(from, on, message);
-    while (!came_early) {
+inline bool inbox::next(int from, lane on, arrival& message, destination_of sink) {
+    if (!early_.empty() && deliver_early(from, on, message)) return true;
+    for (;;) {
         stream& s = stream_of(from, tag_of(on, tuning_.tags));
-        if (!is_there(s, on, where)) return false;
+        if (!is_there(s, on, sink)) return false;
         message = deliver(s);
         if (message.about_.on == on) [[likely]]
-            break;
+            return true;
         early_.push_back({from, std::move(message)});  // another lane with the same tag
     }
-    latest_.add(from, on, message.about_.call);
-    return true;
 }
 
 inline std::optional<std::uint32_t> inbox::call_of(int peer, lane on) {

@@ -13,7 +13,7 @@
 namespace allfold::detail {
 
 /// A number for each key, of which none is removed: open addressing, at most half full. `std::unordered_map` can do
-/// more, and compiles twenty times as long.
+/// more, at the price of a longer compile time for all who include it.
 class number_table {
   public:
     /// Null where the key has none.

@@ -9,8 +9,8 @@
 
 namespace allfold::detail {
 
-/// Gives each thread that asks a T of its own, which derives from `per_thread<T>`. When its thread ends a T is told by
-/// `retire()`; it is not freed, since others may be about to look at it, but given to the next thread that asks.
+/// Gives each thread that asks a T of its own, which derives from `per_thread<T>`. When the thread ends, `retire()` is
+/// called on it; it is not freed, since others may be about to look at it, but given to the next thread that asks.
 template <class T>
 class per_thread {
   public:
