@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/store.hpp"
 #include "allfold/schedule/canonical_tree.hpp"

@@ -172,17 +172,12 @@ class walker {
 
     // Sending
 
-    /// Calls visit(slot, blocks) for what goes to a peer. In a loop, so that the visitor is compiled once.
+    /// Calls visit(slot, blocks) for what goes to a peer.
     template <class Visit>
     void for_each_sent(const context& all, int peer, Visit visit) const {
-        slot source = sends_original(all) ? now_.local.left : now_.source;
-        block_set set = now_.sent == addressed::alike ? now_.send : all.schedule.sent_to(round_, peer);
-        for (bool is_last = !now_.has_more;; is_last = true) {
-            visit(source, set);
-            if (is_last) return;
-            source = more_.source;
-            set = more_.send;
-        }
+        visit(sends_original(all) ? now_.local.left : now_.source,
+              now_.sent == addressed::alike ? now_.send : all.schedule.sent_to(round_, peer));
+        if (now_.has_more) visit(more_.source, more_.send);
     }
 
     bool post(const context& all) {
@@ -301,14 +296,8 @@ class walker {
     /// Calls visit(step, blocks) for each part of what comes from a peer: the step says how it is combined.
     template <class Visit>
     void for_each_received(const context& all, int peer, Visit visit) const {
-        const step* part = &now_;
-        block_set set = now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
-        for (bool is_last = !now_.has_more;; is_last = true) {
-            visit(*part, set);
-            if (is_last) return;
-            part = &more_;
-            set = more_.receive;
-        }
+        visit(now_, now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer));
+        if (now_.has_more) visit(more_, more_.receive);
     }
 
     bool receive(const context& all) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/copy.hpp"
