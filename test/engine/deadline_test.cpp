@@ -111,7 +111,7 @@ TEST_CASE("an absolute deadline is a point in time") {
 }
 
 TEST_CASE("the deadline of one operation passes while another one is waited for, and tells who waits for whom") {
-    for (const auto& tuning : {allfold::thread_tuning(), impatient})
+    for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing})
         for (const bool blocking : {false, true}) {
             std::atomic<bool> over = false;
             std::chrono::milliseconds took{};
@@ -151,7 +151,7 @@ TEST_CASE("the deadline of one operation passes while another one is waited for,
 }
 
 TEST_CASE("the deadline of an operation on one communicator spares the other one") {
-    for (const auto& tuning : {allfold::thread_tuning(), impatient}) {
+    for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing}) {
         std::string text;
         on_two_communicators(
             2,

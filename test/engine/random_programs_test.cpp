@@ -283,16 +283,20 @@ TEST_CASE("random programs give what a sequential one gives") {
     constexpr unsigned programs = 40;
     for (const int size : {1, 2, 3, 5})
         for (unsigned seed = 1; seed <= programs; ++seed)
-            run_program(seed, size, {.spins = seed % 2 ? 0 : 2000, .yields = seed % 4 < 2 ? 200 : 1});
+            run_program(seed, size,
+                        {.spins = seed % 2 ? 0 : 2000,
+                         .yields = seed % 4 < 2 ? 200 : 1,
+                         .notice_readers = seed % 3 == 0 ? 1 : 16});
 }
 
 TEST_CASE("random programs of two ranks give what a sequential one gives, with slots of every size") {
     for (unsigned seed = 1000; seed < 1040; ++seed)
-        run_program(seed, 2, seed % 2 ? impatient : allfold::thread_tuning{.eager_bytes = 1024});
+        run_program(seed, 2, std::array{impatient, noticing, allfold::thread_tuning{.eager_bytes = 1024}}[seed % 3]);
 }
 
 TEST_CASE("a random program that was never run before gives what a sequential one gives") {
     const auto seed = std::random_device{}();
     run_program(seed, 2, {});
     run_program(seed, 4, {});
+    run_program(seed, 4, noticing);
 }

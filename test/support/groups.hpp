@@ -22,15 +22,23 @@ inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16};
 
 static_assert(allfold::thread_tuning().eager_bytes <= copied_bytes);
 
+/// Few of them, but for those that have the most to do for their number.
+constexpr bool is_noticing(int size) { return size == 2 || size == 3 || size == 8 || size == 13; }
+
+inline std::string name_of(const allfold::thread_tuning& tuning) {
+    if (tuning == noticing) return ", noticing";
+    return tuning == impatient ? ", impatient" : "";
+}
+
 /// Calls check(comm, problem, where) on all ranks of groups of all sizes.
 template <class Algebra, class Check>
 void on_all_groups(Check check) {
     for (const int size : group_sizes) {
         const auto problems = problems_for<Algebra>(size);
-        for (const auto& tuning : {allfold::thread_tuning(), impatient}) {
+        for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing}) {
+            if (tuning == noticing && !is_noticing(size)) continue;
             const auto body = [&](allfold::thread_communicator& comm) {
-                for (const auto& p : problems)
-                    check(comm, p, place_of(comm, p) + (tuning == impatient ? ", impatient" : ""));
+                for (const auto& p : problems) check(comm, p, place_of(comm, p) + name_of(tuning));
             };
             on_ranks(size, body, tuning);
         }

@@ -59,5 +59,7 @@ std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_
 
 /// Buffers of 64 bytes, so that messages of a few elements are lent already; and ranks that go to sleep at once.
 inline constexpr allfold::thread_tuning impatient{.eager_bytes = 64, .spins = 0, .yields = 1};
+/// The same where each message that all others get is written once for them, as it is with many ranks.
+inline constexpr allfold::thread_tuning noticing{.eager_bytes = 64, .spins = 0, .yields = 1, .notice_readers = 1};
 
 }  // namespace test

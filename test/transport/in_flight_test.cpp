@@ -138,7 +138,7 @@ struct program {
         const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
         ranks = 2 + static_cast<int>(below(4));
         constexpr std::array tunings{thread_tuning(), thread_tuning{.spins = 0, .yields = 3},
-                                     thread_tuning{.eager_bytes = 256}, impatient};
+                                     thread_tuning{.eager_bytes = 256}, impatient, test::noticing};
         tuning = tunings[below(tunings.size())];
         constexpr std::array<std::size_t, 14> sizes{0, 1, 27, 28, 29, 63, 64, 65, 300, 1000, 8191, 8192, 8193, 20000};
         constexpr std::array<std::size_t, 5> windows{0, 64, 1024, 4096, 32768};

@@ -136,6 +136,7 @@ class engine {
         memory.result_blocks = pairs ? &where.result_blocks : &where.blocks;
         arguments.memory(memory);
         find_windows(all, what.options.window_bytes, where.own_lengths);
+        find_notices(all);
         memory.stage_input = must_stage(all);
         all.agreed.window_rows = where.own_lengths ? 0 : memory.window_rows;
         all.agreed.largest_block = where.own_lengths ? 0 : where.blocks.largest();
@@ -166,12 +167,33 @@ class engine {
         if (largest * row_bytes > bytes) memory.window_rows = std::max<std::size_t>(1, bytes / row_bytes);
     }
 
+    /// Where ranks are many: decides whether what this rank posts are notices. All of its messages, or none, so that
+    /// those on a lane keep their order.
+    static void find_notices(call<Comm>& all) {
+        if constexpr (Comm::has_notices && Comm::shares_memory) {
+            operands& memory = all.memory;
+            const int self = all.comm.rank(), size = all.comm.size();
+            if (!all.comm.posts_notices(size - 1)) return;
+            if (memory.fused) return void(memory.posts_notices = true);
+            bool lends = false;
+            for (int r = 0; r < all.schedule.rounds(); ++r) {
+                const step now = all.schedule[r];
+                const int count = now.to.count(self, size);
+                if (count == 0) continue;
+                if (!all.comm.posts_notices(count)) return;
+                lends |= now.sent != addressed::alike;
+                memory.posts_notices = true;
+            }
+            memory.lends_notices = lends;
+        }
+    }
+
     /// In place, a schedule that was not made for it needs a copy of the input, unless its only messages are copied
     /// when they are posted.
     [[nodiscard]] static bool must_stage(const call<Comm>& all) {
         const int rounds = all.schedule.rounds();
         if (!all.memory.in_place || all.schedule.in_place || rounds == 0) return false;
-        return rounds > 1 || all.comm.lends(all.rows.packed_bytes(all.memory.window_rows), all.rows.packable());
+        return rounds > 1 || all.lends(all.rows.packed_bytes(all.memory.window_rows));
     }
 };
 

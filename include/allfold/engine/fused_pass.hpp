@@ -51,7 +51,9 @@ class fused_walk {
 
     [[nodiscard]] waiting blocked_on(const context& all) const {
         waiting where{all.goal.name, folded_ ? 1 : 0, 2, -1, lane_};
-        if (!folded_) where.peer = everyone.at(posted_ < all.comm.size() - 1 ? posted_ : received_, all.comm.rank());
+        if (!folded_)
+            where.peer = posted_ < all.comm.size() - 1 ? all.waits_to_post(everyone, posted_)
+                                                       : everyone.at(received_, all.comm.rank());
         return where;
     }
 
@@ -62,6 +64,10 @@ class fused_walk {
 
     bool post(const context& all) {
         const outgoing message{parts_.span(), 0, all.rows.functions->alignment, false, all.hash, &lent_, all.unordered};
+        if (posted_ == 0 && all.memory.posts_notices) {
+            if (!all.post_to_all(everyone, lane_, message)) return false;
+            posted_ = all.comm.size() - 1;
+        }
         for (; posted_ < all.comm.size() - 1; ++posted_)
             if (!all.comm.try_post(everyone.at(posted_, all.comm.rank()), lane_, message)) return false;
         return true;

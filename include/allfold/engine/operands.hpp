@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "allfold/data/partition.hpp"
 #include "allfold/engine/mismatch.hpp"
 #include "allfold/engine/rows.hpp"
 #include "allfold/schedule/any_schedule.hpp"
+#include "allfold/schedule/step.hpp"
 #include "allfold/transport/communicator.hpp"
 
 /// @file
@@ -30,6 +32,8 @@ struct operands {
     std::size_t window_rows = 0;               ///< rows of each block in one window; at least 1
     bool in_place = false;                     ///< row for row, input and result are the same memory
     bool fused = false;                        ///< both steps of a schedule run as one pass
+    bool posts_notices = false;                ///< each message of this rank goes to many, and is written once for all
+    bool lends_notices = false;                ///< among them one with a part for each: however short, it is lent
     bool stage_input = false;  ///< copy the input of a window first: peers may read it while the result is written
     int contributions = 0;     ///< for how many operands a result of this rank's stands
 };
@@ -48,6 +52,25 @@ struct call {
 
     /// Whether elements are objects that have to be turned into bytes.
     [[nodiscard]] bool encodes() const noexcept { return !Comm::shares_memory && !rows.functions->copyable; }
+
+    /// Whether a message of so many bytes is read where it lies, after it has been posted.
+    [[nodiscard]] bool lends(std::size_t bytes) const noexcept {
+        return memory.lends_notices || comm.lends(bytes, rows.packable());
+    }
+    /// One of those without whom a message to `to` cannot be posted now: peer number `next` is the first without it.
+    [[nodiscard]] int waits_to_post(const peers& to, int next) const noexcept {
+        if constexpr (Comm::has_notices)
+            if (const int reader = memory.posts_notices ? comm.slowest_reader() : -1; reader >= 0) return reader;
+        return to.at(next, comm.rank());
+    }
+    /// Posts as a notice.
+    [[nodiscard]] bool post_to_all(const peers& to, lane on, const outgoing& message,
+                                   std::span<const std::size_t> ends = {}) const {
+        if constexpr (Comm::has_notices)
+            return comm.try_post_notice(to, on, message, ends);
+        else
+            return false;
+    }
 
     /// Throws unless the message of `peer` belongs to the same call.
     void check(std::uint32_t signature, int peer, lane on) const {

@@ -28,6 +28,7 @@ class short_walk {
     bool begin(const context& all, lane on) {
         if (all.schedule.rounds() != 1 || all.memory.stage_input || all.encodes() || all.rows.columns() != 1)
             return false;
+        if (all.memory.lends_notices) return false;
         ::new (static_cast<void*>(&now_)) step(all.schedule[0]);  // in place: a step is large
         if (!is_simple(all)) return false;
         const int self = all.comm.rank(), size = all.comm.size();
@@ -60,7 +61,7 @@ class short_walk {
     [[nodiscard]] waiting blocked_on(const context& all) const {
         waiting where{all.goal.name, 0, 1, -1, lane_};
         if (posted_ < to_count_)
-            where.peer = now_.to.at(posted_, all.comm.rank());
+            where.peer = all.waits_to_post(now_.to, posted_);
         else if (received_ < from_count_)
             where.peer = now_.from.at(received_, all.comm.rank());
         return where;
@@ -99,7 +100,7 @@ class short_walk {
         const local_work& local = now_.local;
         if (local.what == kind::copy_to_send)  // left out where posting a message copies it anyway
             return local.left == slot::input && sends_one_block() &&
-                   !all.comm.lends(input(all, now_.send).rows * all.rows.row_bytes, all.rows.packable());
+                   !all.lends(input(all, now_.send).rows * all.rows.row_bytes);
         const bool works = local.what != kind::none;
         if (works && (local.what == kind::fold || local.left != slot::input || local.into != slot::result ||
                       local.blocks.size() != 1 || !local.targets.empty()))
@@ -159,6 +160,11 @@ class short_walk {
             const outgoing message{{&what, 1},          what.bytes, all.rows.functions->alignment,
                                    all.rows.packable(), all.hash,   &lent_,
                                    all.unordered};
+            if (all.memory.posts_notices) {
+                if (!all.post_to_all(now_.to, lane_, message)) return false;
+                posted_ = to_count_;
+                return true;
+            }
             if (!all.comm.try_post(now_.to.at(posted_, all.comm.rank()), lane_, message)) return false;
         }
         return true;

@@ -55,7 +55,7 @@ class walker {
         waiting where{all.goal.name, std::min(round_, rounds_ - 1), rounds_, -1, lane_};
         if (round_ == rounds_ || on_loan_) return where;
         if (posted_ < to_count_)
-            where.peer = now_.to.at(posted_, self);
+            where.peer = all.waits_to_post(now_.to, posted_);
         else if (received_ < from_count_)
             where.peer = now_.from.at(received_, self);
         return where;
@@ -147,7 +147,7 @@ class walker {
         if (now_.local.what != local_work::kind::copy_to_send) return false;
         const std::size_t rows = std::min(all.memory.window_rows, all.memory.blocks->largest());
         const auto blocks = static_cast<std::size_t>(now_.local.blocks.size());
-        return all.encodes() || !all.comm.lends(blocks * all.rows.packed_bytes(rows), all.rows.packable());
+        return all.encodes() || !all.lends(blocks * all.rows.packed_bytes(rows));
     }
 
     // Local work
@@ -187,6 +187,11 @@ class walker {
         if (posted_ == 0) collect_parts(all);
         const bool alike = now_.sent == addressed::alike;
         auto& ends = ends_[parity];
+        if (all.memory.posts_notices) {
+            const outgoing message = make_message(all, parts_[parity].span(), lent_[parity]);
+            if (!all.post_to_all(now_.to, lane_, message, ends.span())) return false;
+            posted_ = to_count_;
+        }
         while (posted_ < to_count_) {
             const std::size_t index = alike ? 0 : static_cast<std::size_t>(posted_);
             const std::size_t begin = index == 0 ? 0 : ends[index - 1];
@@ -287,7 +292,7 @@ class walker {
                          all.hash,
                          &lent,
                          all.unordered};
-        for (const part& p : parts) message.bytes = align_up(message.bytes, message.alignment) + p.bytes;
+        message.bytes = packed_bytes(parts, message.alignment);
         return message;
     }
 

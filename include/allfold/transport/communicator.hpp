@@ -199,6 +199,13 @@ struct transport_defaults {
     /// Throws where this thread may use the transport only if its process has no other thread.
     void require_threads_allowed() const {}
 
+    /// Whether one message can be written once for many peers. Such a transport shares memory, and has three members:
+    /// `posts_notices(readers)`, whether one to so many is posted so; `try_post_notice(to, lane, message, ends)`, which
+    /// does for all `to` at once what `try_post` does for one of them; and `slowest_reader()`, for whom that waits, or
+    /// -1. With several `ends`, the i-th of them gets the parts from end i - 1 to end i, which are lent. A rank posts
+    /// all messages of a lane in the same way.
+    static constexpr bool has_notices = false;
+
     /// Whether it has collectives of its own.
     static constexpr bool has_native = false;
     /// Runs a collective of the transport's own.
@@ -254,6 +261,7 @@ concept communicator =
         requires arrival<typename C::arrival_type>;
         { C::has_groups } -> std::convertible_to<bool>;
         { C::sleeps } -> std::convertible_to<bool>;
+        { C::has_notices } -> std::convertible_to<bool>;
         comm.announce(on, 1u, what);
         { view.group() } -> std::same_as<int>;
         comm.progress();

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "allfold/schedule/step.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 
@@ -23,6 +25,7 @@ class forwarding {
     static constexpr bool shares_memory = Comm::shares_memory;
     static constexpr bool has_groups = Comm::has_groups;
     static constexpr bool sleeps = Comm::sleeps;
+    static constexpr bool has_notices = Comm::has_notices;
     static constexpr bool has_native = Comm::has_native;
     using arrival_type = typename Comm::arrival_type;
     using native_function = void (*)(forwarding&, const native_operands&);
@@ -37,6 +40,21 @@ class forwarding {
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const { return base_.announced(peer, on); }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return base_.lends(bytes, copyable); }
     bool try_post(int to, lane on, const outgoing& message) { return base_.try_post(to, on, message); }
+    [[nodiscard]] bool posts_notices(int readers) const
+        requires has_notices
+    {
+        return base_.posts_notices(readers);
+    }
+    bool try_post_notice(const peers& to, lane on, const outgoing& message, std::span<const std::size_t> ends)
+        requires has_notices
+    {
+        return base_.try_post_notice(to, on, message, ends);
+    }
+    [[nodiscard]] int slowest_reader() const
+        requires has_notices
+    {
+        return base_.slowest_reader();
+    }
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
         return base_.try_receive(from, on, std::forward<Sink>(sink));

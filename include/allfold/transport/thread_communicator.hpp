@@ -4,18 +4,22 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "allfold/error.hpp"
+#include "allfold/schedule/step.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/doorbell.hpp"
+#include "allfold/transport/detail/notice_board.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
 #include "allfold/transport/detail/thread_arrival.hpp"
 #include "allfold/transport/detail/thread_link.hpp"
@@ -38,6 +42,7 @@ namespace allfold {
 class thread_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = true;
+    static constexpr bool has_notices = true;
     using arrival_type = detail::thread_arrival;
 
     thread_communicator(const thread_communicator&) = delete;
@@ -77,6 +82,13 @@ class thread_communicator : public transport_defaults {
         answer_calls();
     }
     bool try_post(int to, lane on, const outgoing& message);
+    [[nodiscard]] bool posts_notices(int readers) const noexcept {
+        return reads_notices_ && readers >= world_.tuning_.notice_readers;
+    }
+    bool try_post_notice(const peers& to, lane on, const outgoing& message, std::span<const std::size_t> ends);
+    [[nodiscard]] int slowest_reader() const noexcept {
+        return world_.notices(rank_).slowest_reader(world_.boards_.data());
+    }
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
         if (!has_news_of(from)) return false;
@@ -133,23 +145,41 @@ class thread_communicator : public transport_defaults {
           size_(world.size()),
           exceptions_(std::uncaught_exceptions()),
           borrower_(board_.touching),
-          by_rank_(static_cast<std::size_t>(size_)) {}
+          reads_notices_(world.notices_.size() != 0),
+          passed_(reads_notices_ ? world.count() : 0),
+          by_rank_(world.count()) {
+        for (std::uint32_t& each : passed_) each = 0;
+    }
 
     [[nodiscard]] acquaintance& with(int peer) {
         const auto& known = by_rank_[static_cast<std::size_t>(peer)];
         return known ? *known : meet(peer);
     }
     [[gnu::cold]] acquaintance& meet(int peer);
+    /// The same for who has nothing to send. Where there are notices a peer may have no channel: null.
+    [[nodiscard]] acquaintance* if_it_talks(int peer) {
+        if (!reads_notices_) [[likely]]
+            return &with(peer);
+        meet_talkers();
+        return by_rank_[static_cast<std::size_t>(peer)].get();
+    }
     void meet_talkers() {
+        const std::uint32_t greetings = board_.greetings.load(std::memory_order_acquire);
+        if (std::exchange(greeted_, greetings) == greetings) return;
         for (int peer = 0; peer < size_; ++peer)
             if (world_.has_channel_between(peer, rank_)) static_cast<void>(with(peer));
     }
 
     /// Waiting ranks ask this most of the time.
     [[nodiscard]] bool has_news_of(int peer) {
-        const acquaintance& asked = with(peer);
-        return asked.link.next_is_in() || asked.early.count() != 0;
+        if (has_notice_of(peer)) return true;
+        const acquaintance* const asked = if_it_talks(peer);
+        return asked != nullptr && (asked->link.next_is_in() || asked->early.count() != 0);
     }
+    [[nodiscard]] bool has_notice_of(int peer) const noexcept {
+        return reads_notices_ && world_.notices(peer).has_more_than(passed_[static_cast<std::size_t>(peer)]);
+    }
+    bool next_notice(int from, lane on, arrival_type& message);
     bool next_arrival(int from, lane on, arrival_type& message);
     void begin_to_use(arrival_type& message);
     [[gnu::cold]] void take_in_what_is_urgent();
@@ -161,6 +191,9 @@ class thread_communicator : public transport_defaults {
     [[noreturn, gnu::cold]] void throw_departed(int peer, const char* during);
     [[noreturn, gnu::cold]] void time_out(const waiting& where);
     void depart() noexcept;
+    [[nodiscard]] static std::string needed_by(int rank) {
+        return detail::text({"it returned although rank ", rank, " waits for it"});
+    }
 
     thread_world& world_;
     detail::rank_board& board_;
@@ -169,6 +202,9 @@ class thread_communicator : public transport_defaults {
     int exceptions_;
     lane next_lane_ = 0;
     detail::borrower borrower_;
+    bool reads_notices_;
+    detail::heap_array<std::uint32_t> passed_;  // on the board of each rank
+    std::uint32_t greeted_ = 0;                 // how many channels to this rank it has looked for
     detail::heap_array<std::unique_ptr<acquaintance>> by_rank_;
     acquaintance* first_ = nullptr;  // of all, from the one that was met last
     int known_ = 0;                  // how many those are
@@ -205,9 +241,31 @@ inline bool thread_communicator::try_post(int to, lane on, const outgoing& messa
     return done != posting::refused;
 }
 
+inline bool thread_communicator::try_post_notice(const peers& to, lane on, const outgoing& message,
+                                                 std::span<const std::size_t> ends) {
+    detail::notice_board& board = world_.notices(rank_);
+    const detail::sender of{on, message.unordered};
+    detail::notice* const written = board.find_free(of, rank_, size_, world_.boards_.data());
+    if (written == nullptr) return false;
+    written->write(of, message, ends, to, rank_, world_.tuning_.eager_bytes);
+    board.show(*written, rank_, size_);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // as for what is lent in a channel
+    const bool is_lent = written->how() == detail::carriage::lent;
+    for (int i = 0; i < to.count(rank_, size_); ++i) {
+        const int reader = to.at(i, rank_);
+        if (is_lent && world_.has_departed(reader) && written->is_unread_by(reader))
+            throw_departed(reader, "collective");
+        world_.board(reader).bell.ring();
+    }
+    return true;
+}
+
 /// One body for all sinks.
 inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& message) {
-    acquaintance& peer = with(from);
+    if (reads_notices_ && next_notice(from, on, message)) return true;
+    acquaintance* const known = if_it_talks(from);
+    if (known == nullptr) return false;
+    acquaintance& peer = *known;
     if (peer.early.count() != 0 && peer.early.hand_out(on, message)) [[unlikely]] {
         begin_to_use(message);
         return true;
@@ -222,6 +280,14 @@ inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& m
         peer.early.keep_next(peer.link);
     }
     return false;
+}
+
+inline bool thread_communicator::next_notice(int from, lane on, arrival_type& message) {
+    detail::notice* const found = world_.notices(from).find(rank_, on, passed_[static_cast<std::size_t>(from)]);
+    if (found == nullptr) return false;
+    message.take(*found, rank_);
+    begin_to_use(message);
+    return true;
 }
 
 /// Whoever gives up waits for all who use what it has lent; and what is broken already is not used any more.
@@ -249,8 +315,9 @@ inline int thread_communicator::look_out_for(int peer) {
         detail::relax();
         return 1;
     }
-    const detail::thread_link& link = with(peer).link;
-    for (int i = 0; i < turns && !link.next_is_in(); ++i) detail::relax();
+    const acquaintance* const known = if_it_talks(peer);
+    for (int i = 0; i < turns && !has_notice_of(peer) && !(known != nullptr && known->link.next_is_in()); ++i)
+        detail::relax();
     return turns;
 }
 
@@ -259,7 +326,7 @@ bool thread_communicator::check(Work& work, detail::wait_deadline deadline) {
     answer_calls();
     const waiting where = work.blocked_on();
     if (has_failed()) throw_failure(where.what);
-    if (where.peer >= 0 && with(where.peer).link.peer_has_departed()) {
+    if (where.peer >= 0 && world_.has_departed(where.peer)) {
         take_in_everything();  // its last messages may have come before it left
         if (work.poll()) return true;
         if (work.blocked_on().peer == where.peer) throw_departed(where.peer, where.what);
@@ -298,9 +365,9 @@ inline void thread_communicator::depart() noexcept {
     meet_talkers();
     take_in_everything();
     for (const acquaintance* each = first_; each != nullptr; each = each->next)
-        if (each->early.has_loan())
-            world_.fail(rank_, errc::peer_failed,
-                        detail::text({"it returned although rank ", each->link.peer(), " waits for it"}));
+        if (each->early.has_loan()) world_.fail(rank_, errc::peer_failed, needed_by(each->link.peer()));
+    for (int r = 0; reads_notices_ && r < size_; ++r)
+        if (world_.notices(r).lends_to(rank_)) world_.fail(rank_, errc::peer_failed, needed_by(r));
     for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
 }
 

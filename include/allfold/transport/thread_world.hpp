@@ -13,7 +13,7 @@
 #include "allfold/error.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/channel.hpp"
-#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/notice_board.hpp"
 #include "allfold/transport/detail/processors.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
 #include "allfold/transport/detail/thread_failure.hpp"
@@ -32,6 +32,9 @@ struct thread_tuning {
     /// Turns given away before it sleeps, which costs 0.2 to 0.4 us each; with more ranks than processors there is no
     /// spinning before them: there it is the others who must run.
     int yields = 200;
+    /// A message to so many ranks or more is written once, where all of them read it. With fewer of them each has a
+    /// channel of its own.
+    int notice_readers = 16;
 
     friend bool operator==(const thread_tuning&, const thread_tuning&) = default;
 };
@@ -54,9 +57,9 @@ class thread_world {
           tuning_(tuning),
           boards_(count()),
           announced_(count()),
+          notices_(size > tuning.notice_readers ? count() : 0),
           channels_(count()) {
         if (size > processors_) tuning_.spins = 0;
-        tuning_.eager_bytes = detail::align_up(tuning_.eager_bytes, detail::buffer_alignment);
     }
     thread_world(const thread_world&) = delete;
     thread_world& operator=(const thread_world&) = delete;
@@ -91,13 +94,19 @@ class thread_world {
         return announced_[static_cast<std::size_t>(rank)];
     }
 
+    [[nodiscard]] detail::notice_board& notices(int rank) noexcept { return notices_[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] bool has_departed(int rank) noexcept { return board(rank).departed.load(std::memory_order_acquire); }
+
     /// The channel between two ranks, made when one of them first asks: memory grows with the pairs that talk.
     [[nodiscard]] detail::channel& channel_between(int from, int to) {
         const std::lock_guard lock(mutex_);
         auto& incoming = channels_[static_cast<std::size_t>(to)];
         if (incoming.size() == 0) incoming = detail::heap_array<std::unique_ptr<detail::channel>>(count());
         auto& found = incoming[static_cast<std::size_t>(from)];
-        if (!found) found = std::make_unique<detail::channel>();
+        if (!found) {
+            found = std::make_unique<detail::channel>();
+            board(to).greetings.fetch_add(1, std::memory_order_release);
+        }
         return *found;
     }
     /// Whether there is one, made by either of the two.
@@ -117,6 +126,7 @@ class thread_world {
     thread_tuning tuning_;
     detail::heap_array<detail::rank_board> boards_;
     detail::heap_array<detail::announcements> announced_;
+    detail::heap_array<detail::notice_board> notices_;  // none where ranks are too few
     detail::thread_failure failure_;
     std::mutex mutex_;
     detail::heap_array<detail::heap_array<std::unique_ptr<detail::channel>>> channels_;  // by receiver and sender

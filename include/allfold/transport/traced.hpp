@@ -6,12 +6,15 @@
 #include <ios>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "allfold/schedule/step.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/forwarding.hpp"
 
 /// @file
@@ -126,6 +129,14 @@ class traced : public forwarding<Comm> {
         if (posted) recorder_.message(this->rank(), "send", to, message.bytes);
         return posted;
     }
+    bool try_post_notice(const peers& to, lane on, const outgoing& message, std::span<const std::size_t> ends)
+        requires forwarded::has_notices
+    {
+        if (!forwarded::try_post_notice(to, on, message, ends)) return false;
+        for (int i = 0; i < to.count(this->rank(), this->size()); ++i)
+            recorder_.message(this->rank(), "send", to.at(i, this->rank()), bytes_of(message, ends, i));
+        return true;
+    }
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
         return forwarded::try_receive(from, on, handing_on(sink, [&](arrival_type&& message) {
@@ -152,6 +163,14 @@ class traced : public forwarding<Comm> {
     }
 
   private:
+    /// What the i-th reader of a notice gets.
+    [[nodiscard]] static std::size_t bytes_of(const outgoing& message, std::span<const std::size_t> ends, int i) {
+        if (ends.size() <= 1) return message.bytes;
+        const auto index = static_cast<std::size_t>(i);
+        const std::size_t begin = index == 0 ? 0 : ends[index - 1];
+        return detail::packed_bytes(message.parts.subspan(begin, ends[index] - begin), message.alignment);
+    }
+
     trace_recorder& recorder_;
     const char* latest_ = "";
     trace_recorder::clock::time_point opened_{};

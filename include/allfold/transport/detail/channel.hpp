@@ -8,7 +8,6 @@
 #include <cstring>
 #include <new>
 
-#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/transport/communicator.hpp"
 
 /// @file
@@ -28,9 +27,17 @@ enum class carriage : std::uint8_t {
     nothing,
     in_cell,
     in_buffer,
-    lent,   // read where the sender has it
-    owned,  // in memory that whoever holds the message frees
+    on_notice,  // in memory of the notice
+    lent,       // read where the sender has it
+    owned,      // in memory that whoever holds the message frees
 };
+
+/// How a message travels; `copied`: with what does not fit into a cell, and is not lent.
+[[nodiscard]] inline carriage carriage_of(const outgoing& message, std::size_t eager_bytes, carriage copied) noexcept {
+    if (message.copyable && message.bytes <= inline_bytes && message.alignment <= inline_alignment)
+        return carriage::in_cell;
+    return !message.copyable || message.bytes > eager_bytes ? carriage::lent : copied;
+}
 
 /// What a cell holds of a lent message.
 struct loan {
@@ -74,14 +81,20 @@ struct channel {
                 std::memcpy(&never_taken, c.payload, sizeof never_taken);
                 free_message(never_taken.data);
             }
+        for (const buffer& each : buffers) free_message(each.data);
     }
+
+    /// As long as the longest message that was in it: most pairs that talk have little to say.
+    struct buffer {
+        std::byte* data = nullptr;
+        std::size_t room = 0;
+    };
 
     std::array<cell, cells_of_a_channel> cells;
     alignas(line_bytes) std::atomic<std::uint32_t> taken{0};
     std::atomic<std::uint8_t> freed{0};
     alignas(line_bytes) std::atomic<std::uint32_t> urgent{0};  // the sender's: up to here all must be taken out
-    heap_array<std::byte> memory;                              // of the buffers; the sender's, made when first used
-    std::byte* buffers = nullptr;
+    std::array<buffer, buffers_of_a_channel> buffers{};        // the sender's
 };
 
 }  // namespace allfold::detail

@@ -38,6 +38,12 @@ inline void copy_to_shared(std::byte* to, const std::byte* from, std::size_t byt
     if (bytes != 0) std::memcpy(to, from, bytes);
 }
 
+/// Of parts one after the other, each at a multiple of `alignment`.
+[[nodiscard]] constexpr std::size_t packed_bytes(std::span<const part> parts, std::size_t alignment) noexcept {
+    std::size_t bytes = 0;
+    for (const part& p : parts) bytes = align_up(bytes, alignment) + p.bytes;
+    return bytes;
+}
 /// Copies parts one after the other, each at a multiple of `alignment`.
 inline void pack(std::span<const part> parts, std::size_t alignment, std::byte* to) noexcept {
     std::size_t at = 0;

@@ -23,6 +23,7 @@ struct rank_board {
     std::atomic<bool> is_given{false};  // its communicator has been made
     std::atomic<bool> departed{false};
     std::atomic<bool> is_called{false};                // a peer has something urgent for it, and no cell
+    std::atomic<std::uint32_t> greetings{0};           // channels that have been made to it
     alignas(line_bytes) std::atomic<int> touching{0};  // uses memory that a peer has lent to it
     std::atomic<int> waits_for{-1};
     std::atomic<int> round{0};

@@ -10,6 +10,7 @@
 
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/detail/notice_board.hpp"
 #include "allfold/transport/detail/thread_link.hpp"
 
 /// @file
@@ -56,6 +57,8 @@ class thread_arrival {
     [[nodiscard]] bool is_lent() const noexcept { return how_ == carriage::lent; }
     /// Takes the next message of a link out of its cell; what holds nothing yet becomes that message.
     void take(thread_link& from) noexcept;
+    /// The same of a notice that this rank has not read.
+    void take(notice& from, int rank) noexcept;
     /// What is lent is used from now on; `by` has begun.
     void used_by(borrower& by) noexcept { user_ = &by; }
 
@@ -65,7 +68,9 @@ class thread_arrival {
         signature_ = other.signature_;
         bytes_ = other.bytes_;
         buffer_ = other.buffer_;
+        rank_ = other.rank_;
         link_ = other.link_;
+        notice_ = other.notice_;
         user_ = std::exchange(other.user_, nullptr);
         packed_ = std::exchange(other.packed_, nullptr);
         loan_ = std::exchange(other.loan_, loan{});
@@ -86,6 +91,7 @@ class thread_arrival {
     [[gnu::noinline]] void release_memory(carriage how) noexcept {
         switch (how) {
             case carriage::in_buffer: link_->free_buffer(buffer_); break;
+            case carriage::on_notice: notice_->release(rank_); break;
             case carriage::owned: free_message(packed_); break;
             default: give_back(); break;
         }
@@ -94,14 +100,16 @@ class thread_arrival {
         if (user_ == nullptr) return;  // never delivered: its world is broken, and its sender may be gone
         loan_.lent->fetch_sub(1, std::memory_order_release);
         user_->end();
-        link_->ring();
+        notice_ != nullptr ? notice_->ring() : link_->ring();
     }
 
     carriage how_ = carriage::nothing;
     std::uint32_t signature_ = 0;
     std::uint32_t buffer_ = 0;
+    int rank_ = 0;
     std::size_t bytes_ = 0;
     thread_link* link_ = nullptr;
+    notice* notice_ = nullptr;  // instead of a link
     borrower* user_ = nullptr;
     std::byte* packed_ = nullptr;
     loan loan_{};
@@ -113,6 +121,7 @@ inline void thread_arrival::take(thread_link& from) noexcept {
     how_ = c.how;
     signature_ = c.signature;
     link_ = &from;
+    notice_ = nullptr;
     if (c.how == carriage::in_cell) {
         bytes_ = c.length;
         copy_cell(here_, c.payload, c.length);
@@ -127,6 +136,21 @@ inline void thread_arrival::take(thread_link& from) noexcept {
         buffer_ = where.buffer;
     }
     from.empty_cell();
+}
+
+inline void thread_arrival::take(notice& from, int rank) noexcept {
+    how_ = from.how();
+    signature_ = from.signature();
+    notice_ = &from;
+    rank_ = rank;
+    bytes_ = how_ == carriage::lent ? from.bytes_lent_to(rank) : from.bytes();
+    if (how_ == carriage::in_cell)
+        copy_cell(here_, from.packed(), bytes_);
+    else if (how_ == carriage::lent)
+        loan_ = from.lent_to(rank);
+    else
+        packed_ = from.packed();
+    from.take(rank, how_ == carriage::on_notice);
 }
 
 /// The messages of one peer that have come before their lane asked for them: a list, oldest first.

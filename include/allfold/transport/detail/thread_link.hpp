@@ -2,12 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <utility>
 
-#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/copy.hpp"
@@ -83,7 +83,7 @@ class thread_link {
     static void post_loan(cell& c, const outgoing& message) noexcept;
     [[nodiscard]] bool post_packed(cell& c, sender of, const outgoing& message);
     [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes);
-    [[gnu::cold]] void make_buffers();
+    [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
 
     int peer_;
     std::size_t eager_bytes_;
@@ -105,11 +105,10 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
         return posting::refused;
     }
     cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
-    const bool in_cell = message.copyable && message.bytes <= inline_bytes && message.alignment <= inline_alignment;
-    const bool is_lent = !in_cell && (!message.copyable || message.bytes > eager_bytes_);
-    if (in_cell)
+    const carriage how = carriage_of(message, eager_bytes_, carriage::in_buffer);
+    if (how == carriage::in_cell)
         post_in_cell(c, message);
-    else if (is_lent)
+    else if (how == carriage::lent)
         post_loan(c, message);
     else if (!post_packed(c, of, message))
         return posting::refused;
@@ -122,7 +121,7 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
         out_.urgent.store(number, std::memory_order_relaxed);
     c.sequence.store(number, std::memory_order_release);
     ring();
-    return is_lent ? posting::lent : posting::copied;
+    return how == carriage::lent ? posting::lent : posting::copied;
 }
 
 /// Once for each message: all that lies in the cells now is taken out then, so there will be room.
@@ -165,19 +164,18 @@ inline bool thread_link::post_packed(cell& c, sender of, const outgoing& message
 }
 
 inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes) {
-    if (out_.buffers == nullptr) make_buffers();
-    const std::uint32_t buffer = posted_.free_buffer();
-    posted_.fill_buffer(buffer, of);
-    return {out_.buffers + buffer * eager_bytes_, bytes, buffer};
+    const std::uint32_t free = posted_.free_buffer();
+    channel::buffer& filled = out_.buffers[free];
+    if (filled.data == nullptr || filled.room < bytes) make_room(filled, bytes);
+    posted_.fill_buffer(free, of);
+    return {filled.data, bytes, free};
 }
 
-inline void thread_link::make_buffers() {
-    constexpr std::size_t page = 4096;
-    const std::size_t all = eager_bytes_ * buffers_of_a_channel;
-    std::size_t room = all + page;
-    out_.memory = heap_array<std::byte>(room);
-    void* first = out_.memory.data();
-    out_.buffers = static_cast<std::byte*>(std::align(page, all, first, room));
+inline void thread_link::make_room(channel::buffer& in, std::size_t bytes) {
+    const std::size_t room = std::bit_ceil(bytes);
+    std::byte* const larger = allocate_message(room);
+    free_message(std::exchange(in.data, larger));
+    in.room = room;
 }
 
 }  // namespace allfold::detail

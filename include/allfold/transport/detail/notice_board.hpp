@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "allfold/data/detail/heap_array.hpp"
+#include "allfold/schedule/step.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/flow_control.hpp"
+#include "allfold/transport/detail/rank_board.hpp"
+#include "allfold/transport/detail/thread_bell.hpp"
+
+/// @file
+/// What a rank has to tell many peers at once: written once, in a place of its own, and read there by each of them. In
+/// channels it would be written once for each of them, and the memory of all ranks would grow with the square of their
+/// number.
+///
+/// A board has a few notices, each used again once all its readers are through with it. A message that finds all of
+/// them in use waits, unless one of them belongs to a later lane: then the board gets one more. So here as well nothing
+/// of later lanes keeps an older one from going on (see flow_control.hpp), and nothing has to be taken out early.
+
+namespace allfold::detail {
+
+/// One message to many. The sender writes it while it has no readers; from then on each reader owns its two bits.
+class notice {
+  public:
+    notice(int ranks, const bell_pull& bell_of_sender)
+        : marks_((static_cast<std::size_t>(ranks) + 63) / 64), bell_(bell_of_sender) {}
+    notice(const notice&) = delete;
+    notice& operator=(const notice&) = delete;
+    ~notice() { free_message(buffer_); }
+
+    // The sender's
+
+    /// The first reader that is not through with it and has not left; -1 where there is none, and it can be used again.
+    [[nodiscard]] int first_reader(const rank_board* ranks) const noexcept {
+        for (std::size_t w = 0; w < marks_.size(); ++w)
+            for (std::uint64_t left = left_in(w); left != 0; left &= left - 1)
+                if (const int rank = static_cast<int>(w) * 64 + std::countr_zero(left); !has_departed(ranks[rank]))
+                    return rank;
+        return -1;
+    }
+    void write(sender of, const outgoing& message, std::span<const std::size_t> ends, const peers& to, int self,
+               std::size_t eager_bytes);
+    void show(std::uint32_t number, int self, int size) noexcept;
+    [[nodiscard]] const sender& of() const noexcept { return of_; }
+
+    // A reader's: others than the first may be asked of a notice that is unread.
+
+    [[nodiscard]] bool is_unread_by(int rank) const noexcept {
+        return (mark_of(rank).unread.load(std::memory_order_acquire) & bit_of(rank)) != 0;
+    }
+    [[nodiscard]] lane on() const noexcept { return of_.on; }
+    [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+    [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
+    [[nodiscard]] carriage how() const noexcept { return how_; }
+    [[nodiscard]] std::byte* packed() noexcept { return how_ == carriage::in_cell ? payload_ : buffer_; }
+    /// Where all get the same.
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+    [[nodiscard]] loan lent_to(int rank) const noexcept {
+        if (ends_.size() <= 1) return loan_;
+        const auto index = static_cast<std::size_t>(to_.index_of(rank, self_));
+        const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
+        return {loan_.parts + begin, ends_[index] - begin, loan_.lent};
+    }
+    [[nodiscard]] std::size_t bytes_lent_to(int rank) const noexcept {
+        if (ends_.size() <= 1) return bytes_;
+        const loan lent = lent_to(rank);
+        return packed_bytes({lent.parts, lent.count}, alignment_);
+    }
+    /// It has been read, or is in use until `release`.
+    void take(int rank, bool uses_it) noexcept {
+        mark& mine = mark_of(rank);
+        if (uses_it) mine.in_use.fetch_or(bit_of(rank), std::memory_order_relaxed);
+        mine.unread.fetch_and(~bit_of(rank), std::memory_order_acq_rel);
+        bell_.ring();  // its sender may wait until it is free
+    }
+    void release(int rank) noexcept {
+        mark_of(rank).in_use.fetch_and(~bit_of(rank), std::memory_order_release);
+        bell_.ring();
+    }
+    void ring() const noexcept { bell_.ring(); }
+
+    std::atomic<notice*> next{nullptr};  // of the same board
+
+  private:
+    /// Of 64 ranks, a bit for each.
+    struct mark {
+        std::atomic<std::uint64_t> unread{0};
+        std::atomic<std::uint64_t> in_use{0};
+    };
+    [[nodiscard]] mark& mark_of(int rank) const noexcept { return marks_[static_cast<std::size_t>(rank) / 64]; }
+    [[nodiscard]] static bool has_departed(const rank_board& rank) noexcept {
+        return rank.departed.load(std::memory_order_acquire);
+    }
+    [[nodiscard]] static std::uint64_t bit_of(int rank) noexcept { return std::uint64_t{1} << rank % 64; }
+    /// What is unread comes first: who takes it says before that it is in use.
+    [[nodiscard]] std::uint64_t left_in(std::size_t word) const noexcept {
+        const std::uint64_t unread = marks_[word].unread.load(std::memory_order_acquire);
+        return unread | marks_[word].in_use.load(std::memory_order_acquire);
+    }
+    void write_packed(const outgoing& message) {
+        if (how_ == carriage::on_notice && (buffer_ == nullptr || room_ < message.bytes)) {
+            std::byte* const larger = allocate_message(message.bytes);
+            free_message(std::exchange(buffer_, larger));
+            room_ = message.bytes;
+        }
+        pack(message.parts, message.alignment, packed());
+    }
+
+    heap_array<mark> marks_;
+    const bell_pull& bell_;
+    sender of_{};
+    std::uint32_t number_ = 0;
+    std::uint32_t signature_ = 0;
+    carriage how_ = carriage::nothing;
+    int self_ = 0;
+    peers to_;
+    std::size_t bytes_ = 0;
+    std::size_t alignment_ = 1;
+    loan loan_{};
+    std::span<const std::size_t> ends_;  // of the parts for each reader, where not all get the same
+    std::byte* buffer_ = nullptr;
+    std::size_t room_ = 0;
+    alignas(inline_alignment) std::byte payload_[inline_bytes];
+};
+
+inline void notice::write(sender of, const outgoing& message, std::span<const std::size_t> ends, const peers& to,
+                          int self, std::size_t eager_bytes) {
+    const bool is_for_each = ends.size() > 1;
+    how_ = is_for_each ? carriage::lent : carriage_of(message, eager_bytes, carriage::on_notice);
+    if (how_ != carriage::lent) write_packed(message);  // may throw, and nothing is shown then
+    loan_ = {message.parts.data(), message.parts.size(), message.lent};
+    ends_ = ends;
+    of_ = of;
+    to_ = to;
+    self_ = self;
+    bytes_ = message.bytes;
+    alignment_ = message.alignment;
+    signature_ = message.signature;
+}
+
+/// To those to whom it is written; each of them may use it from here on.
+inline void notice::show(std::uint32_t number, int self, int size) noexcept {
+    number_ = number;
+    const int count = to_.count(self, size);
+    if (how_ == carriage::lent) loan_.lent->fetch_add(count, std::memory_order_relaxed);
+    int i = 0;
+    for (std::size_t w = 0; w < marks_.size(); ++w) {
+        std::uint64_t readers = 0;
+        for (; i < count && static_cast<std::size_t>(to_.at(i, self)) / 64 == w; ++i)
+            readers |= bit_of(to_.at(i, self));
+        marks_[w].in_use.store(0, std::memory_order_relaxed);
+        marks_[w].unread.store(readers, std::memory_order_release);
+    }
+}
+
+/// The notices of one rank.
+class alignas(line_bytes) notice_board {
+  public:
+    notice_board() = default;
+    notice_board(const notice_board&) = delete;
+    notice_board& operator=(const notice_board&) = delete;
+    ~notice_board() {
+        for (notice* each = first_.load(); each != nullptr;) {
+            notice* const next = each->next.load();
+            delete each;
+            each = next;
+        }
+    }
+
+    // The owner's
+
+    /// A notice to write on, and then to `show`; null where there is none now.
+    [[nodiscard]] notice* find_free(sender of, int self, int size, const rank_board* ranks) {
+        int count = 0;
+        bool is_overtaken = false;
+        std::atomic<notice*>* last = &first_;
+        for (notice* each = first_.load(std::memory_order_relaxed); each != nullptr;
+             each = each->next.load(std::memory_order_relaxed)) {
+            if (each->first_reader(ranks) < 0) return each;
+            ++count;
+            is_overtaken |= gives_way(each->of(), of);
+            last = &each->next;
+        }
+        if (count >= most_notices && !is_overtaken) return nullptr;
+        auto* const added = new notice(size, ranks[self].bell);
+        last->store(added, std::memory_order_release);
+        return added;
+    }
+    void show(notice& written, int self, int size) noexcept {
+        written.show(++shown_, self, size);
+        posted_.store(shown_, std::memory_order_release);
+    }
+    /// A rank for whom the owner waits when it finds no free notice; -1 where it need not wait.
+    [[nodiscard]] int slowest_reader(const rank_board* ranks) const noexcept {
+        const notice* oldest = nullptr;
+        for (const notice* each = first_.load(std::memory_order_relaxed); each != nullptr;
+             each = each->next.load(std::memory_order_relaxed)) {
+            if (each->first_reader(ranks) < 0) return -1;
+            if (oldest == nullptr || is_later(oldest->number(), each->number())) oldest = each;
+        }
+        return oldest != nullptr ? oldest->first_reader(ranks) : -1;
+    }
+
+    // A reader's
+
+    [[nodiscard]] bool has_more_than(std::uint32_t passed) const noexcept {
+        return posted_.load(std::memory_order_acquire) != passed;
+    }
+    /// The oldest notice on a lane that this rank has not read and, if there is one, will take now; null where there is
+    /// none. All up to number `passed` are read, or are not for this rank.
+    [[nodiscard]] notice* find(int rank, lane on, std::uint32_t& passed) const noexcept {
+        const std::uint32_t posted = posted_.load(std::memory_order_acquire);
+        if (posted == passed) return nullptr;
+        notice* found = nullptr;
+        int unread = 0;
+        for (notice* each = first(); each != nullptr; each = each->next.load(std::memory_order_acquire)) {
+            if (!each->is_unread_by(rank)) continue;
+            ++unread;
+            if (each->on() == on && (found == nullptr || is_later(found->number(), each->number()))) found = each;
+        }
+        if (unread == (found != nullptr ? 1 : 0)) passed = posted;
+        return found;
+    }
+    /// Whether this rank would leave something unread that its sender lends.
+    [[nodiscard]] bool lends_to(int rank) const noexcept {
+        for (notice* each = first(); each != nullptr; each = each->next.load(std::memory_order_acquire))
+            if (each->is_unread_by(rank) && each->how() == carriage::lent) return true;
+        return false;
+    }
+
+  private:
+    static constexpr int most_notices = 8;  // but for what must not wait
+
+    [[nodiscard]] notice* first() const noexcept { return first_.load(std::memory_order_acquire); }
+
+    std::atomic<std::uint32_t> posted_{0};
+    std::atomic<notice*> first_{nullptr};
+    std::uint32_t shown_ = 0;
+};
+
+}  // namespace allfold::detail
