@@ -150,6 +150,26 @@ TEST_CASE("the deadline of one operation passes while another one is waited for,
         }
 }
 
+TEST_CASE("a rank that runs ahead of one of many readers waits for that one, and says so") {
+    std::atomic<bool> over = false;
+    const auto outcomes = outcomes_on_ranks(
+        3,
+        [&](auto& comm) {
+            int x = 1;
+            while (comm.rank() == 2 && !over) std::this_thread::yield();
+            try {
+                for (int i = 0; i < 20; ++i) allfold::broadcast(comm, x, deadline{100ms});
+            } catch (const allfold::error&) {
+                over = true;
+                throw;
+            }
+        },
+        noticing);
+    INFO(outcomes[0].text);
+    CHECK(outcomes[0].code == errc::timeout);
+    CHECK(outcomes[0].says("rank 0 waits for rank 2 in broadcast"));
+}
+
 TEST_CASE("the deadline of an operation on one communicator spares the other one") {
     for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing}) {
         std::string text;
