@@ -9,14 +9,18 @@ from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
 from conan.tools.build import supported_cppstd
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
-from conan.tools.files import load
+from conan.tools.files import copy, load, rmdir
+from conan.tools.scm import Version
 from conan.tools.system.package_manager import Apt
+
+OLDEST = {"gcc": "12", "clang": "16"}  # that compile the headers
 
 
 class Allfold(ConanFile):
     name = "allfold"
     description = "Collective algorithms over user-defined associative operators"
     license = "BSL-1.0"
+    url = homepage = "https://github.com/allfold/allfold"
     topics = "collectives", "allreduce", "scan", "parallel", "mpi", "header-only"
     settings = "os", "arch", "compiler", "build_type"
     options = {"mpi": [True, False], "compiled": [True, False]}
@@ -38,6 +42,9 @@ class Allfold(ConanFile):
         # What the compiler can, not compiler.cppstd: CMake raises that for what links with allfold::allfold.
         if "20" not in (supported_cppstd(self) or ["20"]):
             raise ConanInvalidConfiguration("allfold needs a compiler with C++20")
+        compiler, version = self.settings.get_safe("compiler"), self.settings.get_safe("compiler.version")
+        if compiler in OLDEST and version and Version(version) < OLDEST[compiler]:
+            raise ConanInvalidConfiguration(f"allfold needs {compiler} {OLDEST[compiler]} or newer, not {version}")
 
     def package_id(self):
         if not self.info.options.compiled:
@@ -59,10 +66,13 @@ class Allfold(ConanFile):
         cmake.configure()
         cmake.build()
         cmake.install()
+        rmdir(self, os.path.join(self.package_folder, "share", "licenses"))
+        copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):
         # CMake uses the package's own allfoldConfig.cmake, which also finds the system's MPI for the component mpi.
         self.cpp_info.set_property("cmake_find_mode", "none")
+        self.cpp_info.builddirs = ["share/cmake/allfold"]  # where CMakeConfigDeps looks for it; CMakeDeps: below
 
         # The same for other generators. Flags of MPI come from its mpicxx.
         core = self.cpp_info.components["core"]

@@ -5,6 +5,9 @@ if(components STREQUAL "mpi")
     add_executable(consumer ${CMAKE_CURRENT_LIST_DIR}/mpi.cpp)
     target_link_libraries(consumer PRIVATE allfold::mpi)
     add_test(NAME consume/${way}_mpi COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 $<TARGET_FILE:consumer>)
+    # Open MPI starts nothing for root unless told.
+    set_tests_properties(consume/${way}_mpi PROPERTIES
+        ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
 else()
     add_executable(consumer ${CMAKE_CURRENT_LIST_DIR}/main.cpp)
     set(target allfold)

@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mkdir -p "$1" && cd "$1" && pwd)
 
-# Open MPI starts nothing for root, and no more ranks than there are cores, unless told.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+# As a user's shell: what Open MPI has to be told so that it starts ranks for root, the test of a project tells it.
+unset "${!OMPI_@}"
 
 project() { # project FOLDER NAME OPTION...
     cmake -G Ninja -S "test/consume/$1" -B "$work/$2" "${@:3}"
@@ -14,14 +14,17 @@ project() { # project FOLDER NAME OPTION...
     ctest --test-dir "$work/$2" --no-tests=error --output-on-failure
 }
 
-refused() { # refused TEXT OPTION...: the project does not find allfold, and is told why
+refuses() { # refuses TEXT COMMAND...: the command fails and says why, in whatever lines
     local said
-    if said=$(cmake -G Ninja -S test/consume/cmake -B "$work/refused" "${@:2}" 2>&1) ||
-        [[ $(tr -s ' \n' ' ' <<<"$said") != *"$1"* ]]; then
+    if said=$("${@:2}" 2>&1) || [[ $(tr -s ' \n' ' ' <<<"$said") != *"$1"* ]]; then
         printf '%s\n' "$said" "Not refused with: $1"
         return 1
     fi
     echo "refused: $1"
+}
+
+refused() { # refused TEXT FOLDER OPTION...: the project does not get what it asks of allfold
+    refuses "$1" cmake --fresh -G Ninja -S "test/consume/$2" -B "$work/refused" "${@:3}"
 }
 
 installed() { # into a prefix that moves afterwards
@@ -43,8 +46,8 @@ by_cmake() {
     project cmake cmake "${here[@]}"
     project cmake cmake_mpi "${here[@]}" -D components=mpi
     project cmake cmake_compiled "${here[@]}" -D components=compiled
-    refused "its component mpi needs an MPI" "${here[@]}" -D components=mpi -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON
-    refused "it has no component cuda, only mpi and compiled" "${here[@]}" -D components=cuda
+    refused "its component mpi needs an MPI" cmake "${here[@]}" -D components=mpi -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON
+    refused "it has no component cuda, only mpi and compiled" cmake "${here[@]}" -D components=cuda
 }
 
 by_subdirectory() { project subdirectory subdirectory; }
@@ -62,7 +65,8 @@ by_pkg_config() {
     "$work/by_pkg_config"
     # shellcheck disable=SC2046
     mpicxx -std=c++20 test/consume/mpi.cpp $(pkg-config --cflags --libs allfold-mpi) -o "$work/by_pkg_config_mpi"
-    mpirun -n 2 "$work/by_pkg_config_mpi"
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+        mpirun -n 2 "$work/by_pkg_config_mpi"
 }
 
 by_copy() {
@@ -81,6 +85,23 @@ by_conan() {
     conan create . --build=missing
     conan create . --build=missing --options='&:mpi=True'
     conan create . --build=missing --options='&:compiled=True'
+
+    local here=$work/conan_config_deps
+    mkdir "$here"
+    (cd "$here" && conan install --requires="allfold/$version" --generator=CMakeConfigDeps --generator=CMakeToolchain \
+        --deployer=direct_deploy)
+    cmp LICENSE "$here/direct_deploy/allfold/licenses/LICENSE"
+    project cmake conan_consumer -D CMAKE_TOOLCHAIN_FILE="$here/conan_toolchain.cmake" \
+        -D CMAKE_BUILD_TYPE=Release -D way=conan_config_deps
+
+    refused_by_conan gcc 11 12
+    refused_by_conan clang 15 16
+}
+
+refused_by_conan() { # refused_by_conan COMPILER VERSION OLDEST
+    refuses "allfold needs $1 $3 or newer, not $2" conan install --requires="allfold/$version" \
+        --output-folder="$work/conan_refused" --settings=compiler="$1" --settings=compiler.version="$2" \
+        --settings=compiler.libcxx=libstdc++11
 }
 
 by_vcpkg() {
