@@ -50,7 +50,11 @@ by_cmake() {
     refused "it has no component cuda, only mpi and compiled" cmake "${here[@]}" -D components=cuda
 }
 
-by_subdirectory() { project subdirectory subdirectory; }
+by_subdirectory() {
+    project subdirectory subdirectory
+    refused "allfold::mpi needs ALLFOLD_MPI=ON" subdirectory -D components=mpi
+    refused "allfold::compiled needs ALLFOLD_BUILD_COMPILED=ON" subdirectory -D components=compiled
+}
 
 by_fetch_content() {
     archived
