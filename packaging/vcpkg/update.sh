@@ -3,19 +3,30 @@
 # Makes the port one of a release.
 #   update.sh ARCHIVE.tar.gz   the release's version and hash, from the archive that vcpkg will download
 #   update.sh VERSION          the version before there is a release; vcpkg then says the hash
+#   update.sh FOLDER           this checkout instead of a release: archives it into vcpkg's folder of downloads
 set -euo pipefail
-port=$(dirname "$0")/ports/allfold
+source=$(cd "$(dirname "$0")/../.." && pwd)
+port=$source/packaging/vcpkg/ports/allfold
+given=${1:?"the release's archive, a version, or vcpkg's folder of downloads"}
 
-if [ -f "${1:?"the release's archive, or a version"}" ]; then
-    version=$(tar -xzOf "$1" --wildcards '*/include/allfold/version.hpp' |
-        sed -n 's/^#define ALLFOLD_VERSION_[A-Z]* //p' | paste -sd.)
-    hash=$(sha512sum "$1" | cut -d ' ' -f 1)
+version_in() { sed -n 's/^#define ALLFOLD_VERSION_[A-Z]* //p' | paste -sd.; } # version_in <version.hpp
+
+archive=$given
+if [ -d "$given" ]; then
+    version=$(version_in <"$source/include/allfold/version.hpp")
+    archive=$given/allfold-allfold-v$version.tar.gz # vcpkg downloads nothing that is there under the name of its choice
+    tar -czf "$archive" -C "$source" --transform "s,^,allfold-$version/," CMakeLists.txt LICENSE cmake include src
+fi
+
+if [ -f "$archive" ]; then
+    version=$(tar -xzOf "$archive" --wildcards '*/include/allfold/version.hpp' | version_in)
+    hash=$(sha512sum "$archive" | cut -d ' ' -f 1)
 else
-    version=$1
+    version=$given
     hash=0
 fi
 if ! [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]]; then
-    echo "neither an archive of allfold nor a version: $1" >&2
+    echo "neither an archive of allfold, a version nor a folder: $given" >&2
     exit 2
 fi
 

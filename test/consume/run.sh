@@ -39,6 +39,7 @@ installed() { # into a prefix that moves afterwards
 version=$(sed -n 's/^#define ALLFOLD_VERSION_[A-Z]* //p' include/allfold/version.hpp | paste -sd.)
 archive=$work/allfold-$version.tar.gz
 archived() { tar -czf "$archive" --transform "s,^,allfold-$version/," CMakeLists.txt LICENSE cmake include src; }
+homepage=$(sed -n 's/.*HOMEPAGE_URL "\(.*\)".*/\1/p' CMakeLists.txt)
 
 by_cmake() {
     installed
@@ -86,6 +87,7 @@ by_conan() {
     conan profile detect
     conan remote remove conancenter
     echo "tools.cmake.cmaketoolchain:generator=Ninja" >"$CONAN_HOME/global.conf"
+    conan inspect . | grep -Fx "homepage: $homepage"
     conan create . --build=missing
     conan create . --build=missing --options='&:mpi=True'
     conan create . --build=missing --options='&:compiled=True'
@@ -111,12 +113,15 @@ refused_by_conan() { # refused_by_conan COMPILER VERSION OLDEST
 by_vcpkg() {
     archived
     local copy=$work/vcpkg
-    cp -r packaging/vcpkg "$copy"
-    if "$copy/update.sh" neither; then return 1; fi
-    "$copy/update.sh" "$archive"
-    diff packaging/vcpkg/ports/allfold/vcpkg.json "$copy/ports/allfold/vcpkg.json"  # it has the version of version.hpp
-    cmake -D port="$copy/ports/allfold" -D archive="$archive" -D work="$copy/work" -D CURRENT_PACKAGES_DIR="$copy/installed" \
-        -P test/consume/vcpkg/stand_in.cmake
+    mkdir -p "$copy/downloads"
+    cp -r CMakeLists.txt LICENSE cmake include packaging src "$copy"
+    refuses "neither" "$copy/packaging/vcpkg/update.sh" neither
+    "$copy/packaging/vcpkg/update.sh" "$archive"
+    diff packaging/vcpkg/ports/allfold/vcpkg.json "$copy/packaging/vcpkg/ports/allfold/vcpkg.json"  # has this version
+    grep -F "\"homepage\": \"$homepage\"" packaging/vcpkg/ports/allfold/vcpkg.json
+    "$copy/packaging/vcpkg/update.sh" "$copy/downloads"
+    cmake -D port="$copy/packaging/vcpkg/ports/allfold" -D DOWNLOADS="$copy/downloads" -D work="$copy/work" \
+        -D CURRENT_PACKAGES_DIR="$copy/installed" -P test/consume/vcpkg/stand_in.cmake
     project cmake vcpkg_consumer -D CMAKE_PREFIX_PATH="$copy/installed" -D way=vcpkg -D components=mpi
     echo "not run: vcpkg itself, which is not to be had here; stand-ins for its functions ran the port"
 }

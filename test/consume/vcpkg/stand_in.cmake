@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 # Runs the port as vcpkg does, where there is no vcpkg:
-#   cmake -D port=<its folder> -D archive=<release> -D work=<scratch> -D CURRENT_PACKAGES_DIR=<prefix> -P stand_in.cmake
+#   cmake -D port=<its folder> -D DOWNLOADS=<folder with the release> -D work=<scratch> -D CURRENT_PACKAGES_DIR=<prefix> -P stand_in.cmake
 # The functions below do on one platform what vcpkg's of the same name do. Only vcpkg itself can tell about other triplets,
 # its registry and its cache, and whether the port of the feature's MPI builds.
 cmake_minimum_required(VERSION 3.25)
@@ -12,14 +12,14 @@ function(expect)
     endif()
 endfunction()
 
-# The fields that the manual has for a manifest, a feature and a dependency.
+# The fields that the manual has for a manifest, a feature and a dependency; those with $ are comments.
 function(allow_only object)
     set(allowed ${ARGN})
     string(JSON members LENGTH "${object}")
     foreach(i RANGE 1 ${members})
         math(EXPR i "${i} - 1")
         string(JSON name MEMBER "${object}" ${i})
-        expect(${name} IN_LIST allowed)
+        expect(name MATCHES "^[$]" OR name IN_LIST allowed)
     endforeach()
 endfunction()
 
@@ -28,6 +28,7 @@ allow_only("${manifest}" name version-semver port-version description homepage d
            dependencies features)
 string(JSON PORT GET "${manifest}" name)
 string(JSON VERSION GET "${manifest}" version-semver)
+string(JSON platforms GET "${manifest}" supports)
 string(JSON mpi GET "${manifest}" features mpi)
 allow_only("${mpi}" description dependencies supports)
 foreach(i 0 1)
@@ -49,6 +50,9 @@ function(vcpkg_from_github)
     cmake_parse_arguments(PARSE_ARGV 0 arg "" "OUT_SOURCE_PATH;REPO;REF;SHA512;HEAD_REF" "")
     expect(NOT DEFINED arg_UNPARSED_ARGUMENTS)
     expect(arg_REF STREQUAL "v${VERSION}")
+    string(REPLACE / - name "${arg_REPO}")
+    set(archive ${DOWNLOADS}/${name}-${arg_REF}.tar.gz)  # else vcpkg would download it
+    expect(EXISTS ${archive})
     file(SHA512 ${archive} hash)
     expect(arg_SHA512 STREQUAL hash)
     file(ARCHIVE_EXTRACT INPUT ${archive} DESTINATION ${work})
