@@ -177,6 +177,7 @@ template <class Op, class Range, class Equal = same_value>
         return {};
 }
 
+/// The same with the samples in braces: `check_laws(max{}, {1, 2, 3})`.
 template <class Op, class T, class Equal = same_value>
 [[nodiscard]] constexpr law_report check_laws(const Op& op, std::initializer_list<T> samples, const Equal& equal = {}) {
     return check_laws(op, std::span<const T>(samples.begin(), samples.size()), equal);

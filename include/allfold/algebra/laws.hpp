@@ -28,6 +28,7 @@ struct law_set {
     }
     friend constexpr bool operator==(law_set, law_set) = default;
 };
+/// Both laws.
 [[nodiscard]] constexpr law_set operator|(law a, law b) noexcept { return law_set(a) | law_set(b); }
 
 }  // namespace allfold

@@ -13,7 +13,8 @@
 
 namespace allfold {
 
-/// A value and the index at which it was found; what the index counts is the caller's choice.
+/// A value and the index at which it was found, `located{0.5, 7}`: the element type of `min_loc` and `max_loc`. What
+/// the index counts is the caller's choice: elements, ranks, rows.
 template <class T>
 struct located {
     using value_type = T;
@@ -23,6 +24,7 @@ struct located {
 
     friend constexpr bool operator==(const located&, const located&) = default;
 };
+/// `located{value, index}` needs no type.
 template <class T>
 located(T, std::int64_t) -> located<T>;
 

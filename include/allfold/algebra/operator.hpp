@@ -54,6 +54,7 @@ inline constexpr bool is_binary_operation<Op, row<Ts...>> =
 template <class Op, class T>
 inline constexpr law_set laws_of = detail::find_laws<std::remove_cvref_t<Op>, T>();
 
+/// An operator that is applied to rows element by element has the laws there that it has on all their element types.
 template <class Op, class... Ts>
     requires(!detail::folds_rows<std::remove_cvref_t<Op>, row<Ts...>>)
 inline constexpr law_set laws_of<Op, row<Ts...>> = [] {
@@ -109,7 +110,7 @@ struct identity_lookup {
 }  // namespace detail
 
 /// An operator with a member `identity()` or `identity<T>()`: a value e with e ∘ x = x ∘ e = x.
-/// An exclusive scan gives it to rank 0.
+/// An exclusive scan gives it to rank 0. An operator on rows has `set_identity(out)` instead: see `row`.
 template <class Op, class T>
 concept operator_with_identity =
     associative_operator<Op, T> && detail::identity_lookup<T>::template exists<std::remove_cvref_t<Op>>;

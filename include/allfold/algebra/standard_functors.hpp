@@ -42,12 +42,14 @@ inline constexpr law_set functor_laws<std::bit_xor, T> = bit_xor_laws<T>;
 
 }  // namespace detail
 
+/// The laws of `std::plus<>` and its kin, for the types for which they hold.
 template <template <class> class Functor, class T>
     requires(detail::functor_laws<Functor, T> != law_set{})
 struct operator_laws<Functor<void>, T> {
     static constexpr law_set value = detail::functor_laws<Functor, T>;
 };
 
+/// The same for `std::plus<T>` and its kin.
 template <template <class> class Functor, class T>
     requires(detail::functor_laws<Functor, T> != law_set{})
 struct operator_laws<Functor<T>, T> {

@@ -9,6 +9,7 @@
 
 namespace allfold {
 
+/// What a schedule is proved against: the contract of its collective, and what it says about itself.
 struct claim {
     const contract* promise;
     order keeps;

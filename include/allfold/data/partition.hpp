@@ -21,7 +21,12 @@ namespace detail {
 }
 }  // namespace detail
 
-/// Consecutive blocks that together are [0, total). Empty blocks are legal everywhere.
+/// Consecutive blocks that together are [0, total): block b is the `extent(b)` elements from `offset(b)` on. Empty
+/// blocks are legal everywhere.
+///
+///     const auto blocks = allfold::partition::even(10, 4);  // or ceil, or sizes({3, 3, 2, 2})
+///     blocks.offset(2);                                     // 6
+///     blocks.extent(2);                                     // 2
 class partition {
   public:
     /// As even as can be: the first total % blocks blocks have one element more.

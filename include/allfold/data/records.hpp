@@ -56,6 +56,7 @@ inline constexpr bool is_records<records<Views...>> = true;
 
 }  // namespace detail
 
+/// `records{m, l, s}` of views and ranges.
 template <class... Xs>
     requires((tensor_view<Xs> || detail::element_range<Xs>) && ...)
 records(Xs&&...) -> records<detail::view_of<Xs>...>;

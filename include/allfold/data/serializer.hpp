@@ -25,6 +25,7 @@ namespace allfold {
 template <class T>
 struct serializer;
 
+/// An element type with a `serializer`.
 template <class T>
 concept serializable = requires(const T& x, std::byte* to, std::span<const std::byte> from) {
     { serializer<T>::bytes(x) } -> std::convertible_to<std::size_t>;
@@ -32,6 +33,7 @@ concept serializable = requires(const T& x, std::byte* to, std::span<const std::
     { serializer<T>::read(from) } -> std::convertible_to<T>;
 };
 
+/// A string travels as its characters.
 template <>
 struct serializer<std::string> {
     [[nodiscard]] static std::size_t bytes(const std::string& x) noexcept { return x.size(); }

@@ -68,6 +68,13 @@ concept tensor_view =
     detail::has_tensor_traits<std::remove_cvref_t<V>> || detail::has_tensor_members<std::remove_cvref_t<V>>;
 
 /// A view of `Rank` extents with a stride, in elements, for each of them. Owns nothing.
+///
+///     std::vector<float> memory(6);
+///     allfold::tensor<float, 2> matrix(memory.data(), {2, 3});              // 2 rows of 3, without gaps
+///     allfold::tensor<float, 2> transposed(memory.data(), {3, 2}, {1, 3});  // the same elements
+///     allfold::tensor<float, 1> column(&matrix(0, 1), {2}, {3});
+///
+/// `std::mdspan` does as well; see `tensor_view`, and `tensor_traits` for the tensors of other libraries.
 template <class T, std::size_t Rank>
 class tensor {
   public:

@@ -36,6 +36,7 @@ struct setting {
 /// compiled.
 class order {
   public:
+    /// The type of `order::any`, `order::rank` and `order::tree`; converts to `order`.
     template <int Level>
     struct constant {
         constexpr operator order() const noexcept { return order(Level); }
@@ -54,6 +55,7 @@ class order {
     int level_;
 };
 
+/// "any", "rank" or "tree".
 [[nodiscard]] constexpr const char* name_of(order o) noexcept {
     constexpr const char* names[] = {"any", "rank", "tree"};
     return names[o.level()];

@@ -67,7 +67,8 @@ struct exclusive_windows {
 
 }  // namespace detail
 
-/// The fewest rounds for barriers and scans at every P.
+/// The fewest rounds for barriers and scans at every P. It has no all_reduce: there `recursive_doubling` has the
+/// fewest.
 struct dissemination {
     static constexpr const char* name = "dissemination";
 

@@ -250,7 +250,7 @@ template <schedule S>
         return size > 0;
 }
 
-/// The blocks that go to `peer` in a step of `s`, and those that come from it.
+/// The blocks that go to `peer` in a step of `s`.
 template <class S>
 [[nodiscard]] constexpr block_set sent_to(const S& s, const step& now, int round, int peer) {
     if (now.sent == addressed::alike) return now.send;
@@ -259,6 +259,7 @@ template <class S>
     else
         return block_set::one(peer);
 }
+/// Those that come from it.
 template <class S>
 [[nodiscard]] constexpr block_set received_from(const S& s, const step& now, int round, int peer) {
     if (now.received == addressed::alike) return now.receive;

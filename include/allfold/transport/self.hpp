@@ -20,6 +20,7 @@ class self : public transport_defaults {
   public:
     static constexpr bool shares_memory = true;
 
+    /// There is none: nobody else sends anything.
     struct arrival_type {
         [[nodiscard]] std::uint32_t signature() const noexcept { return 0; }
         [[nodiscard]] std::size_t bytes() const noexcept { return 0; }

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSL-1.0
+
+/// @file
+/// Writes algorithms.md, the table of all algorithms and collectives, into the folder that is given. All of it is asked
+/// of the types that the library's headers declare, and of the prover.
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "allfold/analysis/prove.hpp"
+#include "allfold/schedule/contract.hpp"
+#include "allfold/schedule/step.hpp"
+#include "every_algorithm.hpp"  // both made from the library's headers: see cmake/listed_types.cmake
+#include "every_collective.hpp"
+
+namespace {
+
+constexpr int most_ranks = 64;          // for which algorithms are asked
+constexpr int shown_ranks[]{4, 6, 16};  // whose costs are shown
+
+/// What one algorithm does for one collective.
+struct entry {
+    std::string algorithm;
+    std::string order;  ///< that it keeps; empty where nothing is folded
+    std::string ranks;
+    bool equal_blocks = false;
+    bool in_levels = false;
+    std::vector<std::string> costs{};  ///< for each of shown_ranks
+};
+
+struct chapter {
+    std::string collective;
+    bool folds = false;
+    std::vector<entry> entries{};
+    std::vector<std::string> chosen{};  ///< in memory, by messages, in levels
+};
+
+template <class T>
+std::string name_of_type() {
+    const std::string_view text = __PRETTY_FUNCTION__;
+    const std::string_view before = "T = allfold::";
+    const std::size_t first = text.find(before) + before.size();
+    return std::string(text.substr(first, text.find_first_of(";]", first) - first));
+}
+
+std::string code(const std::string& text) { return "`" + text + "`"; }
+
+/// The rule for the numbers of ranks of which `exists` holds.
+template <class Exists>
+std::string rule_of(Exists exists) {
+    struct rule {
+        const char* name;
+        bool (*holds)(int);
+    };
+    constexpr rule rules[]{{"any", [](int) { return true; }},
+                           {"powers of two", [](int n) { return (n & (n - 1)) == 0; }},
+                           {"even", [](int n) { return n % 2 == 0; }}};
+    for (const rule& each : rules) {
+        bool same = true;
+        for (int n = 1; n <= most_ranks; ++n) same = same && exists(n) == each.holds(n);
+        if (same) return each.name;
+    }
+    std::string listed;
+    for (int n = 1; n <= most_ranks; ++n)
+        if (exists(n)) listed += (listed.empty() ? "" : ", ") + std::to_string(n);
+    return listed;
+}
+
+/// A number of blocks of 1/`blocks`, in whole operands.
+std::string in_operands(long long count, int blocks) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", static_cast<double>(count) / std::max(blocks, 1));
+    return text;
+}
+
+std::string costs(const allfold::proof& p) {
+    if (!p.ok()) return "";
+    std::string text = std::to_string(p.rounds);
+    if (p.blocks > 0) text += " · " + in_operands(p.busiest_blocks_sent, p.blocks);
+    if (p.folds > 0) text += " · " + in_operands(p.busiest_folds, p.blocks);
+    return text;
+}
+
+template <class Collective, class Algorithm>
+entry entry_of(const Collective& collective, const Algorithm& algorithm) {
+    using schedule = typename Collective::template schedule_in<Algorithm>;
+    entry made{.algorithm = name_of_type<Algorithm>(),
+               .order = Collective::promise.folds ? allfold::name_of(schedule::keeps) : "",
+               .ranks = rule_of([](int n) { return allfold::supports<schedule>(n); }),
+               .equal_blocks = allfold::needs_equal_blocks<schedule>,
+               .in_levels = allfold::grouped_schedule<schedule>};
+    for (const int n : shown_ranks) made.costs.push_back(costs(allfold::prove(collective, algorithm, n)));
+    return made;
+}
+
+/// The type of an algorithm that calls itself `name`.
+template <class... Algorithms>
+std::string type_named(std::string_view name, test::algorithm_list<Algorithms...>) {
+    std::string found;
+    ((name == Algorithms::name ? void(found = name_of_type<Algorithms>()) : void()), ...);
+    return found;
+}
+
+std::string chosen_among(std::span<const allfold::candidate> candidates) {
+    std::string text;
+    for (const auto& each : candidates)
+        text += (text.empty() ? "" : "; else ") + code(type_named(each.schedule->name, test::every_algorithm())) +
+                " (" + each.why + ")";
+    return text;
+}
+
+template <class Collective, class... Algorithms>
+chapter chapter_of(const Collective& collective, test::algorithm_list<Algorithms...>) {
+    chapter made{.collective = Collective::promise.name,
+                 .folds = Collective::promise.folds,
+                 .entries = {},
+                 .chosen = {chosen_among(Collective::in_memory), chosen_among(Collective::by_messages),
+                            chosen_among(Collective::in_levels)}};
+    const auto add = [&]<class Algorithm>(const Algorithm& algorithm) {
+        if constexpr (allfold::detail::algorithm_for<Algorithm, Collective>)
+            made.entries.push_back(entry_of(collective, algorithm));
+    };
+    (add(Algorithms()), ...);
+    return made;
+}
+
+template <class... Collectives>
+std::vector<chapter> chapters_of(test::collective_list<Collectives...>) {
+    return {chapter_of(Collectives(), test::every_algorithm())...};
+}
+
+template <class... Algorithms>
+std::vector<std::string> names_of(test::algorithm_list<Algorithms...>) {
+    return {name_of_type<Algorithms>()...};
+}
+
+// --- The text.
+
+void row(std::ostream& out, const std::vector<std::string>& cells) {
+    for (const std::string& cell : cells) out << "| " << cell << (cell.empty() ? "" : " ");
+    out << "|\n";
+}
+
+void head(std::ostream& out, const std::vector<std::string>& cells) {
+    row(out, cells);
+    for (std::size_t i = 0; i < cells.size(); ++i) out << "|---";
+    out << "|\n";
+}
+
+std::string short_cell(const chapter& all, const std::string& algorithm) {
+    const auto found = std::ranges::find(all.entries, algorithm, &entry::algorithm);
+    if (found == all.entries.end()) return "";
+    std::string cell = all.folds ? found->order : "yes";
+    if (found->ranks != "any") cell += ", P: " + found->ranks;
+    if (found->equal_blocks) cell += ", equal blocks";
+    return cell;
+}
+
+void write_overview(std::ostream& out, const std::vector<chapter>& chapters) {
+    std::vector<std::string> titles{""};
+    for (const chapter& each : chapters) titles.push_back(code(each.collective));
+    head(out, titles);
+    for (const std::string& algorithm : names_of(test::every_algorithm())) {
+        std::vector<std::string> cells{code(algorithm)};
+        for (const chapter& each : chapters) cells.push_back(short_cell(each, algorithm));
+        row(out, cells);
+    }
+}
+
+void write_chapter(std::ostream& out, const chapter& all) {
+    out << "\n## " << all.collective << "\n\n";
+    std::vector<std::string> titles{"algorithm", "P", "order", "blocks", "threads in processes"};
+    for (const int n : shown_ranks) titles.push_back("cost at P = " + std::to_string(n));
+    head(out, titles);
+    for (const entry& each : all.entries) {
+        std::vector<std::string> cells{code(each.algorithm), each.ranks, all.folds ? each.order : "-",
+                                       each.equal_blocks ? "equal" : "any", each.in_levels ? "yes" : "no"};
+        cells.insert(cells.end(), each.costs.begin(), each.costs.end());
+        row(out, cells);
+    }
+    out << "\nChosen where the call names none:\n";
+    const char* where[]{"shared memory", "messages", "threads in processes"};
+    for (std::size_t i = 0; i < all.chosen.size(); ++i) out << "- " << where[i] << ": " << all.chosen[i] << "\n";
+}
+
+constexpr const char* introduction = R"(# Algorithms and collectives
+
+Made from the code by `./dev docs`: do not edit.
+
+Which algorithm can do which collective, `all_reduce(comm, x, op, ring{})`, and the strongest order that it keeps: `any`
+needs a commutative operator, `rank` folds in rank order, `tree` gives the same bits for every schedule, position and
+size. An algorithm that keeps one order gives those before it as well. "yes": nothing is folded, so there is no order.
+An empty field: the algorithm does not have this collective, and a call that names it does not compile. P is the number of
+ranks, any unless the field says otherwise, and blocks may be uneven unless it asks for equal ones.
+
+)";
+
+constexpr const char* explanation = R"(
+The tables below tell more about each collective. "Threads in processes": whether the algorithm runs on ranks of two levels, where
+a process has several. The last columns are costs, as the prover counts them: rounds · what the busiest rank sends · what the
+busiest rank folds, in operands; one operand is all that a rank contributes or gets, whichever is more. What ranks that share
+memory read from each other counts as sent.
+)";
+
+std::string page() {
+    const std::vector<chapter> chapters = chapters_of(test::every_collective());
+    std::ostringstream out;
+    out << introduction;
+    write_overview(out, chapters);
+    out << explanation;
+    for (const chapter& each : chapters) write_chapter(out, each);
+    return out.str();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 2) {
+        std::cerr << "usage: algorithms FOLDER\n";
+        return 2;
+    }
+    const std::string path = std::string(argv[1]) + "/algorithms.md";
+    std::ofstream file(path);
+    file << page();
+    file.close();
+    if (!file) std::cerr << "cannot write " << path << "\n";
+    return file ? 0 : 1;
+}

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSL-1.0
+# How Doxygen reads a header. Lines stay lines, so that it names the right ones.
+# - What a namespace has belongs to the group of the header's folder.
+# - An algorithm is explained by the comment of its file; its schedules are those of the collectives of their names.
+# - The type of a collective, or a base, that is a detail is left out.
+BEGIN {
+    floor = ARGV[1]
+    sub(/.*include\/allfold\//, "", floor)
+    file = floor
+    sub(/.*\//, "", file)
+    algorithm = substr(file, 1, length(file) - 4)
+    if (!sub(/\/.*/, "", floor)) floor = "basics"
+}
+
+/^namespace allfold[a-z:]* \{/ && !/detail/ { $0 = $0   " /** @addtogroup " floor " */ /** @{ */"; open = 1 }
+/^\}  \/\/ namespace allfold/ && !/detail/ && open { $0 = "/** @} */ " $0; open = 0 }
+
+floor == "schedule" && /^struct [a-z_]+ \{/ && index($2, algorithm) == 1 { $0 = "/** @copydetails " file " */ " $0 }
+floor == "schedule" && /^    class [a-z_]+ : public schedule_of</ && previous !~ /\/\/\// {
+    $0 = "/** The schedule of @ref allfold::" $2 " \"" $2 "\". */ " $0
+}
+floor == "collective" && /^inline constexpr detail::/ { $0 = "inline constexpr auto " $4; sub(/\{\}/, "") }
+
+{ print; previous = $0 }

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSL-1.0
+# How Doxygen reads docs/algorithms.md: the algorithm that begins a row, and the collective that is a heading, are links.
+/^\| `[a-z_]+`/ { $2 = link($2) }
+/^\| \|/ { for (i = 3; i < NF; ++i) if ($i ~ /^`/) $i = link($i) }
+{ print }
+
+function link(code, name) {
+    name = code
+    gsub(/`/, "", name)
+    return "@ref allfold::" name " \"" name "\""
+}
