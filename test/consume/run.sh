@@ -92,12 +92,12 @@ by_conan() {
     conan create . --build=missing --options='&:mpi=True'
     conan create . --build=missing --options='&:compiled=True'
 
-    local here=$work/conan_config_deps
-    mkdir "$here"
-    (cd "$here" && conan install --requires="allfold/$version" --generator=CMakeConfigDeps --generator=CMakeToolchain \
+    local deployed=$work/conan_config_deps
+    mkdir "$deployed"
+    (cd "$deployed" && conan install --requires="allfold/$version" --generator=CMakeConfigDeps --generator=CMakeToolchain \
         --deployer=direct_deploy)
-    cmp LICENSE "$here/direct_deploy/allfold/licenses/LICENSE"
-    project cmake conan_consumer -D CMAKE_TOOLCHAIN_FILE="$here/conan_toolchain.cmake" \
+    cmp LICENSE "$deployed/direct_deploy/allfold/licenses/LICENSE"
+    project cmake conan_consumer -D CMAKE_TOOLCHAIN_FILE="$deployed/conan_toolchain.cmake" \
         -D CMAKE_BUILD_TYPE=Release -D way=conan_config_deps
 
     refused_by_conan gcc 11 12

@@ -71,7 +71,7 @@ template <class Op, class T>
 concept binary_operation =
     std::copy_constructible<std::remove_cvref_t<Op>> && detail::is_binary_operation<std::remove_cvref_t<Op>, T>;
 
-/// 1. A `binary_operation` on T, 2. declared associative. The compiler cannot see that the law holds: `check_laws`
+/// A `binary_operation` on T that is declared associative. The compiler cannot see that the law holds: `check_laws`
 /// tests it on samples. Not required: commutativity, an identity, default construction.
 template <class Op, class T>
 concept associative_operator = binary_operation<Op, T> && laws_of<Op, T>.has(law::associative);

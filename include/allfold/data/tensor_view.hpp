@@ -59,8 +59,15 @@ struct tensor_access<V> : tensor_traits<V> {};
 
 }  // namespace detail
 
-/// A view of elements in memory that does not own them: 1. `element_type`, 2. static `rank()`, 3. `extent(i)` and
-/// 4. `stride(i)` in elements, 5. `data()` or `data_handle()`; or a specialisation of `tensor_traits`.
+/// A view of elements in memory that does not own them.
+///
+/// 1. `element_type`;
+/// 2. static `rank()`;
+/// 3. `extent(i)`;
+/// 4. `stride(i)`, in elements;
+/// 5. `data()` or `data_handle()`.
+///
+/// Or a specialisation of `tensor_traits`.
 /// `std::mdspan` with a strided layout models it. Contiguous ranges, and single objects, need not: every collective
 /// takes them as tensors of rank 1 and 0.
 template <class V>

@@ -106,9 +106,11 @@ struct waiting {
     lane on = 0;    ///< the lane of the message that it waits for
 };
 
-/// What `wait` waits for: 1. `poll()` makes what progress it can, and returns true when there is nothing left to do;
-/// 2. `blocked_on()` says for whom it waits; 3. `check()` throws if that is in vain. A transport asks the last two only
-/// now and then.
+/// What `wait` waits for.
+///
+/// 1. `poll()` makes what progress it can, and returns true when there is nothing left to do;
+/// 2. `blocked_on()` says for whom it waits;
+/// 3. `check()` throws if that is in vain. A transport asks the last two only now and then.
 template <class T>
 concept pending_work = requires(T work, const T& view) {
     { work.poll() } -> std::convertible_to<bool>;
