@@ -96,7 +96,8 @@ entry entry_of(const Collective& collective, const Algorithm& algorithm) {
                .ranks = rule_of([](int n) { return allfold::supports<schedule>(n); }),
                .equal_blocks = allfold::needs_equal_blocks<schedule>,
                .in_levels = allfold::grouped_schedule<schedule>};
-    for (const int n : shown_ranks) made.costs.push_back(costs(allfold::prove(collective, algorithm, n)));
+    const int group = made.in_levels ? 2 : 1;
+    for (const int n : shown_ranks) made.costs.push_back(costs(allfold::prove(collective, algorithm, n, 0, group)));
     return made;
 }
 
@@ -206,7 +207,7 @@ constexpr const char* explanation = R"(
 The tables below tell more about each collective. "Threads in processes": whether the algorithm runs on ranks of two levels, where
 a process has several. The last columns are costs, as the prover counts them: rounds · what the busiest rank sends · what the
 busiest rank folds, in operands; one operand is all that a rank contributes or gets, whichever is more. What ranks that share
-memory read from each other counts as sent.
+memory read from each other counts as sent. Threads in processes are two in each.
 )";
 
 std::string page() {
