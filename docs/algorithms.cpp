@@ -198,16 +198,16 @@ Made from the code by `./dev docs`: do not edit.
 Which algorithm can do which collective, `all_reduce(comm, x, op, ring{})`, and the strongest order that it keeps: `any`
 needs a commutative operator, `rank` folds in rank order, `tree` gives the same bits for every schedule, position and
 size. An algorithm that keeps one order gives those before it as well. "yes": nothing is folded, so there is no order.
-An empty field: the algorithm does not have this collective, and a call that names it does not compile. P is the number of
-ranks, any unless the field says otherwise, and blocks may be uneven unless it asks for equal ones.
+An empty field: the algorithm does not have this collective, and a call that names it does not compile. P is the number
+of ranks, any unless the field says otherwise; blocks may be uneven unless it asks for equal ones.
 
 )";
 
 constexpr const char* explanation = R"(
-The tables below tell more about each collective. "Threads in processes": whether the algorithm runs on ranks of two levels, where
-a process has several. The last columns are costs, as the prover counts them: rounds · what the busiest rank sends · what the
-busiest rank folds, in operands; one operand is all that a rank contributes or gets, whichever is more. What ranks that share
-memory read from each other counts as sent. Threads in processes are two in each.
+The tables below tell more about each collective. "Threads in processes": whether the algorithm runs on ranks of two
+levels, where a process has several. The last columns are costs, as the prover counts them: rounds · what the busiest
+rank sends · what the busiest rank folds, in operands; one operand is all that a rank contributes or gets, whichever is
+more. What ranks that share memory read from each other counts as sent. Threads in processes are two in each.
 )";
 
 std::string page() {

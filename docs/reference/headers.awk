@@ -2,7 +2,7 @@
 # How Doxygen reads a header. Lines stay lines, so that it names the right ones.
 # - What a namespace has belongs to the group of the header's folder.
 # - An algorithm is explained by the comment of its file; its schedules are those of the collectives of their names.
-# - The type of a collective, or a base, that is a detail is left out.
+# - The type of a collective, which is a detail, is left out.
 BEGIN {
     floor = ARGV[1]
     sub(/.*include\/allfold\//, "", floor)
@@ -12,7 +12,7 @@ BEGIN {
     if (!sub(/\/.*/, "", floor)) floor = "basics"
 }
 
-/^namespace allfold[a-z:]* \{/ && !/detail/ { $0 = $0   " /** @addtogroup " floor " */ /** @{ */"; open = 1 }
+/^namespace allfold[a-z:]* \{/ && !/detail/ { $0 = $0 " /** @addtogroup " floor " */ /** @{ */"; open = 1 }
 /^\}  \/\/ namespace allfold/ && !/detail/ && open { $0 = "/** @} */ " $0; open = 0 }
 
 floor == "schedule" && /^struct [a-z_]+ \{/ && index($2, algorithm) == 1 { $0 = "/** @copydetails " file " */ " $0 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-# How Doxygen reads docs/algorithms.md: the algorithm that begins a row, and the collective that is a heading, are links.
+# How Doxygen reads docs/algorithms.md: the algorithm that begins a row, and the collectives in the head, are links.
 /^\| `[a-z_]+`/ { $2 = link($2) }
 /^\| \|/ { for (i = 3; i < NF; ++i) if ($i ~ /^`/) $i = link($i) }
 { print }

@@ -118,7 +118,7 @@ by_vcpkg() {
     refuses "neither" "$copy/packaging/vcpkg/update.sh" neither
     "$copy/packaging/vcpkg/update.sh" "$archive"
     diff packaging/vcpkg/ports/allfold/vcpkg.json "$copy/packaging/vcpkg/ports/allfold/vcpkg.json"  # has this version
-    grep -F "\"homepage\": \"$homepage\"" packaging/vcpkg/ports/allfold/vcpkg.json
+    grep -qF "\"homepage\": \"$homepage\"" packaging/vcpkg/ports/allfold/vcpkg.json
     "$copy/packaging/vcpkg/update.sh" "$copy/downloads"
     cmake -D port="$copy/packaging/vcpkg/ports/allfold" -D DOWNLOADS="$copy/downloads" -D work="$copy/work" \
         -D CURRENT_PACKAGES_DIR="$copy/installed" -P test/consume/vcpkg/stand_in.cmake

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 # Runs the port as vcpkg does, where there is no vcpkg:
-#   cmake -D port=<its folder> -D DOWNLOADS=<folder with the release> -D work=<scratch> -D CURRENT_PACKAGES_DIR=<prefix> -P stand_in.cmake
+#   cmake -D port=<its folder> -D DOWNLOADS=<folder with the release> -D work=<scratch> -D CURRENT_PACKAGES_DIR=<prefix> \
+#         -P stand_in.cmake
 # The functions below do on one platform what vcpkg's of the same name do. Only vcpkg itself can tell about other triplets,
 # its registry and its cache, and whether the port of the feature's MPI builds.
 cmake_minimum_required(VERSION 3.25)
