@@ -30,7 +30,8 @@ constexpr std::size_t eager_bytes = 1024;
 
 /// The board of one rank of a group, and what its readers have passed.
 struct board_of {
-    board_of(int rank, int size) : self(rank), ranks(size), passed(static_cast<std::size_t>(size)) {}
+    board_of(int rank, int size)
+        : self(rank), ranks(static_cast<std::size_t>(size)), passed(static_cast<std::size_t>(size)) {}
 
     /// Posts `bytes` bytes of this value; false where it would have to wait.
     bool post(lane on, std::uint8_t value, std::size_t bytes = 4, const peers& to = peers::everyone(),
