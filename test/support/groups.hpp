@@ -23,7 +23,7 @@ inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16};
 static_assert(allfold::thread_tuning().eager_bytes <= copied_bytes);
 
 /// Few of them, but for those that have the most to do for their number.
-constexpr bool is_noticing(int size) { return size == 2 || size == 3 || size == 8 || size == 13; }
+constexpr bool is_noticing(int size) { return size == 2 || size == 3 || size == 8; }
 
 inline std::string name_of(const allfold::thread_tuning& tuning) {
     if (tuning == noticing) return ", noticing";
