@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "allfold/detail/requirements.hpp"
+
 #include "allfold/collective/all_gather.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/all_to_all.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "allfold/detail/requirements.hpp"
+
 #include <concepts>
 #include <initializer_list>
 #include <stdexcept>
@@ -48,7 +50,10 @@ struct text_piece {
     text_piece(std::string_view w) : words(w) {}
     text_piece(std::integral auto n) : number(static_cast<unsigned long long>(n)), is_number(true) {
         if constexpr (std::signed_integral<decltype(n)>)
-            if (n < 0) words = "-", number = 0 - number;
+            if (n < 0) {
+                words = "-";
+                number = 0 - number;
+            }
     }
 };
 

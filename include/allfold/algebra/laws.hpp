@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "allfold/detail/requirements.hpp"
+
 /// @file
 /// The laws an operator declares. No compiler can infer them, so the safe answer is the default: none hold.
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "allfold/detail/requirements.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>

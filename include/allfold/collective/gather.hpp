@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "allfold/detail/requirements.hpp"
+
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/linear.hpp"

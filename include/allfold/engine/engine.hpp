@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "allfold/detail/requirements.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -123,7 +125,10 @@ class engine {
         const row_layout rows = arguments.rows();
         const bool pairs = goal.cut == cut_for::pairs;
         problem p{comm.size(), where.rows * rows.row_bytes, comm.processors(), what.level};
-        if (where.own_lengths) p.equal_blocks = false, p.bytes = unknown_bytes;  // all ranks choose alike
+        if (where.own_lengths) {  // all ranks choose alike
+            p.equal_blocks = false;
+            p.bytes = unknown_bytes;
+        }
         call<Comm> all{comm, goal, schedule_for(what, given, p), rows, {}, {}};  // made where it stays
         if (all.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
             given.reject(errc::bad_partition, {all.schedule.name(), " needs blocks of one length"});

@@ -53,7 +53,7 @@ struct rank_interval {
 /// Any ranks below 64·Words, for schedules that need a commutative operator.
 template <int Words>
 struct rank_set {
-    std::uint64_t bits[Words]{};
+    std::uint64_t bits[std::size_t{Words}]{};
     int item = -1;
 
     [[nodiscard]] static constexpr rank_set of(const content& c) noexcept {

@@ -156,7 +156,7 @@ class requests {
     template <class Is>
     [[nodiscard]] std::size_t count(Is is) const {
         std::size_t found = 0;
-        for (const Owned& each : owned_) found += is(each) ? 1 : 0;
+        for (const Owned& each : owned_) found += is(each) ? 1U : 0U;
         return found;
     }
     template <class Visit>

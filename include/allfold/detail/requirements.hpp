@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <version>  // which standard library this is; libstdc++ also takes min and max away where it comes first
+
+/// @file
+/// What every public header asks for first, so that a compiler that cannot read the library says why in its first
+/// line.
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#error allfold: this compiler is not supported: g++ 12 and clang 14, and newer ones, are
+#elif defined(__clang__) && __clang_major__ < 14
+#error allfold: this clang is too old: clang 14 is the oldest that works
+#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
+#error allfold: this g++ is too old: g++ 12 is the oldest that works
+#elif defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE < 12
+#error allfold: this libstdc++ is too old: that of g++ 12 is the oldest that works
+#elif __cplusplus < 202002L
+#error allfold: this is a C++20 library: compile with -std=c++20
+#elif !defined(__cpp_exceptions)
+#error allfold: errors are exceptions: compile without -fno-exceptions
+#elif defined(min)
+#error allfold: the macro min is in the way: #undef min before this include (NOMINMAX keeps <windows.h> from defining it)
+#elif defined(max)
+#error allfold: the macro max is in the way: #undef max before this include (NOMINMAX keeps <windows.h> from defining it)
+#elif defined(check)
+#error allfold: the macro check is in the way: #undef check before this include
+#else
+#define ALLFOLD_REQUIREMENTS_ARE_MET
+#endif
+
+#ifndef ALLFOLD_REQUIREMENTS_ARE_MET
+#include <allfold/stops_here_for_the_reason_above>  // no compiler goes on after a file that is not there
+#endif

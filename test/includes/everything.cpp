@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSL-1.0
+// Every header, and enough calls that what stands in their templates is compiled too.
+#ifdef ALLFOLD_AFTER_QT
+#include <QtCore/QtCore>
+#if __has_include(<X11/Xlib.h>)
+#include <X11/Xlib.h>
+#endif
+#else
+#include "test/includes/macros.hpp"
+#endif
+
+#include <chrono>
+#include <complex>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "every_header.hpp"
+
+template <class Comm>
+static void use(Comm& comm) {
+    using namespace allfold;
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    std::vector<float> x(ranks, 1.0F), y(ranks), all(ranks * ranks);
+    all_reduce(comm, x, sum{});
+    all_reduce(comm, x, y, max{}, ring{});
+    all_reduce(comm, x, min{}, order::tree, deadline{std::chrono::seconds(60)});
+    broadcast(comm, x, root{0});
+    reduce(comm, x, product{});
+    inclusive_scan(comm, x, std::plus<>());
+    exclusive_scan(comm, x, commutative([](float a, float b) { return a + b; }));
+    reduce_scatter(comm, all, x, logical_or{});
+    gather(comm, x, all);
+    all_gather(comm, x, all);
+    all_to_all(comm, all, all, proved_first{});
+    barrier(comm);
+    all_reduce.start(comm, x, mean{}).wait();
+    inclusive_scan.prepare(comm, x, sum{})();
+
+    std::complex<double> z = 1;
+    all_reduce(comm, z, sum{});
+    located<float> lowest{1, 2};
+    all_reduce(comm, lowest, min_loc{});
+    std::vector<float> m(1), l(1), s(4);
+    records state{m, l, tensor<float, 2>(s.data(), {1, 4})};
+    all_reduce(comm, state, online_softmax{});
+    static_cast<void>(all_reduce.plan(comm, 100, sum{}).name());
+}
+
+int main() {
+    allfold::run(2, [](auto& comm) {
+        use(comm);
+        std::string word = "a";
+        allfold::inclusive_scan(comm, word, std::plus<>());
+    });
+    allfold::self alone;
+    allfold::trace_recorder recorder(1);
+    allfold::traced comm(alone, recorder);
+    use(comm);
+#ifdef ALLFOLD_WITH_MPI
+    allfold::mpi::run([](auto& processes) {
+        use(processes);
+        allfold::run(processes, 2, [](auto& threads) { allfold::barrier(threads); });
+    });
+#endif
+    static_assert(allfold::proved(allfold::all_reduce, allfold::ring{}, 3));
+}

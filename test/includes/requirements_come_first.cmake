@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSL-1.0
+# cmake -D include=<folder> -P requirements_come_first.cmake
+file(GLOB_RECURSE headers ${include}/*.hpp)
+list(FILTER headers EXCLUDE REGEX "/detail/|/version\\.hpp$")
+list(LENGTH headers count)
+if(count EQUAL 0)
+    message(FATAL_ERROR "no headers below ${include}")
+endif()
+foreach(header IN LISTS headers)
+    file(STRINGS ${header} includes REGEX "^#include")
+    list(POP_FRONT includes first)
+    if(NOT first STREQUAL "#include \"allfold/detail/requirements.hpp\"")
+        message(SEND_ERROR "${header} does not include allfold/detail/requirements.hpp first")
+    endif()
+endforeach()
