@@ -8,6 +8,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/check_laws.hpp"
 #include "test/support/catch.hpp"
 
@@ -210,6 +211,50 @@ TEST_CASE("a declaration adds to what an operator has already") {
     CHECK(op.lift(23) == 3);
     CHECK(op.lower(3, 2) == 1.5);
     CHECK(allfold::identity_of<int>(op) == 0);
+}
+
+TEST_CASE("an operator gets an identity by declaration, and keeps what it has") {
+    constexpr auto op = allfold::with_identity(add_modulo{10}, 10);
+    STATIC_REQUIRE(allfold::laws_of<decltype(op), int> == (law::associative | law::exact));
+    STATIC_REQUIRE(allfold::operator_with_identity<decltype(op), int>);
+    STATIC_REQUIRE(allfold::identity_of<int>(op) == 10);  // instead of 0
+    STATIC_REQUIRE(op(7, 8) == 5);
+    STATIC_REQUIRE(op.lift(23) == 3);
+    STATIC_REQUIRE(op.lower(3, 2) == 1.5);
+
+    const auto larger = allfold::with_identity([](int a, int b) { return a < b ? b : a; }, -1);
+    STATIC_REQUIRE_FALSE(allfold::associative_operator<decltype(larger), int>);  // which is not declared by an identity
+    const auto declared = allfold::commutative(larger);
+    STATIC_REQUIRE(allfold::commutative_operator<decltype(declared), int>);
+    CHECK(allfold::identity_of<int>(declared) == -1);
+    CHECK(allfold::identity_of<int>(allfold::with_identity(allfold::commutative(add), 0)) == 0);
+    CHECK(allfold::identity_of<int>(allfold::with_identity(allfold::with_identity(allfold::associative(&add), 1), 2)) ==
+          2);
+    CHECK(allfold::with_identity(final_adder{5}, 0)(1, 2) == 8);
+    CHECK(allfold::check_laws(allfold::with_identity(allfold::sum{}, 0), {1, -1, 7}));
+    CHECK_FALSE(allfold::check_laws(allfold::with_identity(allfold::sum{}, 1), {1, -1, 7}));
+}
+
+TEST_CASE("an identity that is given becomes an element where that is without loss of meaning") {
+    const auto first = allfold::with_identity(by_type{}, 3);
+    CHECK(allfold::identity_of<double>(first) == 3);
+    CHECK(allfold::identity_of<short>(first) == 3);  // instead of its own
+    STATIC_REQUIRE_FALSE(allfold::operator_with_identity<decltype(first), std::string>);
+    STATIC_REQUIRE_FALSE(allfold::operator_with_identity<decltype(allfold::with_identity(by_type{}, 0.5)), int>);
+    CHECK(allfold::identity_of<std::string>(allfold::with_identity(by_type{}, "")).empty());
+}
+
+TEST_CASE("an operator on rows gets a value for each tensor as its identity") {
+    constexpr auto op = allfold::with_identity(row_operator{}, std::tuple(0, 7));
+    STATIC_REQUIRE(allfold::detail::folds_rows<decltype(op), row<float, int>>);
+    STATIC_REQUIRE(allfold::detail::given_identity_fits<decltype(op), row<float, int>>);
+    STATIC_REQUIRE_FALSE(
+        allfold::detail::given_identity_fits<decltype(allfold::with_identity(row_operator{}, 0)), row<float, int>>);
+    std::array<float, 2> some{1, 2};
+    std::array<int, 1> one{3};
+    op.set_identity(row<float, int>{some, one});
+    CHECK(some == std::array<float, 2>{0, 0});
+    CHECK(one[0] == 7);
 }
 
 TEST_CASE("laws and identities may depend on the element type") {

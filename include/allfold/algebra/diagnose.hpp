@@ -40,13 +40,23 @@ inline constexpr bool is_row = false;
 template <class... Ts>
 inline constexpr bool is_row<row<Ts...>> = true;
 
+/// Whether the identity given to an associative operator fits; a compile-time error where it does not.
+template <class Op, class T>
+[[nodiscard]] consteval bool require_fitting_identity() {
+    constexpr bool fits = given_identity_fits<Op, T>;
+    static_assert(fits,
+                  "allfold: the identity given to with_identity(op, e) does not fit what is folded: e must convert to "
+                  "the element type, and be a std::tuple of one value for each tensor where op folds rows");
+    return fits;
+}
+
 /// Whether `Op` is an associative operator on T; a compile-time error where it is not.
 template <class Op, class T>
 [[nodiscard]] consteval bool require_associative() {
     using operation = std::remove_cvref_t<Op>;
     constexpr bool fine = associative_operator<operation, T>;
     if constexpr (fine)
-        return true;
+        return require_fitting_identity<operation, T>();
     else if constexpr (is_minus<operation>)
         static_assert(fine,
                       "allfold: std::minus is not associative: fold with allfold::sum{} and negate, or write an "

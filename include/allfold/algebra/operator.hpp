@@ -4,6 +4,8 @@
 #include "allfold/detail/requirements.hpp"
 
 #include <concepts>
+#include <cstddef>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -112,7 +114,8 @@ struct identity_lookup {
 }  // namespace detail
 
 /// An operator with a member `identity()` or `identity<T>()`: a value e with e ∘ x = x ∘ e = x.
-/// An exclusive scan gives it to rank 0. An operator on rows has `set_identity(out)` instead: see `row`.
+/// An exclusive scan gives it to rank 0. `with_identity(op, e)` adds it to an operator. An operator on rows has
+/// `set_identity(out)` instead: see `row`.
 template <class Op, class T>
 concept operator_with_identity =
     associative_operator<Op, T> && detail::identity_lookup<T>::template exists<std::remove_cvref_t<Op>>;
@@ -155,6 +158,56 @@ struct declared : as_base<F> {
     static constexpr law_set laws_on = laws_of<F, T> | law::associative | Extra;
 };
 
+/// Whether a value of type E can stand for an element of type T: a whole number for any number, but no fraction for an
+/// integer.
+template <class E, class T>
+concept fits_elements = std::convertible_to<const E&, T> && !(std::is_floating_point_v<E> && std::is_integral_v<T>);
+
+/// Values for the tensors of rows.
+template <class E, class... Ts>
+inline constexpr bool fits_rows = false;
+template <class... Es, class... Ts>
+    requires(sizeof...(Es) == sizeof...(Ts))
+inline constexpr bool fits_rows<std::tuple<Es...>, Ts...> = (fits_elements<Es, Ts> && ...);
+
+/// A callable with an identity given for it. Inherits the rest.
+template <class F, class E>
+struct identified : as_base<F> {
+    using given_identity = E;
+    E e;
+
+    template <class T>
+    static constexpr law_set laws_on = laws_of<F, T>;
+
+    template <class T>
+        requires fits_elements<E, T>
+    [[nodiscard]] constexpr T identity() const {
+        return static_cast<T>(e);
+    }
+    template <class... Ts>
+        requires fits_rows<E, Ts...>
+    constexpr void set_identity(row<Ts...> out) const {
+        const auto fill = [](auto tensor, const auto& value) {
+            for (auto& each : tensor) each = static_cast<std::remove_reference_t<decltype(each)>>(value);
+        };
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+            (fill(std::get<I>(out), std::get<I>(e)), ...);
+        }(std::index_sequence_for<Ts...>());
+    }
+};
+
+/// Whether the identity that was given to an operator fits what it folds; true of one to which none was given.
+template <class Op, class T>
+inline constexpr bool given_identity_fits = true;
+template <class Op, class T>
+    requires requires { typename Op::given_identity; }
+inline constexpr bool given_identity_fits<Op, T> = fits_elements<typename Op::given_identity, T>;
+template <class Op, class... Ts>
+    requires requires { typename Op::given_identity; }
+inline constexpr bool given_identity_fits<Op, row<Ts...>> =
+    folds_rows<Op, row<Ts...>> ? fits_rows<typename Op::given_identity, Ts...>
+                               : (fits_elements<typename Op::given_identity, Ts> && ...);
+
 }  // namespace detail
 
 /// Declares that `f` is associative: `associative([](const matrix& a, const matrix& b) { return a * b; })`.
@@ -167,6 +220,16 @@ template <class F>
 template <class F>
 [[nodiscard]] constexpr auto commutative(F f) {
     return detail::declared<F, law::commutative>{std::move(f)};
+}
+
+/// The operator `op` with the identity e, such that e ∘ x = x ∘ e = x; it replaces one that `op` has. Laws, captures,
+/// lift and lower stay. Where `op` folds rows of several tensors, e is a std::tuple with a value for each tensor.
+///
+///     const auto join = associative([](const std::string& a, const std::string& b) { return a + b; });
+///     exclusive_scan(comm, word, with_identity(join, ""));  // rank 0 gets ""
+template <class Op, class E>
+[[nodiscard]] constexpr auto with_identity(Op op, E e) {
+    return detail::identified<Op, E>{{std::move(op)}, std::move(e)};
 }
 
 }  // namespace allfold
