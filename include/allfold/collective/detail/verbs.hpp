@@ -132,6 +132,34 @@ concept output = std::is_lvalue_reference_v<X> || refers<std::remove_cvref_t<X>>
 template <class T>
 concept any_option = option<std::remove_cvref_t<T>>;
 
+/// Whether X is a single object, rather than a range, a tensor view or records, and the operand of a collective, which
+/// does not cut it into blocks for ranks.
+template <class X, class Collective>
+concept object_for =
+    std::same_as<element_of<X>, std::remove_cvref_t<X>> && Collective::promise.cut == cut_for::schedule;
+
+/// Such an object that a call must not write, or that would be gone: the call returns what becomes of it.
+template <class X, class Collective>
+concept value_for =
+    object_for<X, Collective> && (!std::is_lvalue_reference_v<X> || std::is_const_v<std::remove_reference_t<X>>) &&
+    std::constructible_from<std::remove_cvref_t<X>, X>;
+
+/// What a call in place returns: a single object, so that a line may go on with its value.
+template <class X, class Collective>
+using object_of = std::conditional_t<object_for<X, Collective>, const std::remove_reference_t<X>&, void>;
+
+/// Whether the first rank has something to fold, or else an identity to return.
+template <class Collective, class Op, class T>
+[[nodiscard]] consteval bool require_first_value() {
+    constexpr content first = Collective::promise.result(setting{0, 2}, 0);
+    constexpr bool exists = first.first != first.last || operator_with_identity<Op, T> ||
+                            operator_with_identity<Op, typename state_of<Op, T>::type>;
+    static_assert(exists,
+                  "allfold: this operator declares no identity, which rank 0 is to get: write with_identity(op, e), or "
+                  "pass a variable, which rank 0 keeps");
+    return exists;
+}
+
 /// Whether F looks like an operator on what X holds, so that it cannot be meant as data.
 template <class F, class X>
 concept operation_on = !tensor_view<F> && !element_range<F> && binary_operation<std::remove_cvref_t<F>, element_of<X>>;
@@ -249,10 +277,24 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
 template <class Collective>
 class folding_verbs {
   public:
-    /// Runs the collective and returns when this rank's part in it is complete.
+    /// Runs the collective and returns when this rank's part in it is complete. Returns x where that is a single
+    /// object.
     template <communicator Comm, class X, class Op, any_option... Options>
-    void operator()(Comm& comm, X&& x, Op&& op, Options&&... options) const {
+        requires(!value_for<X, Collective>)
+    object_of<X, Collective> operator()(Comm& comm, X&& x, Op&& op, Options&&... options) const {
         in_place<verb::call>(comm, std::forward<X>(x), op, options...);
+        if constexpr (!std::is_void_v<object_of<X, Collective>>) return x;
+    }
+    /// The same of a value; x stays as it is.
+    template <communicator Comm, value_for<Collective> X, class Op, any_option... Options>
+    [[nodiscard]] std::remove_cvref_t<X> operator()(Comm& comm, X&& x, Op&& op, Options&&... options) const {
+        using value = std::remove_cvref_t<X>;
+        using operation = std::remove_cvref_t<Op>;
+        value result(std::forward<X>(x));
+        if constexpr (!associative_operator<operation, typename state_of<operation, value>::type> ||
+                      require_first_value<Collective, operation, value>())
+            in_place<verb::call>(comm, result, op, options...);
+        return result;
     }
     template <communicator Comm, class In, output Out, class Op, any_option... Options>
         requires(!any_option<Op> && !operation_on<Out, In>)
@@ -347,9 +389,17 @@ template <class Collective>
 class moving_verbs {
   public:
     template <communicator Comm, class X, any_option... Options>
-        requires(!any_option<X>)
-    void operator()(Comm& comm, X&& x, Options&&... options) const {
+        requires(!any_option<X> && !value_for<X, Collective>)
+    object_of<X, Collective> operator()(Comm& comm, X&& x, Options&&... options) const {
         in_place<verb::call>(comm, std::forward<X>(x), options...);
+        if constexpr (!std::is_void_v<object_of<X, Collective>>) return x;
+    }
+    template <communicator Comm, value_for<Collective> X, any_option... Options>
+        requires(!any_option<X>)
+    [[nodiscard]] std::remove_cvref_t<X> operator()(Comm& comm, X&& x, Options&&... options) const {
+        std::remove_cvref_t<X> result(std::forward<X>(x));
+        in_place<verb::call>(comm, result, options...);
+        return result;
     }
     template <communicator Comm, class In, output Out, any_option... Options>
         requires(!any_option<Out>)
