@@ -64,5 +64,9 @@ int main() {
         allfold::run(processes, 2, [](auto& threads) { allfold::barrier(threads); });
     });
 #endif
+#ifdef __SIZEOF_INT128__  // an integer to <type_traits> in gnu++20, and none in c++20
+    static_assert(allfold::exact_operator<allfold::sum, allfold::detail::int128>);
+    static_assert(allfold::operator_with_identity<allfold::min, allfold::detail::int128>);
+#endif
     static_assert(allfold::proved(allfold::all_reduce, allfold::ring{}, 3));
 }

@@ -18,24 +18,53 @@
 namespace allfold {
 namespace detail {
 
+#ifdef __SIZEOF_INT128__
+__extension__ typedef __int128 int128;
+__extension__ typedef unsigned __int128 uint128;
+/// The integers of compilers that are none to <type_traits> and <limits> where the standard is taken strictly.
+template <class T>
+inline constexpr bool is_wide_integer = std::same_as<T, int128> || std::same_as<T, uint128>;
+#else
+template <class T>
+inline constexpr bool is_wide_integer = false;
+#endif
+
 /// bool is a truth value here, not a number: a sum of bools is a logical_or, or a sum of ints.
 template <class T>
-concept integer = std::integral<T> && !std::same_as<T, bool>;
+concept integer = (std::integral<T> && !std::same_as<T, bool>) || is_wide_integer<T>;
+
+/// What computes with fractions and is no class: also _Float16, __bf16 and others that are no floating point to
+/// <type_traits> of C++20.
+template <class T>
+concept real_number = std::floating_point<T> || (!std::is_class_v<T> && !std::same_as<T, bool> && requires(const T& x) {
+                          { x* x } -> std::same_as<T>;
+                          { x < x } -> std::same_as<bool>;
+                          requires static_cast<T>(0.5) != static_cast<T>(0);
+                      });
 
 /// std::complex and its look-alikes, known by their shape: who uses <complex> includes it, nobody else pays for it.
 template <class T>
-concept complex_number = std::floating_point<typename T::value_type> && requires(const T& z) {
+concept complex_number = real_number<typename T::value_type> && requires(const T& z) {
     { z.real() } -> std::same_as<typename T::value_type>;
     { z.imag() } -> std::same_as<typename T::value_type>;
     T(z.real(), z.imag());
 };
 
 template <class T>
-concept number = integer<T> || std::floating_point<T> || complex_number<T>;
+concept number = integer<T> || real_number<T> || complex_number<T>;
 
 /// Where integers are added and multiplied: overflow wraps, and no short type is promoted to a signed int.
 template <integer T>
-using wrapping = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
+struct wrapping_integer {
+    using type = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
+};
+template <integer T>
+    requires is_wide_integer<T>
+struct wrapping_integer<T> {
+    using type = uint128;
+};
+template <integer T>
+using wrapping = typename wrapping_integer<T>::type;
 
 /// Laws of + and · on numbers. Nothing is known of other types: their + may be a concatenation.
 template <class T>
@@ -47,7 +76,7 @@ inline constexpr law_set number_laws = integer<T>  ? law::associative | law::com
 /// operands; a partial order (one with a NaN in it) is not associative.
 template <class T>
 inline constexpr law_set order_laws =
-    std::floating_point<T> || std::three_way_comparable<T, std::strong_ordering>
+    real_number<T> || std::three_way_comparable<T, std::strong_ordering>
         ? law::associative | law::commutative | law::idempotent | law::exact
     : std::three_way_comparable<T, std::weak_ordering> ? law::associative | law::idempotent | law::exact
                                                        : law_set{};
@@ -58,49 +87,75 @@ concept less_than_comparable = requires(const T& a, const T& b) {
 };
 
 template <class T>
-concept bounded = std::numeric_limits<T>::is_bounded || std::numeric_limits<T>::has_infinity;
+concept bounded =
+    std::numeric_limits<T>::is_bounded || std::numeric_limits<T>::has_infinity || is_wide_integer<T> || real_number<T>;
+
+/// The number above all others, infinity where there is one.
+template <bounded T>
+[[nodiscard]] constexpr T greatest_value() {
+    using limits = std::numeric_limits<T>;
+    if constexpr (real_number<T> && !limits::is_specialized)
+        return static_cast<T>(std::numeric_limits<float>::infinity());
+    else if constexpr (is_wide_integer<T>)
+        return static_cast<T>(static_cast<wrapping<T>>(-1) >> (T(-1) < T(0) ? 1 : 0));
+    else
+        return limits::has_infinity ? limits::infinity() : limits::max();
+}
+/// The number below all others.
+template <bounded T>
+[[nodiscard]] constexpr T least_value() {
+    using limits = std::numeric_limits<T>;
+    if constexpr (is_wide_integer<T>)
+        return T(-1) < T(0) ? -greatest_value<T>() - 1 : T(0);
+    else if constexpr (real_number<T> && (limits::has_infinity || !limits::is_specialized))
+        return -greatest_value<T>();
+    else
+        return limits::has_infinity ? -limits::infinity() : limits::lowest();
+}
 
 template <class T>
-using bits_of = std::conditional_t<sizeof(T) == sizeof(std::uint32_t), std::uint32_t, std::uint64_t>;
+using bits_of =
+    std::conditional_t<sizeof(T) == sizeof(std::uint16_t), std::uint16_t,
+                       std::conditional_t<sizeof(T) == sizeof(std::uint32_t), std::uint32_t, std::uint64_t>>;
 
 /// Whether T is as wide as an unsigned integer; long double is not.
 template <class T>
 inline constexpr bool has_bits = sizeof(T) == sizeof(bits_of<T>);
 
 /// x; or -0 where x and y are zeros of different sign. x == y.
-template <std::floating_point T>
+template <real_number T>
 [[nodiscard]] constexpr T lower_of_equal(T x, T y) noexcept {
     if constexpr (has_bits<T>)
-        return std::bit_cast<T>(std::bit_cast<bits_of<T>>(x) | std::bit_cast<bits_of<T>>(y));
+        return std::bit_cast<T>(static_cast<bits_of<T>>(std::bit_cast<bits_of<T>>(x) | std::bit_cast<bits_of<T>>(y)));
     else
         return x == 0 ? -(-x - y) : x;
 }
 
 /// x; or +0 where x and y are zeros of different sign. x == y.
-template <std::floating_point T>
+template <real_number T>
 [[nodiscard]] constexpr T upper_of_equal(T x, T y) noexcept {
     if constexpr (has_bits<T>)
-        return std::bit_cast<T>(std::bit_cast<bits_of<T>>(x) & std::bit_cast<bits_of<T>>(y));
+        return std::bit_cast<T>(static_cast<bits_of<T>>(std::bit_cast<bits_of<T>>(x) & std::bit_cast<bits_of<T>>(y)));
     else
         return x == 0 ? x + y : x;
 }
 
 /// `ordered`, or the one NaN that min and max know where a or b is one.
-template <std::floating_point T>
+template <real_number T>
 [[nodiscard]] constexpr T unless_nan(T a, T b, T ordered) noexcept {
     const bool unordered = (a != a) | (b != b);
-    return unordered ? std::numeric_limits<T>::quiet_NaN() : ordered;
+    return unordered ? static_cast<T>(std::numeric_limits<float>::quiet_NaN()) : ordered;
 }
 
 // Each of the two takes the winner twice. The two differ only where a == b; what is then left to decide is the sign of
 // a zero. Selects instead of branches, so that loops over them are vectorised.
 
-template <std::floating_point T>
+template <real_number T>
 [[nodiscard]] constexpr T lesser(T a, T b) noexcept {
     return unless_nan(a, b, lower_of_equal(a < b ? a : b, b < a ? b : a));
 }
 
-template <std::floating_point T>
+template <real_number T>
 [[nodiscard]] constexpr T greater(T a, T b) noexcept {
     return unless_nan(a, b, upper_of_equal(a < b ? b : a, b < a ? a : b));
 }
@@ -128,7 +183,7 @@ struct sum {
 
     template <detail::number T>
     [[nodiscard]] static constexpr T identity() {
-        return T{0};
+        return static_cast<T>(0);
     }
 };
 
@@ -152,7 +207,7 @@ struct product {
 
     template <detail::number T>
     [[nodiscard]] static constexpr T identity() {
-        return T{1};
+        return static_cast<T>(1);
     }
 };
 
@@ -162,7 +217,7 @@ struct product {
 struct min {
     template <detail::less_than_comparable T>
     [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
-        if constexpr (std::floating_point<T>)
+        if constexpr (detail::real_number<T>)
             return detail::lesser(a, b);
         else
             return b < a ? b : a;
@@ -173,8 +228,7 @@ struct min {
 
     template <detail::bounded T>
     [[nodiscard]] static constexpr T identity() {
-        using limits = std::numeric_limits<T>;
-        return limits::has_infinity ? limits::infinity() : limits::max();
+        return detail::greatest_value<T>();
     }
 };
 
@@ -182,7 +236,7 @@ struct min {
 struct max {
     template <detail::less_than_comparable T>
     [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
-        if constexpr (std::floating_point<T>)
+        if constexpr (detail::real_number<T>)
             return detail::greater(a, b);
         else
             return a < b ? b : a;
@@ -193,8 +247,7 @@ struct max {
 
     template <detail::bounded T>
     [[nodiscard]] static constexpr T identity() {
-        using limits = std::numeric_limits<T>;
-        return limits::has_infinity ? -limits::infinity() : limits::lowest();
+        return detail::least_value<T>();
     }
 };
 

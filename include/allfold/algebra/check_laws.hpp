@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <initializer_list>
 #include <iterator>
-#include <limits>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -43,7 +42,7 @@ class within {
     constexpr explicit within(double tolerance) noexcept : tolerance_(tolerance) {}
 
     template <class T>
-        requires std::floating_point<T> || detail::complex_number<T>
+        requires detail::real_number<T> || detail::complex_number<T>
     [[nodiscard]] constexpr bool operator()(const T& a, const T& b) const {
         if (same_value{}(a, b)) return true;
         if (!finite(a) || !finite(b)) return false;
@@ -62,7 +61,7 @@ class within {
         if constexpr (detail::complex_number<T>)
             return finite(x.real()) && finite(x.imag());
         else
-            return x >= std::numeric_limits<T>::lowest() && x <= std::numeric_limits<T>::max();
+            return x > detail::least_value<T>() && x < detail::greatest_value<T>();
     }
 
     template <class T>

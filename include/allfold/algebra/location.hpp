@@ -33,7 +33,7 @@ located(T, std::int64_t) -> located<T>;
 namespace detail {
 
 /// For a zero only; float keeps its sign.
-template <std::floating_point T>
+template <real_number T>
 [[nodiscard]] constexpr bool is_negative_zero(T zero) noexcept {
     return std::bit_cast<std::uint32_t>(static_cast<float>(zero)) != 0;
 }
@@ -41,7 +41,7 @@ template <std::floating_point T>
 /// The order in which `min` ranks values: by <, and of floats -0 below +0.
 template <class T>
 [[nodiscard]] constexpr bool below(const T& a, const T& b) {
-    if constexpr (std::floating_point<T>)
+    if constexpr (real_number<T>)
         return a < b || (a == 0 && b == 0 && is_negative_zero(a) && !is_negative_zero(b));
     else
         return a < b;
@@ -49,7 +49,7 @@ template <class T>
 
 template <class T>
 [[nodiscard]] constexpr bool is_nan(const T& value) noexcept {
-    if constexpr (std::floating_point<T>)
+    if constexpr (real_number<T>)
         return value != value;
     else
         return false;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/laws.hpp"
 
 /// @file
@@ -16,7 +17,7 @@ namespace allfold {
 namespace detail {
 
 template <class T>
-concept truth_value = std::is_arithmetic_v<T>;
+concept truth_value = std::same_as<T, bool> || integer<T> || real_number<T>;
 
 /// Laws of "and" and "or" on truth values. A number has many ways to be true and becomes 1, so that 2 ∘ 2 is not 2;
 /// for the same reason only bool has an identity.
@@ -27,7 +28,7 @@ inline constexpr law_set logical_laws =
                           : law_set{};
 
 template <class T>
-concept bit_pattern = std::integral<T> || std::same_as<T, std::byte>;
+concept bit_pattern = std::same_as<T, bool> || integer<T> || std::same_as<T, std::byte>;
 
 /// Laws of "exclusive or" on bits.
 template <class T>

@@ -15,7 +15,7 @@ namespace detail {
 
 /// The mean of integers is no integer, so they have none.
 template <class T>
-concept divisible = std::floating_point<T> || complex_number<T>;
+concept divisible = real_number<T> || complex_number<T>;
 
 }  // namespace detail
 
@@ -27,7 +27,7 @@ struct mean {
         return sum{}(a, b);
     }
 
-    template <std::floating_point T>
+    template <detail::real_number T>
     [[nodiscard]] static constexpr T lower(const T& total, int contributions) {
         return total / static_cast<T>(contributions);
     }
