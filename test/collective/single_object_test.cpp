@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <iterator>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -89,4 +92,20 @@ TEST_CASE("ranges, and collectives that cut into blocks, return nothing") {
         std::same_as<const float&, decltype(allfold::broadcast(std::declval<comm>(), std::declval<float&>()))>);
     STATIC_REQUIRE(
         std::same_as<float, decltype(allfold::broadcast(std::declval<comm>(), std::declval<const float&>()))>);
+}
+
+TEST_CASE("a whole vector is one element in a span of one") {
+    on_some_ranks([](auto& comm) {
+        const auto merge = allfold::commutative([](const std::vector<int>& a, const std::vector<int>& b) {
+            std::vector<int> both;
+            std::ranges::merge(a, b, std::back_inserter(both));
+            return both;
+        });
+        std::vector<int> sorted(static_cast<std::size_t>(comm.rank() + 1), comm.rank());
+        allfold::all_reduce(comm, std::span(&sorted, 1), merge);
+        std::vector<int> expected;
+        for (int rank = 0; rank < comm.size(); ++rank)
+            expected.insert(expected.end(), static_cast<std::size_t>(rank + 1), rank);
+        expect_equal(sorted, expected, "merged lists");
+    });
 }

@@ -50,6 +50,7 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
 ///
 ///     broadcast(comm, x, options...)          x is read at the root and written elsewhere
 ///     broadcast(comm, in, out, options...)    `in` matters at the root only
+///     value = broadcast(comm, x, options...)  of a single object, as in `all_reduce`
 ///
 /// - Shapes: the same number n of elements on every rank.
 /// - Cost: on shared memory 1 round, the root sends (P-1)·n elements. `binomial{}`: ceil(log2 P) rounds.

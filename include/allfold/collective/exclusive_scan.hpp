@@ -47,10 +47,12 @@ struct exclusive_scan_collective : folding_verbs<exclusive_scan_collective> {
 }  // namespace detail
 
 /// Afterwards rank r > 0 holds x0 ∘ x1 ∘ ... ∘ x(r-1), element by element. Rank 0 holds the identity of the operator;
-/// if it has none, rank 0's result stays as it was.
+/// if it has none, rank 0's result stays as it was. `with_identity(op, e)` gives it one.
 ///
 ///     exclusive_scan(comm, x, op, options...)          in place
 ///     exclusive_scan(comm, in, out, op, options...)    out of place
+///     value = exclusive_scan(comm, x, op, options...)  of a single object, as in `all_reduce`; where x is const or a
+///                                                      temporary the operator must have an identity
 ///
 /// - Shapes, order, errors: as in `inclusive_scan`.
 /// - Cost: small, on shared memory, 1 round; otherwise ceil(log2 P) rounds of n elements, for every P.

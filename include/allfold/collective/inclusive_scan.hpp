@@ -50,6 +50,7 @@ struct inclusive_scan_collective : folding_verbs<inclusive_scan_collective> {
 ///
 ///     inclusive_scan(comm, x, op, options...)          in place
 ///     inclusive_scan(comm, in, out, op, options...)    out of place
+///     value = inclusive_scan(comm, x, op, options...)  of a single object, as in `all_reduce`
 ///
 /// - Shapes: the same number n of elements on every rank, 0 as well.
 /// - Order: rank order always.

@@ -164,6 +164,21 @@ template <class Collective, class Op, class T>
 template <class F, class X>
 concept operation_on = !tensor_view<F> && !element_range<F> && binary_operation<std::remove_cvref_t<F>, element_of<X>>;
 
+/// Whether an operator folds the elements of an argument; where not, one line of the compiler says what to write.
+template <class Op, class X>
+[[nodiscard]] consteval bool require_operator() {
+    using element = typename state_of<Op, element_of<X>>::type;
+    constexpr bool is_of_elements = binary_operation<Op, element> || !binary_operation<Op, std::remove_cvref_t<X>>;
+    static_assert(
+        is_of_elements,
+        "allfold: this operator folds whole ranges, and a range is folded element by element: make it the one "
+        "element of a view, std::span(&range, 1)");
+    if constexpr (is_of_elements)
+        return require_associative<Op, element>();
+    else
+        return false;
+}
+
 template <class Collective, class Option>
 void name_algorithm([[maybe_unused]] request& what, [[maybe_unused]] const Option& option) {
     if constexpr (algorithm<Option>) {
@@ -368,16 +383,14 @@ class folding_verbs {
   private:
     template <verb V, class Comm, class X, class Op, class... Options>
     static outcome_of<V> in_place(Comm& comm, X&& x, const Op& op, const Options&... options) {
-        if constexpr (require_different<Options...>() &&
-                      require_associative<Op, typename state_of<Op, element_of<X>>::type>())
+        if constexpr (require_different<Options...>() && require_operator<Op, X>())
             return issue<V, Collective, absent, X>(comm, op, [&](auto use) { return use(x); }, options...);
         else if constexpr (V != verb::call)
             return {};
     }
     template <verb V, class Comm, class In, class Out, class Op, class... Options>
     static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Op& op, const Options&... options) {
-        if constexpr (require_different<Options...>() &&
-                      require_associative<Op, typename state_of<Op, element_of<In>>::type>())
+        if constexpr (require_different<Options...>() && require_operator<Op, In>())
             return issue<V, Collective, In, Out>(comm, op, [&](auto use) { return use(in, out); }, options...);
         else if constexpr (V != verb::call)
             return {};
