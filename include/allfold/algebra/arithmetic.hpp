@@ -94,12 +94,12 @@ concept bounded =
 template <bounded T>
 [[nodiscard]] constexpr T greatest_value() {
     using limits = std::numeric_limits<T>;
-    if constexpr (real_number<T> && !limits::is_specialized)
-        return static_cast<T>(std::numeric_limits<float>::infinity());
-    else if constexpr (is_wide_integer<T>)
+    if constexpr (is_wide_integer<T>)
         return static_cast<T>(static_cast<wrapping<T>>(-1) >> (T(-1) < T(0) ? 1 : 0));
-    else
+    else if constexpr (limits::is_specialized)
         return limits::has_infinity ? limits::infinity() : limits::max();
+    else
+        return static_cast<T>(std::numeric_limits<float>::infinity());
 }
 /// The number below all others.
 template <bounded T>
@@ -107,10 +107,10 @@ template <bounded T>
     using limits = std::numeric_limits<T>;
     if constexpr (is_wide_integer<T>)
         return T(-1) < T(0) ? -greatest_value<T>() - 1 : T(0);
-    else if constexpr (real_number<T> && (limits::has_infinity || !limits::is_specialized))
-        return -greatest_value<T>();
-    else
+    else if constexpr (limits::is_specialized)
         return limits::has_infinity ? -limits::infinity() : limits::lowest();
+    else
+        return -greatest_value<T>();
 }
 
 template <class T>

@@ -7,6 +7,7 @@
 #include <functional>
 #include <type_traits>
 
+#include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/algebra/row.hpp"
 #include "allfold/algebra/standard_functors.hpp"
@@ -69,7 +70,7 @@ template <class Op, class T>
         static_assert(fine,
                       "allfold: the operator cannot be copied: let it refer to what it cannot copy, by a pointer or a "
                       "std::shared_ptr");
-    else if constexpr (std::same_as<operation, mean> && std::integral<T>)
+    else if constexpr (std::same_as<operation, mean> && (integer<T> || std::same_as<T, bool>))
         static_assert(fine,
                       "allfold: the mean of integers is not an integer: convert them to floating point, or fold with "
                       "allfold::sum{} and divide");

@@ -59,10 +59,9 @@ struct all_reduce_collective : folding_verbs<all_reduce_collective> {
 ///
 ///     all_reduce(comm, x, op, options...)          in place
 ///     all_reduce(comm, in, out, op, options...)    out of place: `in` is never written
-///     total = all_reduce(comm, x, op, options...)  of a single object: its new value; x keeps its own where it is
-///     const
-///                                                  or a temporary, and else holds the fold too
+///     total = all_reduce(comm, x, op, options...)  of a single object: returns the fold
 ///
+/// - A single object: x holds the fold too, unless it is const or a temporary: then it stays as it is.
 /// - Shapes: the same number n of elements on every rank, 0 as well. Input and output are the same memory or disjoint.
 /// - Order: x0 ∘ ... ∘ x(P-1) in rank order unless the operator is commutative and the schedule rotates; all ranks get
 ///   the same bits. `order::tree`: the same bits for every schedule, position, size and window too.

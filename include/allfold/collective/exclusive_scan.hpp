@@ -51,9 +51,9 @@ struct exclusive_scan_collective : folding_verbs<exclusive_scan_collective> {
 ///
 ///     exclusive_scan(comm, x, op, options...)          in place
 ///     exclusive_scan(comm, in, out, op, options...)    out of place
-///     value = exclusive_scan(comm, x, op, options...)  of a single object, as in `all_reduce`; where x is const or a
-///                                                      temporary the operator must have an identity
+///     value = exclusive_scan(comm, x, op, options...)  of a single object, as in `all_reduce`
 ///
+/// - A single object that is const or a temporary: the operator must have an identity.
 /// - Shapes, order, errors: as in `inclusive_scan`.
 /// - Cost: small, on shared memory, 1 round; otherwise ceil(log2 P) rounds of n elements, for every P.
 inline constexpr detail::exclusive_scan_collective exclusive_scan{};

@@ -54,8 +54,7 @@ struct reduce_collective : folding_verbs<reduce_collective> {
 ///
 ///     reduce(comm, x, op, options...)          in place; x stays as it is except at the root
 ///     reduce(comm, in, out, op, options...)    out of place: `out` matters at the root only
-///     total = reduce(comm, x, op, options...)  of a single object, as in `all_reduce`: the fold at the root, elsewhere
-///     x
+///     total = reduce(comm, x, op, options...)  of a single object, as in `all_reduce`: elsewhere returns x
 ///
 /// - Shapes: the same number n of elements on every rank, 0 as well.
 /// - Order: as in `all_reduce`, and the same bits as it: rank order for every root.

@@ -8,13 +8,13 @@
 /// line.
 
 #if defined(_MSC_VER) && !defined(__clang__)
-#error allfold: this compiler is not supported: g++ 12 and clang 14, and newer ones, are
+#error allfold: this compiler is not supported: it must be g++ 12, clang 14, or newer
 #elif defined(__clang__) && __clang_major__ < 14
-#error allfold: this clang is too old: clang 14 is the oldest that works
+#error allfold: this clang is too old: it must be clang 14 or newer
 #elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
-#error allfold: this g++ is too old: g++ 12 is the oldest that works
+#error allfold: this g++ is too old: it must be g++ 12 or newer
 #elif defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE < 12
-#error allfold: this libstdc++ is too old: that of g++ 12 is the oldest that works
+#error allfold: this libstdc++ is too old: it must be that of g++ 12 or newer
 #elif __cplusplus < 202002L
 #error allfold: this is a C++20 library: compile with -std=c++20
 #elif !defined(__cpp_exceptions)
