@@ -19,8 +19,8 @@ namespace allfold {
 namespace detail {
 
 #ifdef __SIZEOF_INT128__
-__extension__ typedef __int128 int128;
-__extension__ typedef unsigned __int128 uint128;
+__extension__ using int128 = __int128;
+__extension__ using uint128 = unsigned __int128;
 /// The integers of compilers that are none to <type_traits> and <limits> where the standard is taken strictly.
 template <class T>
 inline constexpr bool is_wide_integer = std::same_as<T, int128> || std::same_as<T, uint128>;
