@@ -29,7 +29,7 @@ static void use(Comm& comm) {
     broadcast(comm, x, root{0});
     reduce(comm, x, product{});
     inclusive_scan(comm, x, std::plus<>());
-    exclusive_scan(comm, x, commutative([](float a, float b) { return a + b; }));
+    exclusive_scan(comm, x, with_identity(commutative([](float a, float b) { return a + b; }), 0));
     reduce_scatter(comm, all, x, logical_or{});
     gather(comm, x, all);
     all_gather(comm, x, all);
@@ -39,7 +39,7 @@ static void use(Comm& comm) {
     inclusive_scan.prepare(comm, x, sum{})();
 
     std::complex<double> z = 1;
-    all_reduce(comm, z, sum{});
+    z = all_reduce(comm, z, sum{}) + broadcast(comm, z) + exclusive_scan(comm, std::complex<double>(1), sum{});
     located<float> lowest{1, 2};
     all_reduce(comm, lowest, min_loc{});
     std::vector<float> m(1), l(1), s(4);
