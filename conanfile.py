@@ -13,7 +13,7 @@ from conan.tools.files import copy, load, rmdir
 from conan.tools.scm import Version
 from conan.tools.system.package_manager import Apt
 
-OLDEST = {"gcc": "12", "clang": "16"}  # that compile the headers
+OLDEST = {"gcc": "12", "clang": "14"}  # that compile the headers
 
 
 class Allfold(ConanFile):

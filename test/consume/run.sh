@@ -101,7 +101,7 @@ by_conan() {
         -D CMAKE_BUILD_TYPE=Release -D way=conan_config_deps
 
     refused_by_conan gcc 11 12
-    refused_by_conan clang 15 16
+    refused_by_conan clang 13 14
 }
 
 refused_by_conan() { # refused_by_conan COMPILER VERSION OLDEST
