@@ -13,8 +13,7 @@
 #include <allfold/algebra/online_softmax.hpp>
 
 /// @file
-/// Attention over some of the keys, softmax(scale · Q Kᵀ) V left unfinished so that it can be merged, and the same in
-/// two passes over all keys in double as a reference.
+/// Attention over some of the keys, softmax(scale · Q Kᵀ) V left unfinished so that it can be merged.
 
 namespace attention {
 
@@ -36,6 +35,7 @@ struct problem {
     sizes size;
     double scale = 1;
     bool causal = false;
+    bool from_top_left = false;  ///< where the causal mask begins
     std::vector<T> q, k, v;
 
     [[nodiscard]] const T* query(std::size_t head, std::size_t i) const noexcept {
@@ -47,11 +47,12 @@ struct problem {
     [[nodiscard]] const T* value(std::size_t head, std::size_t j) const noexcept {
         return v.data() + (head * size.keys + j) * size.value_depth;
     }
-    /// How many keys query i sees, counted from the first. The causal mask is aligned to the end, the last query sees
-    /// the last key: query i sees keys j <= i + keys - queries, none where that is negative (PyTorch's
-    /// `causal_lower_right`).
+    /// How many keys query i sees, counted from the first. The causal mask is aligned to the end unless `from_top_left`:
+    /// the last query sees the last key, query i the keys j <= i + keys - queries, none where that is negative
+    /// (PyTorch's `causal_lower_right`); from the top left it sees the keys j <= i (`causal_upper_left`).
     [[nodiscard]] std::size_t visible(std::size_t i) const noexcept {
         if (!causal) return size.keys;
+        if (from_top_left) return std::min(i + 1, size.keys);
         return i + 1 + size.keys > size.queries ? i + 1 + size.keys - size.queries : 0;
     }
 };
@@ -136,9 +137,9 @@ void absorb(std::span<const T> scores, const T* values, T& m, T& l, std::span<T>
 }  // namespace detail
 
 /// Attention over the given keys alone. Any partition of the keys gives partial results that `allfold::online_softmax`
-/// merges to the whole.
-template <std::floating_point T>
-[[nodiscard]] partial<T> attend(const problem<T>& p, key_range keys) {
+/// merges to the whole. Calls `tick(n)` whenever it is through with n keys of a head.
+template <std::floating_point T, class Tick = decltype([](std::size_t) {})>
+[[nodiscard]] partial<T> attend(const problem<T>& p, key_range keys, Tick tick = {}) {
     using tile = detail::key_tile<T>;
     partial<T> state(p.size);
     tile loaded(p.size.depth);
@@ -154,6 +155,7 @@ template <std::floating_point T>
                 detail::absorb<T>(std::span(scores).first(seen - first), p.value(head, first), state.m[row],
                                   state.l[row], state.s_of(row));
             }
+            tick(end - first);
         }
     return state;
 }
@@ -175,80 +177,6 @@ void normalise(const partial<T>& state, std::size_t first, std::size_t end, std:
     for (std::size_t row = first; row < end; ++row)
         allfold::online_softmax::normalize(state.l[row], state.s_of(row),
                                            result.subspan(row * state.depth, state.depth));
-}
-
-namespace detail {
-
-/// softmax(scores) in place, in two passes: first the maximum, then the sum. A score of -inf is a masked key; where all
-/// are, all weights are 0.
-inline void softmax(std::span<double> scores) noexcept {
-    const double base = finite_base(*std::max_element(scores.begin(), scores.end()));
-    double sum = 0;
-    for (double& score : scores) sum += score = std::exp(score - base);
-    if (sum == 0) return;
-    for (double& score : scores) score /= sum;
-}
-
-}  // namespace detail
-
-/// The same attention over all keys, straight from its definition, in double: what results are compared with.
-template <std::floating_point T>
-[[nodiscard]] std::vector<double> reference(const problem<T>& p) {
-    std::vector<double> result(p.size.rows() * p.size.value_depth);
-    std::vector<double> weights;
-    for (std::size_t row = 0; row < p.size.rows(); ++row) {
-        const std::size_t head = row / p.size.queries, i = row % p.size.queries;
-        weights.assign(p.visible(i), 0);
-        if (weights.empty()) continue;
-        for (std::size_t j = 0; j < weights.size(); ++j) {
-            for (std::size_t d = 0; d < p.size.depth; ++d)
-                weights[j] += double{p.query(head, i)[d]} * double{p.key(head, j)[d]};
-            weights[j] *= p.scale;
-        }
-        detail::softmax(weights);
-        for (std::size_t j = 0; j < weights.size(); ++j)
-            for (std::size_t d = 0; d < p.size.value_depth; ++d)
-                result[row * p.size.value_depth + d] += weights[j] * double{p.value(head, j)[d]};
-    }
-    return result;
-}
-
-/// The largest |a - b|; two infinities of one sign, or two NaN, are equal, and otherwise infinitely far apart.
-[[nodiscard]] inline double largest_deviation(std::span<const double> a, std::span<const double> b) noexcept {
-    double largest = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-        const double distance = std::abs(a[i] - b[i]);
-        largest = std::isnan(distance) ? std::numeric_limits<double>::infinity() : std::max(largest, distance);
-    }
-    return largest;
-}
-
-/// The largest Euclidean length of vectors of `depth` elements, one behind another.
-template <std::floating_point T>
-[[nodiscard]] double longest_vector(const std::vector<T>& vectors, std::size_t depth) {
-    double longest = 0;
-    for (std::size_t first = 0; first < vectors.size(); first += depth) {
-        double squares = 0;
-        for (std::size_t d = first; d < first + depth; ++d) squares += double{vectors[d]} * double{vectors[d]};
-        longest = std::max(longest, std::sqrt(squares));
-    }
-    return longest;
-}
-
-/// How far a right result in T may be from the reference, apart from the rounding of its own elements when stored.
-///
-/// A sum of n terms of random signs is off by about sqrt(n) roundings of its size. Scores that are off by e change
-/// weights by the factor 1 ± e, twice over because of the denominator, and so the result by 2 e max|v|; |score| is at
-/// most |q| |k| scale. Four times that is allowed.
-template <std::floating_point T>
-[[nodiscard]] double tolerance(const problem<T>& p) {
-    const double rounding = std::numeric_limits<T>::epsilon() / 2;
-    const double largest_score =
-        std::abs(p.scale) * longest_vector(p.q, p.size.depth) * longest_vector(p.k, p.size.depth);
-    const double roots =
-        std::sqrt(static_cast<double>(p.size.keys)) + 2 * std::sqrt(static_cast<double>(p.size.depth)) * largest_score;
-    return 4 * rounding * roots * longest_vector(p.v, 1);
 }
 
 }  // namespace attention

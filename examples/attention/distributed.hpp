@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "examples/attention/attention.hpp"
+#include "examples/attention/npy.hpp"
 #include "examples/attention/report.hpp"
 #include <allfold/transport/traced.hpp>
 #ifdef ALLFOLD_ATTENTION_MPI
@@ -19,10 +20,12 @@
 
 namespace attention {
 
-/// How the merge is to run.
-struct merge_options {
+/// What all ranks are told beside the problem: how to merge, whether to check, and how the result will be stored.
+struct rank_options {
     std::string algorithm = "auto";
     std::optional<std::size_t> window;
+    bool check = true;
+    npy::dtype stored = npy::dtype::float32;
 };
 
 /// The ranks: so many threads of this process or, with ALLFOLD_ATTENTION_MPI, the processes that mpirun has started.
@@ -39,7 +42,7 @@ inline constexpr bool over_mpi = false;
 ///
 /// Defined in ranks.hpp and compiled for float and double in a file of its own each: all algorithms are much code.
 template <std::floating_point T>
-[[nodiscard]] std::vector<T> attend_on_ranks(problem<T>& p, team ranks, merge_options options, report& figures,
+[[nodiscard]] std::vector<T> attend_on_ranks(problem<T>& p, team ranks, rank_options options, report& figures,
                                              allfold::trace_recorder& recorder);
 
 #ifdef ALLFOLD_ATTENTION_MPI

@@ -7,21 +7,25 @@
 /// s. One all_reduce with `allfold::online_softmax` merges these; the usual way takes three collectives, which the
 /// program runs as well and times beside it.
 
+#include <chrono>
 #include <concepts>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iomanip>
 #include <iostream>
 #include <optional>
+#include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "examples/attention/attention.hpp"
 #include "examples/attention/distributed.hpp"
 #include "examples/attention/input.hpp"
+#include "examples/attention/files.hpp"
 #include "examples/attention/npy.hpp"
 #include "examples/attention/options.hpp"
+#include "examples/attention/plot.hpp"
+#include "examples/attention/reference.hpp"
 #include "examples/attention/report.hpp"
 #include <allfold/error.hpp>
 #include <allfold/transport/traced.hpp>
@@ -45,7 +49,7 @@ const std::filesystem::path data = ALLFOLD_ATTENTION_DATA;
 
 /// NumPy's result where there is one for what is computed.
 [[nodiscard]] std::optional<npy::array> read_numpy_result(const options& chosen) {
-    if (!chosen.uses_demo_data() || chosen.scale) return std::nullopt;
+    if (!chosen.uses_demo_data() || chosen.scale || chosen.causal_from == "top-left") return std::nullopt;
     return npy::read(data / (chosen.causal ? "o_numpy_causal.npy" : "o_numpy.npy"));
 }
 
@@ -54,44 +58,100 @@ const std::filesystem::path data = ALLFOLD_ATTENTION_DATA;
         return npy::text_of(file.array.shape) + " " + npy::name_of(file.array.type);
     };
     return "attention of q " + shape(in.q) + " to k " + shape(in.k) + ", v " + shape(in.v) +
-           (chosen.causal ? ", causal" : "") + ", on " + std::to_string(chosen.ranks) +
+           (!chosen.causal ? "" : chosen.causal_from == "top-left" ? ", causal from the top left" : ", causal") + ", on " + std::to_string(chosen.ranks) +
            (chosen.ranks == 1 ? " rank" : " ranks");
 }
 
-void write_trace(const std::string& file, const allfold::trace_recorder& recorder) {
-    std::ofstream out(file);
-    recorder.write_chrome_trace(out);
-    if (!out.flush()) throw npy::file_error(file, "writing the trace failed");
+/// A file of the command line.
+struct named_file {
+    const char* option;
+    std::filesystem::path name;
+};
+
+[[nodiscard]] std::vector<named_file> inputs_of(const options& chosen) {
+    if (!chosen.uses_demo_data()) return {{"--q", chosen.q}, {"--k", chosen.k}, {"--v", chosen.v}};
+    std::vector<named_file> files;
+    for (const auto& name : {"q.npy", "k.npy", "v.npy", "o_numpy.npy", "o_numpy_causal.npy"})
+        files.push_back({"the demo's data", data / name});
+    return files;
+}
+
+[[nodiscard]] std::vector<named_file> outputs_of(const options& chosen) {
+    std::vector<named_file> files{{"--out", chosen.out}, {"--trace", chosen.trace}, {"--plot", chosen.plot}};
+    std::erase_if(files, [](const named_file& file) { return file.name.empty(); });
+    return files;
+}
+
+/// Throws unless each output is a file of its own that can be written.
+void require_outputs(const options& chosen) {
+    std::vector<named_file> taken = inputs_of(chosen);
+    for (const named_file& file : outputs_of(chosen)) {
+        const std::string text = std::string(file.option) + " " + file.name.string();
+        for (const named_file& other : taken)
+            if (files::are_same(file.name, other.name))
+                throw bad_command_line(text + " is the file of " + other.option + " " + other.name.string());
+        if (files::is_standard_output(file.name))
+            throw bad_command_line(text + " is the file that standard output goes to");
+        files::require_writable(file.name);
+        taken.push_back(file);
+    }
+}
+
+/// What `write(stream)` writes, as a file that appears whole or not at all.
+template <class Write>
+void write_text(const std::string& file, Write write) {
+    std::ostringstream text;
+    write(text);
+    files::write(file, {text.view()});
+}
+
+/// Writes the files that are asked for.
+void write_outputs(const options& chosen, const npy::array& result, const allfold::trace_recorder& recorder,
+                   const std::string& title) {
+    if (!chosen.out.empty()) npy::write(chosen.out, result);
+    if (!chosen.trace.empty())
+        write_text(chosen.trace, [&](std::ostream& out) { recorder.write_chrome_trace(out); });
+    if (!chosen.plot.empty())
+        write_text(chosen.plot, [&](std::ostream& out) { out << plot(recorder, chosen.ranks, title, over_mpi); });
 }
 
 /// Computes in T, writes what is asked for and completes the figures.
 template <std::floating_point T>
 [[nodiscard]] report solve(const input& in, const options& chosen, team ranks, report figures) {
-    const auto numpy = read_numpy_result(chosen);
-    for (const std::string& file : {chosen.out, chosen.trace})
-        if (!file.empty()) npy::check_writable(file);
-
-    auto p = make_problem<T>(in, chosen.scale, chosen.causal);
+    std::optional<npy::array> numpy;
+    problem<T> p;
+    figures.read += time_of([&] {
+        numpy = read_numpy_result(chosen);
+        p = make_problem<T>(in, chosen.scale, chosen.causal);
+        p.from_top_left = chosen.causal_from == "top-left";
+    });
     allfold::trace_recorder recorder(chosen.ranks);
-    const std::vector<T> result = attend_on_ranks(p, ranks, {chosen.algorithm, chosen.window}, figures, recorder);
-    const npy::array stored = npy::make<T>(in.q.array.type, in.result_shape(), result);
-    if (!chosen.out.empty()) figures.write = time_of([&] { npy::write(chosen.out, stored); });
-    if (!chosen.trace.empty()) write_trace(chosen.trace, recorder);
-
-    const auto written = npy::values_of<double>(stored);
-    figures.from_reference = largest_deviation(written, reference(p));
-    if (numpy) figures.from_numpy = largest_deviation(written, npy::values_of<double>(*numpy));
-    figures.allowed = tolerance(p) + npy::storage_error(stored.type, longest_vector(p.v, 1));
+    const rank_options told{chosen.algorithm, chosen.window, !chosen.unchecked, in.q.array.type};
+    const std::vector<T> result = attend_on_ranks(p, ranks, told, figures, recorder);
+    const auto write = [&] {
+        write_outputs(chosen, npy::make<T>(told.stored, in.result_shape(), result), recorder, figures.problem);
+    };
+    if (!outputs_of(chosen).empty()) figures.write = time_of(write);
+    if (numpy)
+        figures.from_numpy = compare_with_known(p, std::span(result), told.stored, npy::values_of<double>(*numpy),
+                                                chosen.ranks);
     return figures;
 }
 
-[[nodiscard]] int run(const options& chosen, team ranks) {
+[[nodiscard]] int run(const options& chosen, team ranks, std::chrono::steady_clock::time_point begin) {
     report figures;
+    if (over_mpi) figures.start = std::chrono::steady_clock::now() - begin;
+    require_outputs(chosen);
     input in;
     figures.read = time_of([&] { in = read_chosen(chosen); });
     figures.problem = describe(in, chosen);
+    figures.size = in.size();
+    figures.ranks = chosen.ranks;
     figures = in.needs_double() ? solve<double>(in, chosen, ranks, figures) : solve<float>(in, chosen, ranks, figures);
-    print(std::cout, figures);
+    figures.total = std::chrono::steady_clock::now() - begin;
+    std::ostringstream text;
+    print(text, figures);
+    files::print(text.view());
     return figures.good() ? 0 : failed;
 }
 
@@ -122,17 +182,18 @@ template <class Work>
 
 int main(int argc, char** argv) {
     using namespace attention;
+    const auto begin = std::chrono::steady_clock::now();
 #ifdef ALLFOLD_ATTENTION_MPI
     return lead([&](team ranks) {
         return guarded([&] {
             const auto chosen = parse(argc, argv, ranks.size());
-            return chosen ? run(*chosen, ranks) : 0;
+            return chosen ? run(*chosen, ranks, begin) : 0;
         });
     });
 #else
     return guarded([&] {
         const auto chosen = parse(argc, argv);
-        return chosen ? run(*chosen, chosen->ranks) : 0;
+        return chosen ? run(*chosen, chosen->ranks, begin) : 0;
     });
 #endif
 }

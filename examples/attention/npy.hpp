@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "examples/attention/half.hpp"
+#include "examples/attention/files.hpp"
 
 /// @file
 /// NumPy's .npy files, formats 1.0, 2.0 and 3.0, of the three floating point types and in both orders.
@@ -29,12 +30,7 @@ namespace npy {
 
 static_assert(std::endian::native == std::endian::little, "elements are copied as they lie in the file: little-endian");
 
-/// A file that cannot be read or written as asked. The text begins with the name of the file.
-class file_error : public std::runtime_error {
-  public:
-    file_error(const std::filesystem::path& file, const std::string& text)
-        : std::runtime_error(file.string() + ": " + text) {}
-};
+using files::file_error;
 
 enum class dtype : std::uint8_t { float16, float32, float64 };
 
@@ -331,23 +327,19 @@ class input_file {
     return result;
 }
 
-/// Opens a file for writing, or says that it cannot be. What is in it stays as it is.
-inline void check_writable(const std::filesystem::path& file) {
-    if (!std::ofstream(file, std::ios::binary | std::ios::app)) throw file_error(file, "cannot be opened for writing");
+/// The file of an array, format 1.0, little-endian, C order: what comes before the elements.
+[[nodiscard]] inline std::string preamble_of(const array& a) {
+    const std::string header = detail::header_text(a);
+    std::string text(detail::magic);
+    for (const std::size_t byte : {std::size_t{1}, std::size_t{0}, header.size() & 0xff, header.size() >> 8})
+        text += static_cast<char>(byte);
+    return text + header;
 }
 
-/// Writes the array in format 1.0, little-endian, C order.
+/// Writes the array, whole or not at all.
 inline void write(const std::filesystem::path& file, const array& a) {
-    const std::string header = detail::header_text(a);
-    const std::uint8_t preamble[] = {1, 0, static_cast<std::uint8_t>(header.size() & 0xff),
-                                     static_cast<std::uint8_t>(header.size() >> 8)};
-    std::ofstream out(file, std::ios::binary);
-    if (!out) throw file_error(file, "cannot be opened for writing");
-    out << detail::magic;
-    out.write(reinterpret_cast<const char*>(preamble), sizeof preamble);
-    out << header;
-    out.write(reinterpret_cast<const char*>(a.bytes.data()), static_cast<std::streamsize>(a.bytes.size()));
-    if (!out.flush()) throw file_error(file, "writing " + std::to_string(a.bytes.size()) + " bytes of data failed");
+    const std::string preamble = preamble_of(a);
+    files::write(file, {preamble, {reinterpret_cast<const char*>(a.bytes.data()), a.bytes.size()}});
 }
 
 namespace detail {
@@ -383,6 +375,14 @@ template <std::floating_point T>
     for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = detail::load<T>(a.bytes.data() + i * size_of(a.type), a.type);
     return values;
+}
+
+/// What is read again of a value that was stored.
+template <std::floating_point T>
+[[nodiscard]] double rounded_to(dtype type, T value) noexcept {
+    std::byte stored[size_of(dtype::float64)];
+    detail::store(stored, type, value);
+    return detail::load<double>(stored, type);
 }
 
 /// An array of the given type and shape from values in C order, as many as the shape has elements.

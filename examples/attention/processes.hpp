@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <unistd.h>
+
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iostream>
 
 #include "examples/attention/attention.hpp"
 #include "examples/attention/distributed.hpp"
+#include "examples/attention/report.hpp"
 #include <allfold/allfold.hpp>
 #include <allfold/transport/mpi.hpp>
 
@@ -28,7 +30,7 @@ enum class order : std::uint8_t { attend_in_float, attend_in_double, leave };
 
 /// Afterwards all ranks have the problem and the options of rank 0.
 template <std::floating_point T>
-void share(team ranks, problem<T>& p, merge_options& options) {
+void share(team ranks, problem<T>& p, rank_options& options) {
     const auto share_each = [&](auto&... parts) { (allfold::broadcast(ranks, parts), ...); };
     const auto share_sequence = [&](auto& sequence) {
         std::size_t length = sequence.size();
@@ -36,11 +38,22 @@ void share(team ranks, problem<T>& p, merge_options& options) {
         sequence.resize(length);
         share_each(sequence);
     };
-    share_each(p.size, p.scale, p.causal, options.window);
+    share_each(p.size, p.scale, p.causal, p.from_top_left, options.window, options.check, options.stored);
     share_sequence(options.algorithm);
     share_sequence(p.q);
     share_sequence(p.k);
     share_sequence(p.v);
+}
+
+/// The ranks that share the machine of this one, and its cores, whichever of them this process is bound to.
+[[nodiscard]] inline crowd crowd_of(team ranks) {
+    MPI_Comm node = MPI_COMM_NULL;
+    crowd around;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank(), MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &around.ranks);
+    MPI_Comm_free(&node);
+    around.processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+    return around;
 }
 
 /// Runs `program(ranks)`, which returns an exit status, on rank 0. Where that is not 0 the whole job ends with it.
@@ -58,7 +71,6 @@ template <class Program>
             return;
         }
         if (const int status = program(ranks); status != 0) {
-            std::cout.flush();
             MPI_Abort(MPI_COMM_WORLD, status);
         }
         static_cast<void>(agree(ranks, order::leave));

@@ -11,6 +11,8 @@
 
 #include "examples/attention/attention.hpp"
 #include "examples/attention/distributed.hpp"
+#include "examples/attention/progress.hpp"
+#include "examples/attention/reference.hpp"
 #include "examples/attention/report.hpp"
 #include <allfold/allfold.hpp>
 #include <allfold/schedule/mirrored_doubling.hpp>
@@ -26,7 +28,7 @@ namespace detail {
 
 /// Calls `use(options...)` with the library's options for these ones; for "auto" it chooses the schedule itself.
 template <class Use>
-void with_options(const merge_options& options, Use use) {
+void with_options(const rank_options& options, Use use) {
     const allfold::window window{options.window.value_or(0)};  // 0: allfold chooses
     const auto named = [&](const char* name, auto algorithm) {
         if (options.algorithm != name) return false;
@@ -49,7 +51,7 @@ template <class T>
 
 /// The one collective: afterwards every rank has the state over all keys.
 template <class Communicator, class T>
-void merge(Communicator& comm, partial<T>& state, const merge_options& options) {
+void merge(Communicator& comm, partial<T>& state, const rank_options& options) {
     with_options(options, [&](auto... chosen) {
         auto rows = rows_of(state);
         allfold::all_reduce(comm, rows, allfold::online_softmax{}, chosen...);
@@ -59,7 +61,7 @@ void merge(Communicator& comm, partial<T>& state, const merge_options& options) 
 /// The usual way, for comparison: agree on the maximum, rescale to it, then sum the denominators and the numerators.
 /// `common` is room for the maximum.
 template <class Communicator, class T>
-void merge_by_three(Communicator& comm, partial<T>& state, std::vector<T>& common, const merge_options& options) {
+void merge_by_three(Communicator& comm, partial<T>& state, std::vector<T>& common, const rank_options& options) {
     with_options(options, [&](auto... chosen) {
         allfold::all_reduce(comm, state.m, common, allfold::max{}, chosen...);
         rescale<T>(state, common);
@@ -70,13 +72,13 @@ void merge_by_three(Communicator& comm, partial<T>& state, std::vector<T>& commo
 
 /// What one rank measures, and in the end the slowest one.
 struct rank_times {
-    seconds local{}, merge{}, normalise{};
+    seconds local{}, merge{}, normalise{}, gather{}, check{}, repeats{};
     std::vector<seconds> one_merge, three_collectives;
 };
 
 /// Merges copies of the same partial result in both ways by turns, each started together with all other ranks.
 template <class Communicator, class T>
-void compare_ways(Communicator& comm, const partial<T>& own, const merge_options& options, int repetitions,
+void compare_ways(Communicator& comm, const partial<T>& own, const rank_options& options, int repetitions,
                   rank_times& times) {
     partial<T> copy = own;
     std::vector<T> common = own.m;
@@ -91,11 +93,23 @@ void compare_ways(Communicator& comm, const partial<T>& own, const merge_options
     }
 }
 
+/// Compares the result with the reference, of which every rank computes a share of the rows.
+template <class Communicator, class T>
+[[nodiscard]] finding check(Communicator& comm, const problem<T>& p, const std::vector<T>& result, npy::dtype stored,
+                            progress& bar) {
+    const auto worse = allfold::associative([](const finding& a, const finding& b) { return a | b; });
+    finding found = compare_with_reference(p, std::span(result), stored, comm.rank(), comm.size(),
+                                           [&](std::size_t rows) { bar.check.step(rows); });
+    allfold::all_reduce(comm, found, worse);
+    return found;
+}
+
 template <class Communicator>
 void agree_on_slowest(Communicator& comm, rank_times& times) {
     const auto slower = allfold::commutative([](seconds a, seconds b) { return std::max(a, b); });
     const auto slowest_of = [&](auto&... figures) { (allfold::all_reduce(comm, figures, slower), ...); };
-    slowest_of(times.local, times.merge, times.normalise, times.one_merge, times.three_collectives);
+    slowest_of(times.local, times.merge, times.normalise, times.gather, times.check, times.repeats, times.one_merge,
+               times.three_collectives);
 }
 
 [[nodiscard]] inline seconds median(std::vector<seconds> times) {
@@ -108,6 +122,10 @@ inline void enter_times(report& figures, const rank_times& slowest) {
     figures.local = slowest.local;
     figures.merge = slowest.merge;
     figures.normalise = slowest.normalise;
+    figures.gather = slowest.gather;
+    figures.check = slowest.check;
+    figures.repeats = slowest.repeats;
+    if (slowest.one_merge.empty()) return;
     figures.one_merge = median(slowest.one_merge);
     figures.three_collectives = median(slowest.three_collectives);
     figures.repetitions = static_cast<int>(slowest.one_merge.size());
@@ -115,7 +133,7 @@ inline void enter_times(report& figures, const rank_times& slowest) {
 
 /// Enters the schedule that the merge of such a problem uses.
 template <class T>
-void enter_plan(report& figures, const sizes& size, team ranks, const merge_options& options) {
+void enter_plan(report& figures, const sizes& size, team ranks, const rank_options& options) {
     figures.state_bytes = size.rows() * (size.value_depth + 2) * sizeof(T);
     with_options(options, [&](auto... chosen) {
         const auto plan = allfold::all_reduce.plan<allfold::row<T, T, T>>(ranks, figures.state_bytes,
@@ -131,66 +149,101 @@ void enter_plan(report& figures, const sizes& size, team ranks, const merge_opti
 template <class T>
 struct outcome {
     std::vector<T> result;
-    rank_times slowest;
+    finding found{};
+    rank_times slowest{};
+    crowd around{};
 };
+
+#ifndef ALLFOLD_ATTENTION_MPI
+template <class Communicator>
+[[nodiscard]] crowd crowd_of(const Communicator& comm) {
+    return {comm.size(), comm.processors()};
+}
+#endif
 
 /// What one rank does, whatever the ranks are.
 template <class Communicator, class T>
-[[nodiscard]] outcome<T> attend_on_rank(Communicator& untraced, const problem<T>& p, const merge_options& options,
-                                        allfold::trace_recorder& recorder) {
+[[nodiscard]] outcome<T> attend_on_rank(Communicator& untraced, const problem<T>& p, const rank_options& options,
+                                        allfold::trace_recorder& recorder, progress& bar) {
     constexpr int repetitions = 21;
     allfold::traced comm(untraced, recorder);
     const int rank = comm.rank();
     const auto keys = allfold::partition::even(p.size.keys, comm.size());
     const auto rows = allfold::partition::even(p.size.rows(), comm.size());
+    const auto together = [&](auto work) {  // so that no phase is charged for the one before it
+        allfold::barrier(untraced);
+        return time_of(work);
+    };
     const auto phase = [&](const char* name, auto work) {
-        const auto begin = std::chrono::steady_clock::now();
-        work();
-        const auto end = std::chrono::steady_clock::now();
-        recorder.span(rank, name, begin, end);
-        return seconds(end - begin);
+        return together([&] {
+            const auto begin = std::chrono::steady_clock::now();
+            work();
+            recorder.span(rank, name, begin, std::chrono::steady_clock::now());
+        });
     };
     rank_times times;
-    std::vector<T> result(p.size.rows() * p.size.value_depth);
+    outcome<T> own{.result = std::vector<T>(p.size.rows() * p.size.value_depth), .around = crowd_of(untraced)};
 
     partial<T> state(p.size);
-    times.local = phase("local attention", [&] { state = attend(p, {keys.offset(rank), keys.offset(rank + 1)}); });
+    times.local = phase("local attention", [&] {
+        state = attend(p, {keys.offset(rank), keys.offset(rank + 1)}, [&](std::size_t n) { bar.local.step(n); });
+    });
     const partial<T> before_merge = state;
-    allfold::barrier(comm);
-    times.merge = phase("merge", [&] { merge(comm, state, options); });
+    if (comm.size() > 1) times.merge = phase("merge", [&] { merge(comm, state, options); });
     times.normalise =
-        phase("normalise", [&] { normalise<T>(state, rows.offset(rank), rows.offset(rank + 1), result); });
-    allfold::all_gather(comm, result, allfold::partition::even_grains(result.size(), comm.size(), p.size.value_depth));
+        phase("normalise", [&] { normalise<T>(state, rows.offset(rank), rows.offset(rank + 1), own.result); });
+    const auto grains = allfold::partition::even_grains(own.result.size(), comm.size(), p.size.value_depth);
+    if (comm.size() > 1) times.gather = phase("gather", [&] { allfold::all_gather(comm, own.result, grains); });
 
-    compare_ways(untraced, before_merge, options, repetitions, times);
+    if (options.check) times.check = together([&] { own.found = check(untraced, p, own.result, options.stored, bar); });
+    if (comm.size() > 1)
+        times.repeats = together([&] { compare_ways(untraced, before_merge, options, repetitions, times); });
     agree_on_slowest(untraced, times);
-    return {std::move(result), std::move(times)};
+    own.slowest = std::move(times);
+    return own;
 }
 
-/// Calls `work(comm)` on all ranks, each with the problem and the options that are given here.
+/// How far this process is with its part of the work.
+template <class T>
+[[nodiscard]] progress progress_of(const problem<T>& p, int ranks) {
+    const auto part = [&](std::size_t all) { return over_mpi ? all / static_cast<std::size_t>(ranks) : all; };
+    return {part(p.size.heads * p.size.keys), part(p.size.rows())};
+}
+
+/// Calls `work(comm)` on all ranks, each with the problem and the options that are given here. Returns how long it took
+/// to give these to other processes.
 template <class T, class Work>
-void on_all(team ranks, [[maybe_unused]] problem<T>& p, [[maybe_unused]] merge_options& options, Work work) {
+seconds on_all(team ranks, [[maybe_unused]] problem<T>& p, [[maybe_unused]] rank_options& options, Work work) {
 #ifdef ALLFOLD_ATTENTION_MPI
-    static_cast<void>(agree(ranks, std::same_as<T, float> ? order::attend_in_float : order::attend_in_double));
-    share(ranks, p, options);
+    const seconds share_time = time_of([&] {
+        static_cast<void>(agree(ranks, std::same_as<T, float> ? order::attend_in_float : order::attend_in_double));
+        share(ranks, p, options);
+    });
     work(ranks);
+    return share_time;
 #else
     allfold::run(ranks, work);
+    return {};
 #endif
 }
 
 }  // namespace detail
 
 template <std::floating_point T>
-std::vector<T> attend_on_ranks(problem<T>& p, team ranks, merge_options options, report& figures,
+std::vector<T> attend_on_ranks(problem<T>& p, team ranks, rank_options options, report& figures,
                                allfold::trace_recorder& recorder) {
     detail::enter_plan<T>(figures, p.size, ranks, options);  // throws where the named algorithm cannot do it
     detail::outcome<T> all;
-    detail::on_all(ranks, p, options, [&](auto& comm) {
-        auto own = detail::attend_on_rank(comm, p, options, recorder);
-        if (comm.rank() == 0) all = std::move(own);
-    });
+    {
+        progress bar = detail::progress_of(p, figures.ranks);
+        figures.share = detail::on_all(ranks, p, options, [&](auto& comm) {
+            auto own = detail::attend_on_rank(comm, p, options, recorder, bar);
+            if (comm.rank() == 0) all = std::move(own);
+        });
+    }
     detail::enter_times(figures, all.slowest);
+    if (options.check) figures.from_reference = all.found;
+    figures.around = all.around;
     return std::move(all.result);
 }
 
@@ -198,10 +251,11 @@ std::vector<T> attend_on_ranks(problem<T>& p, team ranks, merge_options options,
 template <std::floating_point T>
 void attend_with_rank_0(team ranks) {
     problem<T> p;
-    merge_options options;
+    rank_options options;
     allfold::trace_recorder recorder(ranks.size());
     share(ranks, p, options);
-    static_cast<void>(detail::attend_on_rank(ranks, p, options, recorder));
+    progress bar = detail::progress_of(p, ranks.size());
+    static_cast<void>(detail::attend_on_rank(ranks, p, options, recorder, bar));
 }
 #endif
 

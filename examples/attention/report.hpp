@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <iomanip>
@@ -9,6 +10,8 @@
 #include <ostream>
 #include <sstream>
 #include <string>
+
+#include "examples/attention/reference.hpp"
 
 /// @file
 /// What the program measures, and the table that it prints.
@@ -25,27 +28,39 @@ template <class Work>
     return std::chrono::steady_clock::now() - begin;
 }
 
+/// The ranks of one machine and the processors that they share; 0: not known.
+struct crowd {
+    int ranks = 1;
+    int processors = 0;
+
+    [[nodiscard]] bool is_crowded() const noexcept { return processors != 0 && ranks > processors; }
+};
+
 /// The figures of one run. Times of phases are those of the slowest rank.
 struct report {
     std::string problem;  ///< shapes, element type, ranks
+    sizes size;
+    int ranks = 1;
+    crowd around;
 
     std::string schedule, why;
     int rounds = 0;
     std::size_t bytes_sent = 0;   ///< by the busiest rank
     std::size_t state_bytes = 0;  ///< of what every rank contributes
 
-    seconds read{}, local{}, merge{}, normalise{};
+    seconds start{};  ///< until the program proper begins: of MPI, most of all
+    seconds read{}, share{}, local{}, merge{}, normalise{}, gather{}, check{}, repeats{};
     std::optional<seconds> write;
+    seconds total{};  ///< since the program began
 
     seconds one_merge{}, three_collectives{};  ///< medians
     int repetitions = 0;
 
-    double from_reference = 0;
-    std::optional<double> from_numpy;
-    double allowed = 0;
+    std::optional<finding> from_reference, from_numpy;
 
     [[nodiscard]] bool good() const noexcept {
-        return from_reference <= allowed && (!from_numpy || *from_numpy <= allowed);
+        const auto agrees = [](const auto& found) { return !found || found->good(); };
+        return agrees(from_reference) && agrees(from_numpy);
     }
 };
 
@@ -75,6 +90,19 @@ namespace detail {
     return text.str();
 }
 
+[[nodiscard]] inline std::string general(double value) {
+    std::ostringstream text;
+    text << std::setprecision(6) << value;
+    return text.str();
+}
+
+/// A percentage with as many digits as matter.
+[[nodiscard]] inline std::string percent(double share) {
+    std::ostringstream text;
+    text << std::setprecision(2) << 100 * share;
+    return text.str() + " %";
+}
+
 /// Lines of two columns, the second one right-aligned.
 class table {
   public:
@@ -89,36 +117,88 @@ class table {
     std::ostream& out_;
 };
 
-}  // namespace detail
-
-inline void print(std::ostream& out, const report& r) {
-    using detail::in_words;
-    using detail::scientific;
-    const detail::table table(out);
-
-    out << r.problem << '\n' << "merged by " << r.schedule << ": " << r.why << '\n';
-
+inline void print_merge(const table& table, const report& r) {
     table.title("the merge");
     table.row("rounds", std::to_string(r.rounds));
     table.row("state of each rank", in_words(r.state_bytes));
     table.row("sent by the busiest rank", in_words(r.bytes_sent));
+}
 
-    table.title("time of each phase, slowest rank");
-    table.row("read", in_words(r.read));
-    table.row("local attention", in_words(r.local));
-    table.row("merge", in_words(r.merge), "the first one, cold");
-    table.row("normalise", in_words(r.normalise));
-    if (r.write) table.row("write", in_words(*r.write));
+/// Rows that add up to the time that the program took.
+inline void print_times(const table& table, const report& r) {
+    const std::string all = std::to_string(r.repetitions) + " of each way";
+    seconds rest = r.total;
+    const auto row = [&](const char* name, std::optional<seconds> time, const std::string& remark = {}) {
+        if (!time) return;
+        rest -= *time;
+        table.row(name, in_words(*time), remark);
+    };
+    const auto among_ranks = [&](seconds time) { return r.ranks > 1 ? std::optional(time) : std::nullopt; };
+    const auto if_any = [](seconds time) { return time > seconds{} ? std::optional(time) : std::nullopt; };
 
+    table.title(r.ranks > 1 ? "time of each phase, slowest rank" : "time of each phase");
+    row("start", if_any(r.start), "of MPI");
+    row("read", r.read);
+    row("share", if_any(r.share), "the problem with all processes");
+    row("local attention", r.local);
+    row("merge", among_ranks(r.merge), "the first one, cold");
+    row("normalise", r.normalise);
+    row("gather", among_ranks(r.gather), "the result, to all ranks");
+    if (r.from_reference)
+        row("float64 reference", r.check, "the check below; --no-check leaves it out");
+    row("merges for the medians below", among_ranks(r.repeats), all);
+    row("write", r.write);
+    table.row("the rest", in_words(std::max(rest, seconds{})), "starting the ranks, memory");
+    table.row("total", in_words(r.total), "since the program began");
+}
+
+inline void print_medians(const table& table, const report& r) {
     table.title("the merge again, median of " + std::to_string(r.repetitions) + " by turns");
     table.row("one all_reduce, online softmax", in_words(r.one_merge));
     table.row("three: max m, sum l, sum s", in_words(r.three_collectives),
               detail::rounded(r.three_collectives / r.one_merge, 2) + " times as long");
+}
 
-    table.title("largest deviation, " + scientific(r.allowed) + " allowed");
-    table.row("from one rank in float64", scientific(r.from_reference));
-    if (r.from_numpy) table.row("from NumPy", scientific(*r.from_numpy));
-    if (!r.good()) out << "\nThe result deviates by more than rounding explains.\n";
+inline void print_deviation(const table& table, const char* from, const finding& found) {
+    table.row(from, scientific(found.deviation),
+              "at most " + percent(found.share) + " of what rounding allows its row");
+}
+
+/// Which element is wrong, of which row.
+inline void print_worst(std::ostream& out, const report& r, const finding& found) {
+    const std::size_t row = found.element / r.size.value_depth;
+    out << "element " << found.element % r.size.value_depth << " of query " << row % r.size.queries << ", head "
+        << row / r.size.queries << ", is " << general(found.found) << "; " << general(found.expected) << " +- "
+        << scientific(found.allowed) << " is right\n";
+}
+
+}  // namespace detail
+
+inline void print(std::ostream& out, const report& r) {
+    const detail::table table(out);
+    out << r.problem << '\n';
+    if (r.around.is_crowded())
+        out << r.around.ranks << " ranks take turns on " << r.around.processors << (r.around.processors == 1 ? " core" : " cores")
+            << ": times are not those of a machine with a core for each\n";
+    if (r.ranks == 1)
+        out << "one rank: there is nothing to merge\n";
+    else
+        out << "merged by " << r.schedule << ": " << r.why << '\n';
+
+    if (r.ranks > 1) detail::print_merge(table, r);
+    detail::print_times(table, r);
+    if (r.ranks > 1) detail::print_medians(table, r);
+
+    table.title("largest deviation");
+    if (r.from_reference)
+        detail::print_deviation(table, "from the float64 reference", *r.from_reference);
+    else
+        table.row("from the float64 reference", "not checked");
+    if (r.from_numpy) detail::print_deviation(table, "from NumPy", *r.from_numpy);
+    if (r.good()) return;
+
+    out << "\nThe result deviates by more than rounding explains: ";
+    detail::print_worst(out, r, r.from_reference && !r.from_reference->good() ? *r.from_reference : *r.from_numpy);
 }
 
 }  // namespace attention

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+/// @file
+/// Files that appear whole or not at all, and what goes wrong with them in words.
+
+namespace files {
+
+/// A file that cannot be read or written as asked. The text begins with the name of the file.
+class file_error : public std::runtime_error {
+  public:
+    file_error(const std::filesystem::path& file, const std::string& text)
+        : std::runtime_error(file.string() + ": " + text) {}
+};
+
+namespace detail {
+
+using pieces = std::initializer_list<std::string_view>;
+
+[[noreturn]] inline void fail_to_write(const std::filesystem::path& file, int code) {
+    throw file_error(file, "cannot be written: " + std::generic_category().message(code));
+}
+
+/// An open file.
+class descriptor {
+  public:
+    explicit descriptor(int number) : number_(number) {}
+    descriptor(const descriptor&) = delete;
+    descriptor& operator=(const descriptor&) = delete;
+    ~descriptor() {
+        if (number_ >= 0) ::close(number_);
+    }
+    [[nodiscard]] int number() const { return number_; }
+    [[nodiscard]] int close() { return ::close(std::exchange(number_, -1)); }
+
+  private:
+    int number_;
+};
+
+/// Writes all of it. Returns 0, or why that failed.
+[[nodiscard]] inline int write_all(int to, pieces text) {
+    for (std::string_view piece : text)
+        while (!piece.empty()) {
+            const auto written = ::write(to, piece.data(), piece.size());
+            if (written >= 0)
+                piece.remove_prefix(static_cast<std::size_t>(written));
+            else if (errno != EINTR)
+                return errno;
+        }
+    return 0;
+}
+
+/// The file that a name stands for at the end of all links, whether it exists or not.
+[[nodiscard]] inline std::filesystem::path behind_links(std::filesystem::path file) {
+    std::error_code none;
+    for (int links = 0; links < 40 && std::filesystem::is_symlink(std::filesystem::symlink_status(file, none)); ++links)
+        file = file.parent_path() / std::filesystem::read_symlink(file, none);
+    return file;
+}
+
+/// A file without a name that matters, beside another one and with its permissions. It is removed unless it takes the
+/// other one's place.
+class file_beside {
+  public:
+    explicit file_beside(std::filesystem::path target) : target_(std::move(target)), file_(make()) {
+        struct stat old {};
+        if (::stat(target_.c_str(), &old) != 0) return;
+        static_cast<void>(::fchown(file_.number(), old.st_uid, old.st_gid) == 0);  // which only root may
+        static_cast<void>(::fchmod(file_.number(), old.st_mode & 07777) == 0);
+    }
+    file_beside(const file_beside&) = delete;
+    file_beside& operator=(const file_beside&) = delete;
+    ~file_beside() {
+        if (!name_.empty()) ::unlink(name_.c_str());
+    }
+
+    void write(pieces text) const {
+        if (const int code = write_all(file_.number(), text)) fail_to_write(target_, code);
+    }
+    void take_place() {
+        if (file_.close() != 0 || ::rename(name_.c_str(), target_.c_str()) != 0) fail_to_write(target_, errno);
+        name_.clear();
+    }
+
+  private:
+    [[nodiscard]] int make() {
+        const std::string beginning = ".attention-" + std::to_string(::getpid()) + "-";
+        for (int i = 0;; ++i) {
+            name_ = target_.parent_path() / (beginning + std::to_string(i));
+            const int file = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+            if (file >= 0) return file;
+            if (errno == EEXIST) continue;
+            name_.clear();
+            fail_to_write(target_, errno);
+        }
+    }
+
+    std::filesystem::path target_, name_;
+    descriptor file_;
+};
+
+/// Something that exists and is no file of bytes, such as a pipe or a device.
+[[nodiscard]] inline bool is_special(const std::filesystem::path& file) {
+    std::error_code none;
+    const auto status = std::filesystem::status(file, none);
+    return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+}  // namespace detail
+
+/// Throws where the file cannot be written. Nothing changes.
+inline void require_writable(const std::filesystem::path& file) {
+    std::error_code none;
+    if (std::filesystem::is_directory(file, none) || !file.has_filename()) detail::fail_to_write(file, EISDIR);
+    if (::access(file.c_str(), W_OK) != 0 && errno != ENOENT) detail::fail_to_write(file, errno);
+    if (!detail::is_special(file)) detail::file_beside(detail::behind_links(file));
+}
+
+/// Writes the pieces one behind another. A file appears whole or not at all: it is written beside its place and renamed;
+/// a link keeps leading to it. A pipe or a device is written as it is.
+inline void write(const std::filesystem::path& file, detail::pieces text) {
+    if (!detail::is_special(file)) {
+        detail::file_beside whole(detail::behind_links(file));
+        whole.write(text);
+        return whole.take_place();
+    }
+    detail::descriptor out(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+    if (out.number() < 0) detail::fail_to_write(file, errno);
+    if (const int code = detail::write_all(out.number(), text)) detail::fail_to_write(file, code);
+    if (out.close() != 0) detail::fail_to_write(file, errno);
+}
+
+/// Writes to standard output.
+inline void print(std::string_view text) {
+    if (const int code = detail::write_all(STDOUT_FILENO, {text})) detail::fail_to_write("standard output", code);
+}
+
+/// Whether two names stand for one file, which need not exist. Pipes and devices are nobody's in particular.
+[[nodiscard]] inline bool are_same(const std::filesystem::path& a, const std::filesystem::path& b) {
+    std::error_code none;
+    if (detail::is_special(a) || detail::is_special(b)) return false;
+    if (std::filesystem::exists(a, none) || std::filesystem::exists(b, none))
+        return std::filesystem::equivalent(a, b, none);
+    return std::filesystem::weakly_canonical(detail::behind_links(a), none) ==
+           std::filesystem::weakly_canonical(detail::behind_links(b), none);
+}
+
+/// Whether a name stands for the file that standard output goes to.
+[[nodiscard]] inline bool is_standard_output(const std::filesystem::path& file) {
+    struct stat named {}, output {};
+    return ::stat(file.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(named.st_mode) &&
+           named.st_dev == output.st_dev && named.st_ino == output.st_ino;
+}
+
+}  // namespace files

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "examples/attention/files.hpp"
+
+/// @file
+/// How far the work is, as a bar on standard error where that is a terminal.
+
+namespace attention {
+
+/// Work that is done in steps, by several threads.
+class work {
+  public:
+    work(const char* name, std::size_t steps) : name_(name), steps_(std::max<std::size_t>(steps, 1)) {}
+
+    void step(std::size_t n) noexcept { done_.fetch_add(n, std::memory_order_relaxed); }
+    [[nodiscard]] const char* name() const noexcept { return name_; }
+    [[nodiscard]] std::size_t percent() const noexcept {
+        return std::min<std::size_t>(100 * done_.load(std::memory_order_relaxed) / steps_, 100);
+    }
+
+  private:
+    const char* name_;
+    std::size_t steps_;
+    std::atomic<std::size_t> done_{0};
+};
+
+/// The long parts of the program, one after the other. As long as it lives the bar shows the first that is not done.
+class progress {
+  public:
+    work local, check;
+
+    /// In how many steps: keys of all heads, and rows of the result.
+    progress(std::size_t keys, std::size_t rows) : local("local attention", keys), check("float64 reference", rows) {
+        if (::isatty(STDERR_FILENO) != 0) drawer_ = std::jthread([this](const std::stop_token& stop) { draw(stop); });
+    }
+
+  private:
+    void draw(const std::stop_token& stop) {
+        using namespace std::chrono_literals;
+        std::unique_lock lock(mutex_);
+        do {
+            show("\r" + bar() + clear_to_end);
+        } while (!wake_.wait_for(lock, stop, 100ms, [&] { return stop.stop_requested(); }));
+        show(std::string("\r") + clear_to_end);
+    }
+    [[nodiscard]] std::string bar() const {
+        constexpr std::size_t width = 40;
+        const work& current = local.percent() < 100 ? local : check;
+        std::string line = current.name();
+        line.resize(18, ' ');
+        const std::size_t full = current.percent() * width / 100;
+        return line + "[" + std::string(full, '#') + std::string(width - full, '.') + "] " +
+               std::to_string(current.percent()) + " %";
+    }
+    static void show(std::string_view text) {
+        static_cast<void>(files::detail::write_all(STDERR_FILENO, {text}));  // a lost bar is no loss
+    }
+
+    static constexpr const char* clear_to_end = "\033[K";
+    std::mutex mutex_;
+    std::condition_variable_any wake_;
+    std::jthread drawer_;  // the last: ends first
+};
+
+}  // namespace attention
