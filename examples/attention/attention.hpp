@@ -47,9 +47,9 @@ struct problem {
     [[nodiscard]] const T* value(std::size_t head, std::size_t j) const noexcept {
         return v.data() + (head * size.keys + j) * size.value_depth;
     }
-    /// How many keys query i sees, counted from the first. The causal mask is aligned to the end unless `from_top_left`:
-    /// the last query sees the last key, query i the keys j <= i + keys - queries, none where that is negative
-    /// (PyTorch's `causal_lower_right`); from the top left it sees the keys j <= i (`causal_upper_left`).
+    /// How many keys query i sees, counted from the first. The causal mask is aligned to the end unless
+    /// `from_top_left`: the last query sees the last key, query i the keys j <= i + keys - queries, none where that is
+    /// negative (PyTorch's `causal_lower_right`); from the top left it sees the keys j <= i (`causal_upper_left`).
     [[nodiscard]] std::size_t visible(std::size_t i) const noexcept {
         if (!causal) return size.keys;
         if (from_top_left) return std::min(i + 1, size.keys);

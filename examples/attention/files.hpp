@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
+#include <fcntl.h>
 #include <filesystem>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 /// @file
@@ -76,7 +75,7 @@ class descriptor {
 class file_beside {
   public:
     explicit file_beside(std::filesystem::path target) : target_(std::move(target)), file_(make()) {
-        struct stat old {};
+        struct stat old{};
         if (::stat(target_.c_str(), &old) != 0) return;
         static_cast<void>(::fchown(file_.number(), old.st_uid, old.st_gid) == 0);  // which only root may
         static_cast<void>(::fchmod(file_.number(), old.st_mode & 07777) == 0);
@@ -129,8 +128,8 @@ inline void require_writable(const std::filesystem::path& file) {
     if (!detail::is_special(file)) detail::file_beside(detail::behind_links(file));
 }
 
-/// Writes the pieces one behind another. A file appears whole or not at all: it is written beside its place and renamed;
-/// a link keeps leading to it. A pipe or a device is written as it is.
+/// Writes the pieces one behind another. A file appears whole or not at all: it is written beside its place and
+/// renamed; a link keeps leading to it. A pipe or a device is written as it is.
 inline void write(const std::filesystem::path& file, detail::pieces text) {
     if (!detail::is_special(file)) {
         detail::file_beside whole(detail::behind_links(file));
@@ -160,7 +159,7 @@ inline void print(std::string_view text) {
 
 /// Whether a name stands for the file that standard output goes to.
 [[nodiscard]] inline bool is_standard_output(const std::filesystem::path& file) {
-    struct stat named {}, output {};
+    struct stat named{}, output{};
     return ::stat(file.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(named.st_mode) &&
            named.st_dev == output.st_dev && named.st_ino == output.st_ino;
 }

@@ -20,8 +20,8 @@
 
 #include "examples/attention/attention.hpp"
 #include "examples/attention/distributed.hpp"
-#include "examples/attention/input.hpp"
 #include "examples/attention/files.hpp"
+#include "examples/attention/input.hpp"
 #include "examples/attention/npy.hpp"
 #include "examples/attention/options.hpp"
 #include "examples/attention/plot.hpp"
@@ -58,8 +58,10 @@ const std::filesystem::path data = ALLFOLD_ATTENTION_DATA;
         return npy::text_of(file.array.shape) + " " + npy::name_of(file.array.type);
     };
     return "attention of q " + shape(in.q) + " to k " + shape(in.k) + ", v " + shape(in.v) +
-           (!chosen.causal ? "" : chosen.causal_from == "top-left" ? ", causal from the top left" : ", causal") + ", on " + std::to_string(chosen.ranks) +
-           (chosen.ranks == 1 ? " rank" : " ranks");
+           (!chosen.causal                     ? ""
+            : chosen.causal_from == "top-left" ? ", causal from the top left"
+                                               : ", causal") +
+           ", on " + std::to_string(chosen.ranks) + (chosen.ranks == 1 ? " rank" : " ranks");
 }
 
 /// A file of the command line.
@@ -109,8 +111,7 @@ void write_text(const std::string& file, Write write) {
 void write_outputs(const options& chosen, const npy::array& result, const allfold::trace_recorder& recorder,
                    const std::string& title) {
     if (!chosen.out.empty()) npy::write(chosen.out, result);
-    if (!chosen.trace.empty())
-        write_text(chosen.trace, [&](std::ostream& out) { recorder.write_chrome_trace(out); });
+    if (!chosen.trace.empty()) write_text(chosen.trace, [&](std::ostream& out) { recorder.write_chrome_trace(out); });
     if (!chosen.plot.empty())
         write_text(chosen.plot, [&](std::ostream& out) { out << plot(recorder, chosen.ranks, title, over_mpi); });
 }
@@ -132,16 +133,17 @@ template <std::floating_point T>
         write_outputs(chosen, npy::make<T>(told.stored, in.result_shape(), result), recorder, figures.problem);
     };
     if (!outputs_of(chosen).empty()) figures.write = time_of(write);
-    if (numpy)
-        figures.from_numpy = compare_with_known(p, std::span(result), told.stored, npy::values_of<double>(*numpy),
-                                                chosen.ranks);
+    const auto compare = [&] {
+        return compare_with_known(p, std::span(result), told.stored, npy::values_of<double>(*numpy), chosen.ranks);
+    };
+    if (numpy) figures.numpy = time_of([&] { figures.from_numpy = compare(); });
     return figures;
 }
 
 [[nodiscard]] int run(const options& chosen, team ranks, std::chrono::steady_clock::time_point begin) {
     report figures;
-    if (over_mpi) figures.start = std::chrono::steady_clock::now() - begin;
     require_outputs(chosen);
+    figures.start = std::chrono::steady_clock::now() - begin;
     input in;
     figures.read = time_of([&] { in = read_chosen(chosen); });
     figures.problem = describe(in, chosen);

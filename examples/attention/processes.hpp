@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <unistd.h>
-
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <unistd.h>
 
 #include "examples/attention/attention.hpp"
 #include "examples/attention/distributed.hpp"

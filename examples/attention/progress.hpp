@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unistd.h>
 
 #include "examples/attention/files.hpp"
 

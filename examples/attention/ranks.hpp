@@ -149,6 +149,7 @@ void enter_plan(report& figures, const sizes& size, team ranks, const rank_optio
 template <class T>
 struct outcome {
     std::vector<T> result;
+    std::chrono::steady_clock::time_point started{};  ///< when all ranks were there
     finding found{};
     rank_times slowest{};
     crowd around{};
@@ -183,6 +184,8 @@ template <class Communicator, class T>
     };
     rank_times times;
     outcome<T> own{.result = std::vector<T>(p.size.rows() * p.size.value_depth), .around = crowd_of(untraced)};
+    allfold::barrier(untraced);
+    own.started = std::chrono::steady_clock::now();
 
     partial<T> state(p.size);
     times.local = phase("local attention", [&] {
@@ -234,6 +237,7 @@ std::vector<T> attend_on_ranks(problem<T>& p, team ranks, rank_options options, 
                                allfold::trace_recorder& recorder) {
     detail::enter_plan<T>(figures, p.size, ranks, options);  // throws where the named algorithm cannot do it
     detail::outcome<T> all;
+    const auto begin = std::chrono::steady_clock::now();
     {
         progress bar = detail::progress_of(p, figures.ranks);
         figures.share = detail::on_all(ranks, p, options, [&](auto& comm) {
@@ -242,6 +246,7 @@ std::vector<T> attend_on_ranks(problem<T>& p, team ranks, rank_options options, 
         });
     }
     detail::enter_times(figures, all.slowest);
+    figures.ranks_start = all.started - begin - figures.share;
     if (options.check) figures.from_reference = all.found;
     figures.around = all.around;
     return std::move(all.result);

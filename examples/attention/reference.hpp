@@ -113,9 +113,9 @@ struct seen_by_row {
 /// between exp(-2e) and exp(2e), because of the denominator, and so a mean of values v by (exp(2e) - 1) Σ w |v - mean|;
 /// never by more than the values are apart.
 ///
-/// Sums. Numerator and denominator are sums over n keys: n additions, each off by at most u of what it adds up; and four
-/// roundings for the rescaling to another maximum, no more than once for each 16 keys and for each rank; and eight for
-/// what happens once: the exp, products, the division.
+/// Sums. Numerator and denominator are sums over n keys: n additions, each off by at most u of what it adds up; and
+/// four roundings for the rescaling to another maximum, no more than once for each 16 keys and for each rank; and eight
+/// for what happens once: the exp, products, the division.
 ///
 /// Underflow. Weights below the smallest normal number may be 0.
 template <std::floating_point T>
@@ -128,7 +128,8 @@ class allowance {
         constexpr double u = (double{limits::epsilon()} + std::numeric_limits<double>::epsilon()) / 2;
         const double depth = static_cast<double>(p_.size.depth), n = static_cast<double>(r.keys);
         const double product = r.query * r.longest_key, scale = std::abs(p_.scale);
-        const double score = u * (depth + 8) * scale * product + double{limits::denorm_min()} * (depth * scale + product);
+        const double score =
+            u * (depth + 8) * scale * product + double{limits::denorm_min()} * (depth * scale + product);
         const double weights = std::expm1(2 * score);
         const double roundings = n + n / 4 + 4 * std::min(n, ranks_) + 8;
         const double apart = r.largest_value + r.result, expected = r.mean_value + r.result;
@@ -240,8 +241,7 @@ void for_each_reference_row(const problem<T>& p, int rank, int ranks, Use use, T
         const std::size_t head = t / tiles, first = t % tiles * tile.queries();
         const std::size_t end = std::min(first + tile.queries(), p.size.queries);
         tile.compute(head, first, end);
-        for (std::size_t i = first; i < end; ++i)
-            use(head * p.size.queries + i, tile.expected(i), tile.allowed(i));
+        for (std::size_t i = first; i < end; ++i) use(head * p.size.queries + i, tile.expected(i), tile.allowed(i));
         tick(end - first);
     }
 }
@@ -321,17 +321,22 @@ template <std::floating_point T>
                                          std::span<const double> known, int ranks) {
     finding all;
     const allowance<T> allowance(p, ranks);
-    for (std::size_t row = 0; row < p.size.rows(); ++row) {
-        const std::size_t head = row / p.size.queries, i = row % p.size.queries;
-        const auto expected = known.subspan(row * p.size.value_depth, p.size.value_depth);
-        seen_by_row seen{.keys = p.visible(i),
-                         .query = detail::finite_length(std::span(p.query(head, i), p.size.depth)),
-                         .result = detail::finite_size(expected)};
-        for (std::size_t j = 0; j < seen.keys; ++j)
-            seen.see(detail::finite_length(std::span(p.key(head, j), p.size.depth)),
-                     detail::finite_size(std::span(p.value(head, j), p.size.value_depth)));
-        seen.mean_value = seen.largest_value;
-        detail::compare_row(all, row, result, type, expected, allowance.of(seen));
+    for (std::size_t head = 0; head < p.size.heads; ++head) {
+        std::vector<double> key_lengths, value_sizes;
+        for (std::size_t j = 0; j < p.size.keys; ++j) {
+            key_lengths.push_back(detail::finite_length(std::span(p.key(head, j), p.size.depth)));
+            value_sizes.push_back(detail::finite_size(std::span(p.value(head, j), p.size.value_depth)));
+        }
+        for (std::size_t i = 0; i < p.size.queries; ++i) {
+            const std::size_t row = head * p.size.queries + i;
+            const auto expected = known.subspan(row * p.size.value_depth, p.size.value_depth);
+            seen_by_row seen{.keys = p.visible(i),
+                             .query = detail::finite_length(std::span(p.query(head, i), p.size.depth)),
+                             .result = detail::finite_size(expected)};
+            for (std::size_t j = 0; j < seen.keys; ++j) seen.see(key_lengths[j], value_sizes[j]);
+            seen.mean_value = seen.largest_value;
+            detail::compare_row(all, row, result, type, expected, allowance.of(seen));
+        }
     }
     return all;
 }

@@ -48,9 +48,9 @@ struct report {
     std::size_t bytes_sent = 0;   ///< by the busiest rank
     std::size_t state_bytes = 0;  ///< of what every rank contributes
 
-    seconds start{};  ///< until the program proper begins: of MPI, most of all
-    seconds read{}, share{}, local{}, merge{}, normalise{}, gather{}, check{}, repeats{};
-    std::optional<seconds> write;
+    seconds start{};  ///< of the program, and of MPI
+    seconds read{}, share{}, ranks_start{}, local{}, merge{}, normalise{}, gather{}, check{}, repeats{};
+    std::optional<seconds> write, numpy;
     seconds total{};  ///< since the program began
 
     seconds one_merge{}, three_collectives{};  ///< medians
@@ -137,18 +137,19 @@ inline void print_times(const table& table, const report& r) {
     const auto if_any = [](seconds time) { return time > seconds{} ? std::optional(time) : std::nullopt; };
 
     table.title(r.ranks > 1 ? "time of each phase, slowest rank" : "time of each phase");
-    row("start", if_any(r.start), "of MPI");
+    row("start", r.start);
     row("read", r.read);
     row("share", if_any(r.share), "the problem with all processes");
+    row("start of the ranks", among_ranks(r.ranks_start));
     row("local attention", r.local);
     row("merge", among_ranks(r.merge), "the first one, cold");
     row("normalise", r.normalise);
     row("gather", among_ranks(r.gather), "the result, to all ranks");
-    if (r.from_reference)
-        row("float64 reference", r.check, "the check below; --no-check leaves it out");
+    if (r.from_reference) row("float64 reference", r.check, "the check below; --no-check leaves it out");
     row("merges for the medians below", among_ranks(r.repeats), all);
     row("write", r.write);
-    table.row("the rest", in_words(std::max(rest, seconds{})), "starting the ranks, memory");
+    row("comparison with NumPy", r.numpy);
+    table.row("the rest", in_words(std::max(rest, seconds{})), "between the phases");
     table.row("total", in_words(r.total), "since the program began");
 }
 
@@ -178,7 +179,8 @@ inline void print(std::ostream& out, const report& r) {
     const detail::table table(out);
     out << r.problem << '\n';
     if (r.around.is_crowded())
-        out << r.around.ranks << " ranks take turns on " << r.around.processors << (r.around.processors == 1 ? " core" : " cores")
+        out << r.around.ranks << " ranks take turns on " << r.around.processors
+            << (r.around.processors == 1 ? " core" : " cores")
             << ": times are not those of a machine with a core for each\n";
     if (r.ranks == 1)
         out << "one rank: there is nothing to merge\n";

@@ -30,16 +30,32 @@ class trace_recorder {
   public:
     using clock = std::chrono::steady_clock;
 
+    /// Something that took time, or a message, which is a moment.
+    struct event {
+        std::string name;
+        clock::time_point begin;
+        clock::time_point end;
+        int peer;  // -1: a span
+        std::size_t bytes;
+        lane on;
+
+        [[nodiscard]] bool is_message() const noexcept { return peer >= 0; }
+    };
+
     explicit trace_recorder(int size) : begin_(clock::now()), lines_(static_cast<std::size_t>(size)) {}
 
     /// Something that took from `begin` to `end` on a rank.
     void span(int rank, std::string name, clock::time_point begin, clock::time_point end) {
-        lines_[static_cast<std::size_t>(rank)].events.push_back({std::move(name), begin, end, -1, 0});
+        lines_[static_cast<std::size_t>(rank)].events.push_back({std::move(name), begin, end, -1, 0, 0});
     }
     /// A message that a rank sent to, or took from, `peer` at this moment.
-    void message(int rank, const char* what, int peer, std::size_t bytes) {
+    void message(int rank, const char* what, int peer, std::size_t bytes, lane on = 0) {
         const auto now = clock::now();
-        lines_[static_cast<std::size_t>(rank)].events.push_back({what, now, now, peer, bytes});
+        lines_[static_cast<std::size_t>(rank)].events.push_back({what, now, now, peer, bytes, on});
+    }
+    /// What a rank recorded, in that order. Of two ranks the messages of one lane pair up in order.
+    [[nodiscard]] const std::vector<event>& line_of(int rank) const {
+        return lines_[static_cast<std::size_t>(rank)].events;
     }
     [[nodiscard]] std::size_t events(int rank) const { return lines_[static_cast<std::size_t>(rank)].events.size(); }
 
@@ -60,13 +76,6 @@ class trace_recorder {
     }
 
   private:
-    struct event {
-        std::string name;
-        clock::time_point begin;
-        clock::time_point end;
-        int peer;  // -1: a span
-        std::size_t bytes;
-    };
     struct alignas(128) line {
         std::vector<event> events;
     };
@@ -74,7 +83,7 @@ class trace_recorder {
     void write(std::ostream& out, std::size_t rank, const event& e) const {
         out << R"({"name":")" << escaped(e.name) << R"(","pid":0,"tid":)" << rank << R"(,"ts":)"
             << microseconds(e.begin);
-        if (e.peer < 0)
+        if (!e.is_message())
             out << R"(,"ph":"X","dur":)" << microseconds(e.end) - microseconds(e.begin) << '}';
         else
             out << R"(,"ph":"i","s":"t","args":{"peer":)" << e.peer << R"(,"bytes":)" << e.bytes << "}}";
@@ -128,7 +137,7 @@ class traced : public forwarding<Comm> {
     }
     bool try_post(int to, lane on, const outgoing& message) {
         const bool posted = forwarded::try_post(to, on, message);
-        if (posted) recorder_.message(this->rank(), "send", to, message.bytes);
+        if (posted) recorder_.message(this->rank(), "send", to, message.bytes, on);
         return posted;
     }
     bool try_post_notice(const peers& to, lane on, const outgoing& message, std::span<const std::size_t> ends)
@@ -142,7 +151,7 @@ class traced : public forwarding<Comm> {
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
         return forwarded::try_receive(from, on, handing_on(sink, [&](arrival_type&& message) {
-                                          recorder_.message(this->rank(), "receive", from, message.bytes());
+                                          recorder_.message(this->rank(), "receive", from, message.bytes(), on);
                                           sink(std::move(message));
                                       }));
     }
