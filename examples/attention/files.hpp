@@ -153,8 +153,10 @@ inline void print(std::string_view text) {
     if (detail::is_special(a) || detail::is_special(b)) return false;
     if (std::filesystem::exists(a, none) || std::filesystem::exists(b, none))
         return std::filesystem::equivalent(a, b, none);
-    return std::filesystem::weakly_canonical(detail::behind_links(a), none) ==
-           std::filesystem::weakly_canonical(detail::behind_links(b), none);
+    const auto place = [&](const std::filesystem::path& file) {
+        return std::filesystem::weakly_canonical(std::filesystem::absolute(detail::behind_links(file), none), none);
+    };
+    return place(a) == place(b);
 }
 
 /// Whether a name stands for the file that standard output goes to.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <iomanip>
 #include <ios>
@@ -91,6 +92,7 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::string general(double value) {
+    if (std::isnan(value)) return "nan";  // of either sign
     std::ostringstream text;
     text << std::setprecision(6) << value;
     return text.str();
@@ -162,7 +164,8 @@ inline void print_medians(const table& table, const report& r) {
 
 inline void print_deviation(const table& table, const char* from, const finding& found) {
     table.row(from, scientific(found.deviation),
-              "at most " + percent(found.share) + " of what rounding allows its row");
+              std::isinf(found.share) ? "not finite where it should be, or the other way round"
+                                      : "at most " + percent(found.share) + " of what rounding allows its row");
 }
 
 /// Which element is wrong, of which row.

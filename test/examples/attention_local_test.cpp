@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "examples/attention/attention.hpp"
+#include "examples/attention/npy.hpp"
+#include "examples/attention/reference.hpp"
 #include "test/support/catch.hpp"
 
 using attention::partial;
@@ -66,6 +68,22 @@ std::vector<partial<T>> attend_in_parts(const problem<T>& p, std::vector<std::si
     return parts;
 }
 
+template <class T>
+std::vector<T> attend_to_all(const problem<T>& p) {
+    std::vector<T> result(p.size.rows() * p.size.value_depth);
+    attention::normalise<T>(attention::attend(p, {0, p.size.keys}), 0, p.size.rows(), result);
+    return result;
+}
+
+template <class T, class Result>
+attention::finding compare(const problem<T>& p, const std::vector<Result>& result,
+                           npy::dtype type = npy::dtype::float64) {
+    return attention::compare_with_reference(p, std::span(result), type);
+}
+
+constexpr float infinity = std::numeric_limits<float>::infinity(),
+                not_a_number = std::numeric_limits<float>::quiet_NaN();
+
 }  // namespace
 
 TEMPLATE_TEST_CASE("partial results over any split of the keys merge to the reference", "", float, double) {
@@ -73,12 +91,10 @@ TEMPLATE_TEST_CASE("partial results over any split of the keys merge to the refe
     const sizes size{.heads = 3, .queries = 21, .keys = 150, .depth = 16, .value_depth = 9};
     for (const bool causal : {false, true}) {
         const auto p = random_problem<TestType>(size, causal);
-        const auto expected = attention::reference(p);
         for (const std::vector<std::size_t>& cuts :
              {std::vector<std::size_t>{}, {1}, {64, 128}, {63, 64, 65}, {0, 0, 75, 75, 149, 150}}) {
             INFO("causal " << causal << ", " << cuts.size() << " cuts");
-            const auto result = merged(attend_in_parts(p, cuts), size.value_depth);
-            CHECK(attention::largest_deviation(result, expected) < attention::tolerance(p));
+            CHECK(compare(p, merged(attend_in_parts(p, cuts), size.value_depth)).good());
         }
     }
 }
@@ -109,6 +125,18 @@ TEST_CASE("the causal mask lets the last query see the last key") {
     CHECK(p.visible(2) == 0);
 }
 
+TEST_CASE("from the top left a query sees the keys up to its own position") {
+    problem<float> p;
+    p.causal = p.from_top_left = true;
+    p.size.queries = 3;
+    p.size.keys = 2;
+    CHECK(p.visible(0) == 1);
+    CHECK(p.visible(1) == 2);
+    CHECK(p.visible(2) == 2);
+    p.size.keys = 5;
+    CHECK(p.visible(2) == 3);
+}
+
 TEST_CASE("a rank without keys has the identity") {
     const auto p = random_problem<float>({.heads = 2, .queries = 3, .keys = 4, .depth = 5, .value_depth = 2}, false);
     const auto nothing = attention::attend(p, {4, 4});
@@ -127,8 +155,7 @@ TEST_CASE("rows that see no key give 0 and never NaN") {
         CHECK(std::all_of(rows.begin(), rows.begin() + 6, [](float x) { return x == 0; }));  // queries 0, 1 and 2
         CHECK(std::none_of(rows.begin() + 6, rows.end(), [](float x) { return x == 0 || std::isnan(x); }));
     }
-    const std::vector<double> wide(result.begin(), result.end());
-    CHECK(attention::largest_deviation(wide, attention::reference(p)) < attention::tolerance(p));
+    CHECK(compare(p, result).good());
 }
 
 TEST_CASE("logits of ten thousand neither overflow nor lose the keys that count") {
@@ -144,7 +171,6 @@ TEST_CASE("logits of ten thousand neither overflow nor lose the keys that count"
 }
 
 TEST_CASE("a key whose score is -inf counts as masked, a NaN is not hidden") {
-    constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
     problem<float> p{.size = {.heads = 1, .queries = 1, .keys = 2, .depth = 1, .value_depth = 1},
                      .scale = 1,
                      .causal = false,
@@ -152,36 +178,192 @@ TEST_CASE("a key whose score is -inf counts as masked, a NaN is not hidden") {
                      .k = {-infinity, 0},
                      .v = {5, 7}};
     const auto both_ways = [&p] {
-        std::vector<float> result(1);
-        attention::normalise<float>(attention::attend(p, {0, 2}), 0, 1, result);
-        const std::vector<double> wide(result.begin(), result.end());
-        CHECK(attention::largest_deviation(wide, attention::reference(p)) == 0);
+        const auto result = attend_to_all(p);
+        CHECK(compare(p, result).deviation == 0);
+        CHECK(compare(p, result).good());
         return result[0];
     };
     CHECK(both_ways() == 7);
     p.k = {-infinity, -infinity};
     CHECK(both_ways() == 0);
-    p.k = {-infinity, nan};
+    p.k = {-infinity, not_a_number};
     CHECK(std::isnan(both_ways()));
 }
 
-TEST_CASE("the deviation from a NaN that the reference does not have is infinite") {
-    constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-    const auto deviation = [](double a, double b) {
-        return attention::largest_deviation(std::vector{a, 1.0}, std::vector{b, 1.0});
+TEST_CASE("what is not finite where it should be is infinitely far off, and only that") {
+    const auto share = [](double result, double expected) {
+        attention::finding all;
+        all.look_at(0, result, expected, 4);
+        return all.share;
     };
-    CHECK(deviation(3, 5) == 2);
-    CHECK(deviation(nan, nan) == 0);
-    CHECK(deviation(infinity, infinity) == 0);
-    CHECK(deviation(nan, 1) == infinity);
-    CHECK(deviation(1, nan) == infinity);
-    CHECK(deviation(infinity, -infinity) == infinity);
+    CHECK(share(3, 5) == 0.5);
+    CHECK(share(not_a_number, not_a_number) == 0);
+    CHECK(share(infinity, infinity) == 0);
+    CHECK(share(not_a_number, infinity) == 0);  // 0 times infinity, where the weight is smaller than any float
+    CHECK(share(not_a_number, 1) == infinity);
+    CHECK(share(1, not_a_number) == infinity);
+    CHECK(share(infinity, -infinity) == infinity);
+    CHECK(share(infinity, 1) == infinity);
 }
 
-TEST_CASE("the tolerance is small enough to notice that one key is missing") {
+TEST_CASE("of two findings the worse element counts, and the larger deviation") {
+    attention::finding a, b;
+    a.look_at(7, 1, 2, 1);
+    b.look_at(3, 10, 15, 100);
+    for (const auto& both : {a | b, b | a}) {
+        CHECK(both.element == 7);
+        CHECK(both.deviation == 5);
+    }
+}
+
+TEMPLATE_TEST_CASE("rounding never exceeds what the check allows", "", float, double) {
     INFO("seed " << seed);
-    auto p = random_problem<float>({.heads = 1, .queries = 8, .keys = 500, .depth = 32, .value_depth = 8}, false);
+    using T = TestType;
+    const auto passes = [](const problem<T>& p) {
+        const auto result = attend_to_all(p);
+        for (const auto type : {npy::dtype::float16, npy::dtype::float32, npy::dtype::float64})
+            if (npy::size_of(type) <= sizeof(T)) CHECK(compare(p, result, type).share <= 1);
+    };
+    const sizes size{.heads = 2, .queries = 40, .keys = 97, .depth = 32, .value_depth = 33};
+    for (const bool causal : {false, true}) {
+        auto p = random_problem<T>(size, causal);
+        passes(p);
+        p.from_top_left = true;
+        passes(p);
+        for (const double scale : {-1., 0., 1e-30, 10., 1e4, 1e7}) {
+            INFO("scale " << scale);
+            p.scale = scale;
+            passes(p);
+        }
+    }
+    passes(random_problem<T>({.heads = 3, .queries = 9, .keys = 1, .depth = 1, .value_depth = 1}, false, 100));
+
+    // Equal weights and values: all roundings go the same way, and grow with the number of keys.
+    problem<T> p{.size = {.heads = 1, .queries = 1, .keys = 20000, .depth = 1, .value_depth = 1},
+                 .scale = 1,
+                 .causal = false,
+                 .q = {0},
+                 .k = std::vector<T>(20000),
+                 .v = std::vector<T>(20000, T(0.1))};
+    passes(p);
+    p.v.assign(20000, std::numeric_limits<T>::denorm_min() * 3);
+    passes(p);
+    // Growing scores: the sums are taken relative to another maximum again and again.
+    p.q = {1};
+    p.v.assign(20000, T(0.1));
+    for (std::size_t j = 0; j < 20000; ++j) p.k[j] = static_cast<T>(j) * T(1e-4);
+    passes(p);
+}
+
+TEST_CASE("the check notices that one of 97 keys is missing, in any row") {
+    INFO("seed " << seed);
+    const auto p = random_problem<float>({.heads = 1, .queries = 8, .keys = 97, .depth = 32, .value_depth = 8}, false);
+    auto right = attend_to_all(p);
+    const auto wrong = merged(std::vector{attention::attend(p, {0, 96})}, 8);
+    CHECK(compare(p, right).good());
+    for (std::size_t row = 0; row < 8; ++row) {
+        auto one_row = right;
+        for (std::size_t d = 0; d < 8; ++d) one_row[row * 8 + d] = static_cast<float>(wrong[row * 8 + d]);
+        const auto found = compare(p, one_row);
+        CHECK(found.share > 2);
+        CHECK(found.element / 8 == row);
+    }
+}
+
+TEST_CASE("one NaN or one infinity in a result is found") {
+    const auto p = random_problem<float>({.heads = 2, .queries = 8, .keys = 97, .depth = 8, .value_depth = 8}, true);
+    const auto right = attend_to_all(p);
+    for (const float bad : {not_a_number, infinity}) {
+        auto result = right;
+        result[77] = bad;
+        const auto found = compare(p, result);
+        CHECK(found.share == infinity);
+        CHECK(found.element == 77);
+    }
+}
+
+TEST_CASE("a wrong row is found among rows of much larger values") {
+    auto p = random_problem<float>({.heads = 2, .queries = 8, .keys = 97, .depth = 8, .value_depth = 8}, false);
+    const std::size_t values = 97 * 8, results = 8 * 8;
+    for (std::size_t i = 0; i < values; ++i) p.v[i] *= 1e6f;  // those of the first head
+    auto result = attend_to_all(p);
+    CHECK(compare(p, result).good());
+    result[results + 20] += 0.01f;
+    const auto found = compare(p, result);
+    CHECK(!found.good());
+    CHECK(found.element == results + 20);
+
+    // Also where all rows see all values, and the others take the large one.
+    problem<float> q{.size = {.heads = 1, .queries = 2, .keys = 2, .depth = 1, .value_depth = 1},
+                     .scale = 1,
+                     .causal = false,
+                     .q = {60, -60},
+                     .k = {1, -1},
+                     .v = {1e9f, 1}};
+    CHECK(compare(q, attend_to_all(q)).good());
+    CHECK(compare(q, std::vector{1e9f, 1.01f}).element == 1);
+    CHECK(!compare(q, std::vector{1e9f, 1.01f}).good());
+}
+
+TEST_CASE("infinite input lets nothing else pass") {
+    const sizes size{.heads = 2, .queries = 8, .keys = 97, .depth = 8, .value_depth = 8};
+    for (auto input : {&problem<float>::q, &problem<float>::k, &problem<float>::v})
+        for (const float bad : {infinity, -infinity, not_a_number}) {
+            auto p = random_problem<float>(size, true);
+            (p.*input)[3] = bad;
+            auto result = attend_to_all(p);
+            CHECK(compare(p, result).good());
+            const std::size_t finite = 127;  // the last element, of the other head
+            REQUIRE(std::isfinite(result[finite]));
+            for (const float wrong : {result[finite] + 0.01f, not_a_number, infinity}) {
+                result[finite] = wrong;
+                CHECK(compare(p, result).element == finite);
+                CHECK(!compare(p, result).good());
+            }
+        }
+
+    // In the row itself: another element than that of the infinite value.
+    auto p = random_problem<float>(size, false);
+    p.v[0] = infinity;
+    auto result = attend_to_all(p);
+    CHECK(compare(p, result).good());
+    result[1] += 0.01f;
+    CHECK(!compare(p, result).good());
+}
+
+TEST_CASE("scores too large for float do not make the reference infinite") {
+    auto p = random_problem<float>({.heads = 1, .queries = 4, .keys = 9, .depth = 3, .value_depth = 2}, false);
+    p.scale = 1e308;
     const auto expected = attention::reference(p);
-    const auto result = merged(std::vector{attention::attend(p, {0, 499})}, 8);
-    CHECK(attention::largest_deviation(result, expected) > attention::tolerance(p));
+    CHECK(std::all_of(expected.begin(), expected.end(), [](double x) { return std::isfinite(x); }));
+    CHECK(compare(p, attend_to_all(p)).share == infinity);
+}
+
+TEST_CASE("ranks that share the reference find what one finds") {
+    auto p = random_problem<float>({.heads = 3, .queries = 70, .keys = 50, .depth = 4, .value_depth = 5}, true);
+    auto result = attend_to_all(p);
+    result[500] += 1;
+    const auto alone = compare(p, result);
+    attention::finding together;
+    std::size_t rows = 0;
+    for (int rank = 0; rank < 4; ++rank)
+        together =
+            together | attention::compare_with_reference(p, std::span(std::as_const(result)), npy::dtype::float64, rank,
+                                                         4, [&](std::size_t done) { rows += done; });
+    CHECK(rows == p.size.rows());
+    CHECK(together.element == 500);
+    CHECK(together.deviation == alone.deviation);
+}
+
+TEST_CASE("a result that was computed elsewhere is held to the same") {
+    const auto p = random_problem<float>({.heads = 2, .queries = 8, .keys = 97, .depth = 8, .value_depth = 8}, true);
+    auto result = attend_to_all(p);
+    const auto known = attention::reference(p);
+    const auto compared = [&] {
+        return attention::compare_with_known(p, std::span(std::as_const(result)), npy::dtype::float32, known, 1);
+    };
+    CHECK(compared().good());
+    result[99] += 0.01f;
+    CHECK(compared().element == 99);
+    CHECK(!compared().good());
 }

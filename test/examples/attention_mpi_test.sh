@@ -59,6 +59,13 @@ repeats_threads 3 --algorithm ring --q q.npy --k k.npy --v v.npy
 grep -q float64 out || fail 'not in double'
 succeeds 3 --ranks 3 --q "$data/q.npy" --k "$data/k.npy" --v "$data/v.npy" --window 4096 --trace trace.json
 grep -q 'local attention' trace.json || fail 'the trace lacks a phase'
+succeeds 3 --no-check --causal --causal-from top-left --plot picture.svg
+grep -q 'not checked' out || fail 'a check with --no-check'
+grep -q 'as rank 0 saw it' picture.svg || fail 'the picture does not say whose it is'
+succeeds 3
+for phase in 'start' 'share' 'float64 reference' 'gather'; do grep -q "^  $phase  " out || fail "no time of: $phase"; done
+on 3 --scale 1e308
+[ $? -eq 1 ] && grep -q 'deviates by more than rounding explains' out || fail 'scores beyond float'
 on 2 --help || fail "status $? instead of 0: --help"
 [ "$(grep -c 'Options:' out)" -eq 1 ] || fail 'not one help'
 
@@ -66,8 +73,16 @@ head -c 5000 "$data/k.npy" >cut.npy
 refuses 'cut.npy: the header promises' 3 --q "$data/q.npy" --k cut.npy --v "$data/v.npy"
 refuses 'gone.npy: not found' 5 --q gone.npy --k cut.npy --v cut.npy
 refuses '--ranks' 2 --ranks 3
+refuses '--trace: the name of the file is empty' 2 --trace ''
+refuses '--trace never.npy is the file of --out' 2 --trace never.npy
 refuses '--algorithm' 2 --algorithm fastest
 refuses 'all_reduce: rank 0: mirrored doubling has no schedule for 3 ranks' 3 --algorithm mirrored_doubling
+
+printf '#!/bin/sh\nexec "$0" "$@" >/dev/full\n' | sed "s|\$0|$program|" >full.sh && chmod +x full.sh
+program=$PWD/full.sh
+on 2
+[ $? -eq 2 ] || fail 'status on a full disk'
+[ "$(grep -c '^attention: standard output: cannot be written: No space left on device' err)" -eq 1 ] || fail 'full disk'
 
 [ $failures -eq 0 ] && echo "the attention program does over MPI as it does on threads"
 exit $((failures > 0))

@@ -264,16 +264,35 @@ TEST_CASE("a header that is not the dictionary of a .npy file is refused where i
           "the header has byte 1 at character 1 where a string is expected");
 }
 
-TEST_CASE("a file that cannot be written is named") {
+TEST_CASE("a file that cannot be written is named, with the reason") {
     const npy::array a = npy::make<float>(dtype::float32, {}, std::vector{1.0F});
-    CHECK_THROWS_WITH(npy::write("no/such/directory/o.npy", a),
-                      "no/such/directory/o.npy: cannot be opened for writing");
-    CHECK_THROWS_WITH(npy::check_writable("no/such/directory/o.npy"),
-                      "no/such/directory/o.npy: cannot be opened for writing");
+    const char* text = "no/such/directory/o.npy: cannot be written: No such file or directory";
+    CHECK_THROWS_WITH(npy::write("no/such/directory/o.npy", a), text);
+    CHECK_THROWS_WITH(files::require_writable("no/such/directory/o.npy"), text);
+    CHECK_THROWS_WITH(files::require_writable("."), ".: cannot be written: Is a directory");
+    CHECK_THROWS_WITH(npy::write("/dev/full", a), "/dev/full: cannot be written: No space left on device");
 }
 
-TEST_CASE("asking whether a file is writable leaves what is in it") {
+TEST_CASE("asking whether a file is writable leaves what is in it, and leaves no file") {
     const scratch_file file("kept");
-    npy::check_writable(file.path());
+    files::require_writable(file.path());
     CHECK(file.content() == "kept");
+    const std::filesystem::path none = file.path().string() + ".none";
+    files::require_writable(none);
+    CHECK(!std::filesystem::exists(none));
+}
+
+TEST_CASE("a file keeps its permissions and its links when it is written again") {
+    const scratch_file file("old");
+    const std::filesystem::path link = file.path().string() + ".link";
+    std::filesystem::create_symlink(file.path().filename(), link);
+    std::filesystem::permissions(file.path(), std::filesystem::perms{0640});
+    files::write(link, {"ne", "w"});
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(file.content() == "new");
+    CHECK(std::filesystem::status(file.path()).permissions() == std::filesystem::perms{0640});
+    CHECK(files::are_same(link, file.path()));
+    std::filesystem::remove(link);
+    CHECK(files::are_same("./new", "new"));
+    CHECK(!files::are_same("new", "newer"));
 }
