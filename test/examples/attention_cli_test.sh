@@ -9,6 +9,7 @@ set -u
 export LC_ALL=C
 program=$(realpath "$1")
 data=$(realpath "$2")
+repository=$(realpath "$(dirname "$0")/../..")
 . "$(dirname "$0")/checks.sh"
 
 # succeeds <text on standard output> <arguments...>
@@ -171,7 +172,9 @@ refuses '--plot ./x is the file of --out x' --out x --plot ./x
 refuses '--trace whole/../x is the file of --out x' --out x --trace whole/../x
 ln -s x dangling
 refuses '--trace dangling is the file of --out x' --out x --trace dangling
+cp "$data/k.npy" kept.npy
 refuses "is the file of the demo's data" --out "$data/k.npy"
+cmp -s kept.npy "$data/k.npy" || { fail "the demo's data changed" && cp kept.npy "$data/k.npy"; }
 cmp -s mine.npy copy.npy || fail 'an input changed'
 [ ! -e x ] || fail 'a refused output exists'
 "$program" --out same >same 2>err
@@ -195,8 +198,13 @@ for arguments in '' --help; do
 done
 
 # Bad command lines.
-for option in --q --k --v --out --trace --plot; do
-    refuses "attention: $option: the name of the file is empty" "${files[@]}" $option ''
+empty='the name of the file is empty'
+refuses "attention: --q: $empty" --q '' --k '' --v ''
+refuses "attention: --q: $empty" --q '' --k k.npy --v v.npy
+refuses "attention: --k: $empty" --q q.npy --k '' --v v.npy
+refuses "attention: --v: $empty" --q q.npy --k k.npy --v ''
+for option in --out --trace --plot; do
+    refuses "attention: $option: $empty" $option ''
     refuses "attention: $option: nothing stands behind the =" $option= --causal
 done
 refuses '--causal-from requires --causal' --causal-from top-left
@@ -246,6 +254,20 @@ bad "shape [2, 1] does not fit $data/q.npy, shape [2, 3, 40, 32]: the axes befor
 for option in --out --trace --plot; do
     refuses 'attention: no/such/file: cannot be written: No such file or directory' $option no/such/file
     refuses 'attention: /dev/full: cannot be written: No space left on device' $option /dev/full
+done
+
+# ./dev demo finds files where the user is, also when it is called through a link. Nothing is built here.
+mkdir -p repository/build/demo/examples tools user
+cp "$repository/dev" repository
+echo '[ "$1" != --version ] || echo cmake version 3.25.0' >tools/cmake
+echo 'pwd && echo "$@"' >repository/build/demo/examples/attention
+touch tools/ninja
+chmod +x tools/* repository/build/demo/examples/attention
+ln -s ../repository/dev tools/demo
+mkdir -p prefix/include/CLI && touch prefix/include/CLI/CLI.hpp
+for dev in ../repository/dev ../tools/demo; do
+    (cd user && PATH=$scratch/tools:$PATH CXX=sh CMAKE_PREFIX_PATH=$scratch/prefix $dev demo --q q.npy) >out 2>err
+    [ "$(cat out)" = "$(printf '%s\n' "$scratch/user" '--q q.npy')" ] || fail "$dev demo is not where the user is"
 done
 
 [ $failures -eq 0 ] && echo "the attention program does as it should"
