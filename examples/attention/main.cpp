@@ -104,7 +104,7 @@ template <class Write>
 void write_text(const std::string& file, Write write) {
     std::ostringstream text;
     write(text);
-    files::write(file, {text.view()});
+    files::write(file, {text.str()});
 }
 
 /// Writes the files that are asked for.
@@ -153,7 +153,7 @@ template <std::floating_point T>
     figures.total = std::chrono::steady_clock::now() - begin;
     std::ostringstream text;
     print(text, figures);
-    files::print(text.view());
+    files::print(text.str());
     return figures.good() ? 0 : failed;
 }
 

@@ -71,7 +71,7 @@ class drawing {
                   << "' viewBox='0 0 8 8' refX='8' refY='4' markerWidth='7' markerHeight='7' orient='auto' "
                      "markerUnits='userSpaceOnUse'><path d='M0 0L8 4L0 8Z' style='fill:"
                   << colours[i] << "'/></marker>\n";
-        whole << "</defs>\n" << body_.view() << "</svg>\n";
+        whole << "</defs>\n" << body_.str() << "</svg>\n";
         return whole.str();
     }
 

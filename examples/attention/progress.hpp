@@ -2,13 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -45,16 +43,26 @@ class progress {
 
     /// In how many steps: keys of all heads, and rows of the result.
     progress(std::size_t keys, std::size_t rows) : local("local attention", keys), check("float64 reference", rows) {
-        if (::isatty(STDERR_FILENO) != 0) drawer_ = std::jthread([this](const std::stop_token& stop) { draw(stop); });
+        if (::isatty(STDERR_FILENO) != 0) drawer_ = std::thread([this] { draw(); });
+    }
+    progress(const progress&) = delete;
+    progress& operator=(const progress&) = delete;
+    ~progress() {
+        if (!drawer_.joinable()) return;
+        {
+            const std::lock_guard lock(mutex_);
+            over_ = true;
+        }
+        wake_.notify_one();
+        drawer_.join();
     }
 
   private:
-    void draw(const std::stop_token& stop) {
-        using namespace std::chrono_literals;
+    void draw() {
         std::unique_lock lock(mutex_);
         do {
             show("\r" + bar() + clear_to_end);
-        } while (!wake_.wait_for(lock, stop, 100ms, [&] { return stop.stop_requested(); }));
+        } while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [&] { return over_; }));
         show(std::string("\r") + clear_to_end);
     }
     [[nodiscard]] std::string bar() const {
@@ -72,8 +80,9 @@ class progress {
 
     static constexpr const char* clear_to_end = "\033[K";
     std::mutex mutex_;
-    std::condition_variable_any wake_;
-    std::jthread drawer_;  // the last: ends first
+    std::condition_variable wake_;
+    bool over_ = false;
+    std::thread drawer_;
 };
 
 }  // namespace attention

@@ -238,6 +238,12 @@ TEMPLATE_TEST_CASE("rounding never exceeds what the check allows", "", float, do
     }
     passes(random_problem<T>({.heads = 3, .queries = 9, .keys = 1, .depth = 1, .value_depth = 1}, false, 100));
 
+    // Large scores that differ by little: their own rounding decides.
+    auto close = random_problem<T>(size, false, 0.01);
+    for (auto input : {&problem<T>::q, &problem<T>::k})
+        for (T& x : close.*input) x += 100;
+    passes(close);
+
     // Equal weights and values: all roundings go the same way, and grow with the number of keys.
     problem<T> p{.size = {.heads = 1, .queries = 1, .keys = 20000, .depth = 1, .value_depth = 1},
                  .scale = 1,
