@@ -149,7 +149,7 @@ class reference_tile {
     reference_tile(const problem<T>& p, int ranks)
         : p_(p),
           allowance_(p, ranks),
-          queries_(std::clamp<std::size_t>((std::size_t{1} << 17) / (p.size.keys + 1), 4, 32)),
+          queries_(std::clamp<std::size_t>(all_weights / static_cast<std::size_t>(ranks) / (p.size.keys + 1), 4, 32)),
           stride_(detail::in_panels(p.size.keys)),
           depth_(detail::in_panels(p.size.value_depth)),
           query_(p.size.depth),
@@ -161,11 +161,10 @@ class reference_tile {
     [[nodiscard]] std::size_t queries() const { return queries_; }
 
     void compute(std::size_t head, std::size_t first, std::size_t end) {
+        if (key_lengths_.empty() || head != head_) measure(head);
         head_ = head, first_ = first, end_ = end;
         std::fill(weights_.begin(), weights_.end(), 0);
         std::fill(results_.begin(), results_.end(), 0);
-        key_lengths_.clear();
-        value_sizes_.clear();
         const std::size_t keys = p_.visible(end - 1);
         for (std::size_t j = 0; j < keys; j += detail::panel_width) score(j, std::min(detail::panel_width, keys - j));
         for (std::size_t i = first; i < end; ++i)
@@ -195,11 +194,20 @@ class reference_tile {
         return std::span(weights_).subspan((i - first_) * stride_, p_.visible(i));
     }
 
+    /// How large the keys and values of a head are.
+    void measure(std::size_t head) {
+        key_lengths_.clear();
+        value_sizes_.clear();
+        for (std::size_t j = 0; j < p_.size.keys; ++j) {
+            key_lengths_.push_back(detail::finite_length(std::span(p_.key(head, j), p_.size.depth)));
+            value_sizes_.push_back(detail::finite_size(std::span(p_.value(head, j), p_.size.value_depth)));
+        }
+    }
+
     /// The products of all queries with some keys.
     void score(std::size_t first_key, std::size_t count) {
         for (std::size_t j = 0; j < count; ++j) {
             const std::span key(p_.key(head_, first_key + j), p_.size.depth);
-            key_lengths_.push_back(detail::finite_length(key));
             for (std::size_t d = 0; d < key.size(); ++d) block_[d * detail::panel_width + j] = double{key[d]};
         }
         for (std::size_t i = first_; i < end_; ++i) {
@@ -212,7 +220,6 @@ class reference_tile {
     void average(std::size_t first_key, std::size_t count) {
         for (std::size_t j = 0; j < count; ++j) {
             const std::span value(p_.value(head_, first_key + j), p_.size.value_depth);
-            value_sizes_.push_back(detail::finite_size(value));
             std::copy(value.begin(), value.end(), block_.begin() + static_cast<std::ptrdiff_t>(j * depth_));
         }
         for (std::size_t i = first_; i < end_; ++i) {
@@ -223,6 +230,8 @@ class reference_tile {
                 detail::multiply(w, &block_[d], depth_, &results_[(i - first_) * depth_ + d]);
         }
     }
+
+    static constexpr std::size_t all_weights = 1 << 22;  ///< of all ranks together, where that leaves enough queries
 
     const problem<T>& p_;
     allowance<T> allowance_;
