@@ -41,9 +41,10 @@ class progress {
   public:
     work local, check;
 
-    /// In how many steps: keys of all heads, and rows of the result.
-    progress(std::size_t keys, std::size_t rows) : local("local attention", keys), check("float64 reference", rows) {
-        if (::isatty(STDERR_FILENO) != 0) drawer_ = std::thread([this] { draw(); });
+    /// In how many steps: keys of all heads, and rows of the reference, of which there may be none.
+    progress(std::size_t keys, std::size_t rows, bool shown)
+        : local("local attention", keys), check("float64 reference", rows), is_checked_(rows != 0) {
+        if (shown && ::isatty(STDERR_FILENO) != 0) drawer_ = std::thread([this] { draw(); });
     }
     progress(const progress&) = delete;
     progress& operator=(const progress&) = delete;
@@ -67,7 +68,7 @@ class progress {
     }
     [[nodiscard]] std::string bar() const {
         constexpr std::size_t width = 40;
-        const work& current = local.percent() < 100 ? local : check;
+        const work& current = local.percent() < 100 || !is_checked_ ? local : check;
         std::string line = current.name();
         line.resize(18, ' ');
         const std::size_t full = current.percent() * width / 100;
@@ -78,6 +79,7 @@ class progress {
         static_cast<void>(files::detail::write_all(STDERR_FILENO, {text}));  // a lost bar is no loss
     }
 
+    bool is_checked_;
     static constexpr const char* clear_to_end = "\033[K";
     std::mutex mutex_;
     std::condition_variable wake_;

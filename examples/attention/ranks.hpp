@@ -206,11 +206,11 @@ template <class Communicator, class T>
     return own;
 }
 
-/// How far this process is with its part of the work.
+/// How far this process is with its part of the work. Shown by one of all processes.
 template <class T>
-[[nodiscard]] progress progress_of(const problem<T>& p, int ranks) {
+[[nodiscard]] progress progress_of(const problem<T>& p, int ranks, bool check, bool shown) {
     const auto part = [&](std::size_t all) { return over_mpi ? all / static_cast<std::size_t>(ranks) : all; };
-    return {part(p.size.heads * p.size.keys), part(p.size.rows())};
+    return {part(p.size.heads * p.size.keys), check ? part(p.size.rows()) : 0, shown};
 }
 
 /// Calls `work(comm)` on all ranks, each with the problem and the options that are given here. Returns how long it took
@@ -239,7 +239,7 @@ std::vector<T> attend_on_ranks(problem<T>& p, team ranks, rank_options options, 
     detail::outcome<T> all;
     const auto begin = std::chrono::steady_clock::now();
     {
-        progress bar = detail::progress_of(p, figures.ranks);
+        progress bar = detail::progress_of(p, figures.ranks, options.check, true);
         figures.share = detail::on_all(ranks, p, options, [&](auto& comm) {
             auto own = detail::attend_on_rank(comm, p, options, recorder, bar);
             if (comm.rank() == 0) all = std::move(own);
@@ -259,7 +259,7 @@ void attend_with_rank_0(team ranks) {
     rank_options options;
     allfold::trace_recorder recorder(ranks.size());
     share(ranks, p, options);
-    progress bar = detail::progress_of(p, ranks.size());
+    progress bar = detail::progress_of(p, ranks.size(), options.check, false);
     static_cast<void>(detail::attend_on_rank(ranks, p, options, recorder, bar));
 }
 #endif

@@ -162,10 +162,15 @@ inline void print_medians(const table& table, const report& r) {
               detail::rounded(r.three_collectives / r.one_merge, 2) + " times as long");
 }
 
+/// The largest share of what an element is allowed.
+[[nodiscard]] inline std::string share_in_words(const finding& found) {
+    if (std::isinf(found.share)) return "not finite where it should be, or the other way round";
+    if (!found.good()) return scientific(found.share) + " times what rounding allows its row";
+    return "at most " + percent(found.share) + " of what rounding allows its row";
+}
+
 inline void print_deviation(const table& table, const char* from, const finding& found) {
-    table.row(from, scientific(found.deviation),
-              std::isinf(found.share) ? "not finite where it should be, or the other way round"
-                                      : "at most " + percent(found.share) + " of what rounding allows its row");
+    table.row(from, scientific(found.deviation), share_in_words(found));
 }
 
 /// Which element is wrong, of which row.
