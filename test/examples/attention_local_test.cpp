@@ -81,8 +81,7 @@ attention::finding compare(const problem<T>& p, const std::vector<Result>& resul
     return attention::compare_with_reference(p, std::span(result), type);
 }
 
-constexpr float infinity = std::numeric_limits<float>::infinity(),
-                not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float inf = std::numeric_limits<float>::infinity(), not_a_float = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
@@ -175,7 +174,7 @@ TEST_CASE("a key whose score is -inf counts as masked, a NaN is not hidden") {
                      .scale = 1,
                      .causal = false,
                      .q = {1},
-                     .k = {-infinity, 0},
+                     .k = {-inf, 0},
                      .v = {5, 7}};
     const auto both_ways = [&p] {
         const auto result = attend_to_all(p);
@@ -184,9 +183,9 @@ TEST_CASE("a key whose score is -inf counts as masked, a NaN is not hidden") {
         return result[0];
     };
     CHECK(both_ways() == 7);
-    p.k = {-infinity, -infinity};
+    p.k = {-inf, -inf};
     CHECK(both_ways() == 0);
-    p.k = {-infinity, not_a_number};
+    p.k = {-inf, not_a_float};
     CHECK(std::isnan(both_ways()));
 }
 
@@ -197,13 +196,13 @@ TEST_CASE("what is not finite where it should be is infinitely far off, and only
         return all.share;
     };
     CHECK(share(3, 5) == 0.5);
-    CHECK(share(not_a_number, not_a_number) == 0);
-    CHECK(share(infinity, infinity) == 0);
-    CHECK(share(not_a_number, infinity) == 0);  // 0 times infinity, where the weight is smaller than any float
-    CHECK(share(not_a_number, 1) == infinity);
-    CHECK(share(1, not_a_number) == infinity);
-    CHECK(share(infinity, -infinity) == infinity);
-    CHECK(share(infinity, 1) == infinity);
+    CHECK(share(not_a_float, not_a_float) == 0);
+    CHECK(share(inf, inf) == 0);
+    CHECK(share(not_a_float, inf) == 0);  // 0 times infinity, where the weight is smaller than any float
+    CHECK(share(not_a_float, 1) == inf);
+    CHECK(share(1, not_a_float) == inf);
+    CHECK(share(inf, -inf) == inf);
+    CHECK(share(inf, 1) == inf);
 }
 
 TEST_CASE("of two findings the worse element counts, and the larger deviation") {
@@ -279,11 +278,11 @@ TEST_CASE("the check notices that one of 97 keys is missing, in any row") {
 TEST_CASE("one NaN or one infinity in a result is found") {
     const auto p = random_problem<float>({.heads = 2, .queries = 8, .keys = 97, .depth = 8, .value_depth = 8}, true);
     const auto right = attend_to_all(p);
-    for (const float bad : {not_a_number, infinity}) {
+    for (const float bad : {not_a_float, inf}) {
         auto result = right;
         result[77] = bad;
         const auto found = compare(p, result);
-        CHECK(found.share == infinity);
+        CHECK(found.share == inf);
         CHECK(found.element == 77);
     }
 }
@@ -314,14 +313,14 @@ TEST_CASE("a wrong row is found among rows of much larger values") {
 TEST_CASE("infinite input lets nothing else pass") {
     const sizes size{.heads = 2, .queries = 8, .keys = 97, .depth = 8, .value_depth = 8};
     for (auto input : {&problem<float>::q, &problem<float>::k, &problem<float>::v})
-        for (const float bad : {infinity, -infinity, not_a_number}) {
+        for (const float bad : {inf, -inf, not_a_float}) {
             auto p = random_problem<float>(size, true);
             (p.*input)[3] = bad;
             auto result = attend_to_all(p);
             CHECK(compare(p, result).good());
             const std::size_t finite = 127;  // the last element, of the other head
             REQUIRE(std::isfinite(result[finite]));
-            for (const float wrong : {result[finite] + 0.01f, not_a_number, infinity}) {
+            for (const float wrong : {result[finite] + 0.01f, not_a_float, inf}) {
                 result[finite] = wrong;
                 CHECK(compare(p, result).element == finite);
                 CHECK(!compare(p, result).good());
@@ -330,7 +329,7 @@ TEST_CASE("infinite input lets nothing else pass") {
 
     // In the row itself: another element than that of the infinite value.
     auto p = random_problem<float>(size, false);
-    p.v[0] = infinity;
+    p.v[0] = inf;
     auto result = attend_to_all(p);
     CHECK(compare(p, result).good());
     result[1] += 0.01f;
@@ -342,7 +341,7 @@ TEST_CASE("scores too large for float do not make the reference infinite") {
     p.scale = 1e308;
     const auto expected = attention::reference(p);
     CHECK(std::all_of(expected.begin(), expected.end(), [](double x) { return std::isfinite(x); }));
-    CHECK(compare(p, attend_to_all(p)).share == infinity);
+    CHECK(compare(p, attend_to_all(p)).share == inf);
 }
 
 TEST_CASE("ranks that share the reference find what one finds") {
