@@ -144,7 +144,9 @@ class history {
                         arrows.push_back({event.peer, r, event.bytes, {}, since_first(event.begin)});
                         continue;
                     }
-                    arrows[sent.front()].taken = since_first(event.begin);
+                    arrow& message = arrows[sent.front()];
+                    message.taken = since_first(event.begin);
+                    message.posted = std::min(*message.posted, *message.taken);  // a post is recorded once it is done
                     sent.pop_front();
                 }
     }
@@ -166,9 +168,8 @@ class history {
 
   private:
     void add_bar(int rank, std::string_view name, interval time) {
-        const auto found = std::find(phases.begin(), phases.end(), name);
-        if (found == phases.end()) return;
-        bars.push_back({rank, static_cast<std::size_t>(found - phases.begin()), time});
+        for (std::size_t i = 0; i < phases.size(); ++i)
+            if (phases[i] == name) bars.push_back({rank, i, time});
     }
 };
 
@@ -270,10 +271,10 @@ class picture {
     void axis(interval shown, double top) {
         const double unit = (right - left) / std::max(shown.length(), 1e-9);
         const double step = round_step(90 / unit);
-        for (double t = 0; t <= shown.length(); t += step) {
-            const double x = left + t * unit;
+        for (int i = 0; i * step <= shown.length(); ++i) {
+            const double x = left + i * step * unit;
             image_.path("grid", x, top, x, y_ + 4);
-            image_.text(x, y_ + drawing::line + 2, tick_text(t, shown.length()), "text-anchor='middle'");
+            image_.text(x, y_ + drawing::line + 2, tick_text(i * step, shown.length()), "text-anchor='middle'");
         }
         y_ += drawing::line + 2;
     }

@@ -126,7 +126,7 @@ class allowance {
     [[nodiscard]] double of(const seen_by_row& r) const {
         using limits = std::numeric_limits<T>;
         constexpr double u = (double{limits::epsilon()} + std::numeric_limits<double>::epsilon()) / 2;
-        const double depth = static_cast<double>(p_.size.depth), n = static_cast<double>(r.keys);
+        const auto depth = static_cast<double>(p_.size.depth), n = static_cast<double>(r.keys);
         const double product = r.query * r.longest_key, scale = std::abs(p_.scale);
         const double score =
             u * (depth + 8) * scale * product + double{limits::denorm_min()} * (depth * scale + product);
