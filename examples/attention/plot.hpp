@@ -121,34 +121,13 @@ class history {
     static constexpr std::array<std::string_view, 4> phases{"local attention", "merge", "normalise", "gather"};
 
     history(const allfold::trace_recorder& trace, int ranks) {
-        using clock = allfold::trace_recorder::clock;
-        auto first = clock::time_point::max();
-        for (int r = 0; r < ranks; ++r)
-            for (const auto& event : trace.line_of(r)) first = std::min(first, event.begin);
-        const auto since_first = [first](clock::time_point t) { return seconds(t - first).count(); };
-
-        std::map<std::tuple<int, int, allfold::lane>, std::deque<std::size_t>> waiting;
-        for (int r = 0; r < ranks; ++r)
-            for (const auto& event : trace.line_of(r))
-                if (!event.is_message())
-                    add_bar(r, event.name, {since_first(event.begin), since_first(event.end)});
-                else if (event.name == "send") {
-                    waiting[{r, event.peer, event.on}].push_back(arrows.size());
-                    arrows.push_back({r, event.peer, event.bytes, since_first(event.begin), {}});
-                }
-        for (int r = 0; r < ranks; ++r)
-            for (const auto& event : trace.line_of(r))
-                if (event.name == "receive") {
-                    auto& sent = waiting[{event.peer, r, event.on}];
-                    if (sent.empty()) {
-                        arrows.push_back({event.peer, r, event.bytes, {}, since_first(event.begin)});
-                        continue;
-                    }
-                    arrow& message = arrows[sent.front()];
-                    message.taken = since_first(event.begin);
-                    message.posted = std::min(*message.posted, *message.taken);  // a post is recorded once it is done
-                    sent.pop_front();
-                }
+        const auto each_event = [&](auto use) {
+            for (int r = 0; r < ranks; ++r)
+                for (const event& each : trace.line_of(r)) use(r, each);
+        };
+        each_event([&](int, const event& e) { first_ = std::min(first_, e.begin); });
+        each_event([&](int rank, const event& e) { e.is_message() ? add_sent(rank, e) : add_bar(rank, e); });
+        each_event([&](int rank, const event& e) { add_taken(rank, e); });
     }
 
     std::vector<bar> bars;
@@ -167,10 +146,33 @@ class history {
     }
 
   private:
-    void add_bar(int rank, std::string_view name, interval time) {
+    using event = allfold::trace_recorder::event;
+    using time_point = allfold::trace_recorder::clock::time_point;
+
+    [[nodiscard]] double since_first(time_point t) const { return seconds(t - first_).count(); }
+
+    void add_bar(int rank, const event& e) {
         for (std::size_t i = 0; i < phases.size(); ++i)
-            if (phases[i] == name) bars.push_back({rank, i, time});
+            if (phases[i] == e.name) bars.push_back({rank, i, {since_first(e.begin), since_first(e.end)}});
     }
+    void add_sent(int rank, const event& e) {
+        if (e.name != "send") return;
+        on_their_way_[{rank, e.peer, e.on}].push_back(arrows.size());
+        arrows.push_back({rank, e.peer, e.bytes, since_first(e.begin), {}});
+    }
+    void add_taken(int rank, const event& e) {
+        if (!e.is_message() || e.name != "receive") return;
+        auto& sent = on_their_way_[{e.peer, rank, e.on}];
+        if (sent.empty()) return arrows.push_back({e.peer, rank, e.bytes, {}, since_first(e.begin)});
+        arrow& message = arrows[sent.front()];
+        sent.pop_front();
+        message.taken = since_first(e.begin);
+        message.posted = std::min(*message.posted, *message.taken);  // a post is recorded once it is done
+    }
+
+    time_point first_ = time_point::max();
+    std::map<std::tuple<int, int, allfold::lane>, std::deque<std::size_t>>
+        on_their_way_;  ///< by sender, receiver, lane
 };
 
 /// A step of 1, 2 or 5 times a power of ten, no smaller than `least`.
