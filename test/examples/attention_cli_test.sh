@@ -64,9 +64,10 @@ seconds() {
     sed -n '/^time of/,/^$/{/^  /{s/^  .\{34\} *\([0-9.]*\) \([mu]\{0,1\}s\).*/\1 \2/p}}' |
         awk '{ print $1 * ($2 == "us" ? 1e-6 : $2 == "ms" ? 1e-3 : 1) }'
 }
+succeeds 'total'
 for phase in start read 'start of the ranks' 'local attention' merge normalise gather 'float64 reference' \
     'merges for the medians below' 'comparison with NumPy' 'the rest' total; do
-    succeeds "  $phase "
+    grep -q "^  $phase  .*[0-9] [mu]\{0,1\}s" out || fail "no time of: $phase"
 done
 seconds <out | awk '{ last = $1; sum += $1 } END { exit !(NR == 12 && sum >= 1.98 * last) }' ||
     fail 'the rows of the table do not add up to the total'
