@@ -145,7 +145,7 @@ class traced : public forwarding<Comm> {
     {
         if (!forwarded::try_post_notice(to, on, message, ends)) return false;
         for (int i = 0; i < to.count(this->rank(), this->size()); ++i)
-            recorder_.message(this->rank(), "send", to.at(i, this->rank()), bytes_of(message, ends, i));
+            recorder_.message(this->rank(), "send", to.at(i, this->rank()), bytes_of(message, ends, i), on);
         return true;
     }
     template <class Sink>
