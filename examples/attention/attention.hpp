@@ -85,80 +85,13 @@ struct partial {
 
 namespace detail {
 
-/// Some neighbouring keys of one head, transposed, so that their scores are computed side by side in vector registers.
-template <std::floating_point T>
-class key_tile {
-  public:
-    static constexpr std::size_t width = 64;
-
-    explicit key_tile(std::size_t depth) : transposed_(depth * width) {}
-
-    /// Takes up to `width` keys from `first` on; columns that are left over keep old keys, whose scores nobody reads.
-    void load(const problem<T>& p, std::size_t head, std::size_t first, std::size_t count) {
-        for (std::size_t j = 0; j < count; ++j)
-            for (std::size_t d = 0; d < p.size.depth; ++d) transposed_[d * width + j] = p.key(head, first + j)[d];
-    }
-
-    [[nodiscard]] std::array<T, width> scores(std::span<const T> query, T scale) const noexcept {
-        std::array<T, width> sums{};
-        for (std::size_t d = 0; d < query.size(); ++d)
-            for (std::size_t j = 0; j < width; ++j) sums[j] += query[d] * transposed_[d * width + j];
-        for (T& sum : sums) sum *= scale;
-        return sums;
-    }
-
-  private:
-    std::vector<T> transposed_;
-};
-
 /// What scores are taken relative to: their maximum, unless all are -inf, when -inf - -inf must not be computed.
 template <std::floating_point T>
 [[nodiscard]] constexpr T finite_base(T highest) noexcept {
     return highest == -std::numeric_limits<T>::infinity() ? T(0) : highest;
 }
 
-/// Adds keys with these scores, and their values one behind another, to the state of one row.
-template <std::floating_point T>
-void absorb(std::span<const T> scores, const T* values, T& m, T& l, std::span<T> s) noexcept {
-    const T highest = std::max(m, *std::max_element(scores.begin(), scores.end()));
-    const T base = finite_base(highest);
-    const T shrink = std::exp(m - base);
-    m = highest;
-    l *= shrink;
-    for (T& element : s) element *= shrink;
-    for (const T score : scores) {
-        const T weight = std::exp(score - base);
-        l += weight;
-        for (std::size_t d = 0; d < s.size(); ++d) s[d] += weight * values[d];
-        values += s.size();
-    }
-}
-
 }  // namespace detail
-
-/// Attention over the given keys alone. Any partition of the keys gives partial results that `allfold::online_softmax`
-/// merges to the whole. Calls `tick(n)` whenever it is through with n keys of a head.
-template <std::floating_point T, class Tick = decltype([](std::size_t) {})>
-[[nodiscard]] partial<T> attend(const problem<T>& p, key_range keys, Tick tick = {}) {
-    using tile = detail::key_tile<T>;
-    partial<T> state(p.size);
-    tile loaded(p.size.depth);
-    for (std::size_t head = 0; head < p.size.heads; ++head)
-        for (std::size_t first = keys.first; first < keys.end; first += tile::width) {
-            const std::size_t end = std::min(first + tile::width, keys.end);
-            loaded.load(p, head, first, end - first);
-            for (std::size_t i = 0; i < p.size.queries; ++i) {
-                const std::size_t seen = std::min(end, p.visible(i));
-                if (seen <= first) continue;
-                const auto scores = loaded.scores({p.query(head, i), p.size.depth}, static_cast<T>(p.scale));
-                const std::size_t row = head * p.size.queries + i;
-                detail::absorb<T>(std::span(scores).first(seen - first), p.value(head, first), state.m[row],
-                                  state.l[row], state.s_of(row));
-            }
-            tick(end - first);
-        }
-    return state;
-}
 
 /// Takes each row relative to another maximum than its own, no smaller one.
 template <std::floating_point T>

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "examples/attention/attend.hpp"
 #include "examples/attention/attention.hpp"
 #include "examples/attention/distributed.hpp"
 #include "examples/attention/progress.hpp"

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "examples/attention/attend.hpp"
 #include "examples/attention/attention.hpp"
 #include "examples/attention/npy.hpp"
 #include "examples/attention/reference.hpp"
+#include "examples/attention/simd.hpp"
 #include "test/support/catch.hpp"
 
 using attention::partial;
@@ -371,4 +375,131 @@ TEST_CASE("a result that was computed elsewhere is held to the same") {
     result[99] += 0.01f;
     CHECK(compared().element == 99);
     CHECK(!compared().good());
+}
+
+namespace {
+
+/// The vectors of all processors, whatever this is compiled for.
+#define VECTORS                                                                                                       \
+    (attention::simd::vector<float, 16>), (attention::simd::vector<float, 32>), (attention::simd::vector<float, 64>), \
+        (attention::simd::vector<double, 16>), (attention::simd::vector<double, 32>),                                 \
+        (attention::simd::vector<double, 64>)
+
+template <class T>
+constexpr T infinity = std::numeric_limits<T>::infinity();
+template <class T>
+constexpr T not_a_number = std::numeric_limits<T>::quiet_NaN();
+
+/// Two parts of the keys, merged by the operator of the library and normalised.
+template <class Vector, class T = attention::simd::element<Vector>>
+std::vector<T> attend_in_two(const problem<T>& p, std::size_t cut) {
+    auto left = attention::detail::attend_by<Vector>(p, {0, cut});
+    const auto right = attention::detail::attend_by<Vector>(p, {cut, p.size.keys});
+    std::vector<T> result(p.size.rows() * p.size.value_depth);
+    for (std::size_t row = 0; row < left.rows(); ++row) {
+        using operand = allfold::row<const T, const T, const T>;
+        const std::span<T> m(&left.m[row], 1), l(&left.l[row], 1), s = left.s_of(row);
+        allfold::online_softmax{}(operand{m, l, s},
+                                  operand{std::span(&right.m[row], 1), std::span(&right.l[row], 1), right.s_of(row)},
+                                  allfold::row<T, T, T>{m, l, s});
+    }
+    attention::normalise<T>(left, 0, left.rows(), result);
+    return result;
+}
+
+/// NaN and infinities are to be where they are expected.
+template <class T>
+void check_near(const std::vector<T>& found, const std::vector<double>& expected, double bound) {
+    REQUIRE(found.size() == expected.size());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const double x = found[i], y = expected[i];
+        wrong += x != y && !(std::isnan(x) && std::isnan(y)) && !(std::abs(x - y) <= bound);
+    }
+    CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("any shape, mask and scale, cut anywhere, gives the reference", "", VECTORS) {
+    using T = attention::simd::element<TestType>;
+    constexpr std::size_t block = attention::detail::key_block<TestType>::capacity;
+    std::mt19937 random(seed);
+    const auto any_of = [&random](std::initializer_list<std::size_t> choices) {
+        return choices.begin()[random() % choices.size()];
+    };
+    for (int i = 0; i < 50; ++i) {
+        const sizes size{.heads = any_of({1, 2}),
+                         .queries = any_of({1, 2, 5, 6, 7, 12, 17}),
+                         .keys = any_of({0, 1, 3, 16, 65, block - 1, block, block + 1, 2 * block, 3 * block + 7}),
+                         .depth = any_of({0, 1, 3, 8, 17}),
+                         .value_depth = any_of({0, 1, 3, 8, 9, 33, 65})};
+        auto p = random_problem<T>(size, any_of({0, 1}) == 1);
+        p.scale = static_cast<double>(any_of({0, 1, 2, 3})) / 2 - 0.5;
+        const std::size_t cut = random() % (size.keys + 1);
+        INFO("seed " << seed << ", case " << i << ": heads " << size.heads << ", queries " << size.queries << ", keys "
+                     << size.keys << " cut at " << cut << ", depth " << size.depth << ", value_depth "
+                     << size.value_depth << ", causal " << p.causal << ", scale " << p.scale);
+        CHECK(compare(p, attend_in_two<TestType>(p, cut)).good());
+    }
+}
+
+TEMPLATE_TEST_CASE("what is infinite or NaN reaches the rows that see it, and no other", "", VECTORS) {
+    using T = attention::simd::element<TestType>;
+    constexpr std::size_t block = attention::detail::key_block<TestType>::capacity;
+    const sizes size{.heads = 1, .queries = 20, .keys = block + 12, .depth = 1, .value_depth = 2};
+    for (const std::size_t key : {std::size_t{0}, std::size_t{60}, block - 7, block - 3, block - 1, block, block + 11})
+        for (const T special : {not_a_number<T>, infinity<T>, -infinity<T>})
+            for (const bool in_values : {false, true}) {
+                INFO("seed " << seed << ": " << special << " in " << (in_values ? "value " : "key ") << key);
+                auto p = random_problem<T>(size, true);
+                (in_values ? p.v[2 * key] : p.k[key]) = special;
+                for (const std::size_t cut : {std::size_t{0}, std::size_t{50}, block + 2})
+                    check_near(attend_in_two<TestType>(p, cut), attention::reference(p), 1e-5);
+            }
+}
+
+TEMPLATE_TEST_CASE("m is the largest score exactly, and scores of ten million do not overflow", "", VECTORS) {
+    using T = attention::simd::element<TestType>;
+    problem<T> p;
+    p.size = {.heads = 1, .queries = 2, .keys = 600, .depth = 1, .value_depth = 1};
+    p.q = {1, -1};
+    for (std::size_t j = 0; j < p.size.keys; ++j) {  // the first half far below the second, which is far from its end
+        const T sign = j < 300 ? T(-1) : T(1);
+        p.k.push_back(sign * T(1e7) + static_cast<T>(j * 77 % 300));
+        p.v.push_back(sign);
+    }
+    const auto state = attention::detail::attend_by<TestType>(p, {0, 600});
+    CHECK(state.m == std::vector<T>{T(1e7) + 299, T(1e7)});
+    for (const std::size_t row : {0u, 1u}) {
+        CHECK(state.l[row] == Catch::Approx(1 / (1 - std::exp(-1.0))));
+        CHECK(state.s[row] == Catch::Approx(row == 0 ? state.l[row] : -state.l[row]));
+    }
+}
+
+TEMPLATE_TEST_CASE("the exp of vectors is within 2 units in the last place, down to 0", "", VECTORS) {
+    using T = attention::simd::element<TestType>;
+    using wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+    const auto exp_of = [](T x) {
+        TestType lanes = TestType{} + x;
+        attention::simd::exp(lanes);
+        return lanes[0];
+    };
+    CHECK(exp_of(0) == 1);
+    CHECK(exp_of(-infinity<T>) == 0);
+    CHECK(exp_of(std::numeric_limits<T>::lowest()) == 0);
+    CHECK(exp_of(T(-1e7)) == 0);
+    CHECK(std::isnan(exp_of(not_a_number<T>)));
+    CHECK(std::isnan(exp_of(-not_a_number<T>)));
+
+    const T end = std::is_same_v<T, float> ? T(-105) : T(-750);
+    wide largest_error = 0;
+    for (int i = 0; i <= 20000; ++i) {
+        const T x = end * static_cast<T>(i) / 20000;
+        const wide exact = std::exp(wide{x});
+        const wide unit = std::max<wide>(std::exp2(std::floor(std::log2(exact)) + 1 - std::numeric_limits<T>::digits),
+                                         std::numeric_limits<T>::denorm_min());
+        largest_error = std::max(largest_error, std::abs(wide{exp_of(x)} - exact) / unit);
+    }
+    CHECK(largest_error < 2);
 }
