@@ -54,4 +54,5 @@ TEST_CASE("exclusive_scan gives the first rank the identity that an operator was
         expect_equal(sums, std::vector(2, comm.rank()), "sums");
         expect_equal(products, std::vector(2, static_cast<float>(1 << comm.rank())), "products");
     });
+    SUCCEED();
 }

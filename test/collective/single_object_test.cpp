@@ -62,6 +62,7 @@ TEST_CASE("a collective in place returns the single object that it has written")
         allfold::all_reduce(comm, mine, sum{}, allfold::recursive_doubling{});  // need not be looked at
         expect(mine == size * size, "all_reduce once more");
     });
+    SUCCEED();
 }
 
 TEST_CASE("of a value a collective returns what becomes of it, and leaves it alone") {
@@ -80,6 +81,7 @@ TEST_CASE("of a value a collective returns what becomes of it, and leaves it alo
         expect(allfold::reduce(comm, 2, sum{}) == (rank == 0 ? 2 * size : 2),
                "reduce, which others get back as it was");
     });
+    SUCCEED();
 }
 
 TEST_CASE("ranges, and collectives that cut into blocks, return nothing") {
@@ -108,4 +110,5 @@ TEST_CASE("a whole vector is one element in a span of one") {
             expected.insert(expected.end(), static_cast<std::size_t>(rank + 1), rank);
         expect_equal(sorted, expected, "merged lists");
     });
+    SUCCEED();
 }
