@@ -29,7 +29,8 @@ folder=$(realpath "$folder")
 
 if [ -n "$in_debian" ]; then
     root=$folder/debian
-    debootstrap --variant=minbase bookworm "$root" http://deb.debian.org/debian >"$folder/debootstrap.log"
+    suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    debootstrap --variant=minbase "$suite" "$root" >"$folder/debootstrap.log"
     cp -r /etc/apt "$root/etc/"  # where packages come from
     git clone -q "$repository" "$root/root/clone"
     exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"' "$root" \
