@@ -128,7 +128,7 @@ TEST_CASE("memory grows with the number of ranks and what is in flight, not with
         const auto at_most = [&](const char* what, std::size_t bytes) {
             INFO(what << " of " << P << " ranks: " << bytes / 1024 << " KiB");
             CHECK(bytes < 64 * MiB);
-            CHECK(bytes < ranks * (128 << 10));
+            CHECK(bytes < ranks * (160 << 10));
         };
         at_most("all_gather", memory_of(P, 32, 32 * ranks, gather_all));
         at_most("all_gather, long", memory_of(P, 2000, 2000 * ranks, gather_all));

@@ -53,7 +53,9 @@ struct board_of {
     int read(int reader, lane on) {
         notice* const found = find(reader, on);
         if (found == nullptr) return -1;
-        const int value = found->bytes() == 0 ? 0 : static_cast<int>(found->packed()[found->bytes() - 1]);
+        const int value = found->bytes_for(reader) == 0
+                              ? 0
+                              : static_cast<int>(found->packed_for(reader)[found->bytes_for(reader) - 1]);
         found->take(reader, false);
         return value;
     }
@@ -119,7 +121,7 @@ TEST_CASE("a board has few notices, and the rank for which its owner waits is th
 TEST_CASE("a message of no bytes lies somewhere, whatever its alignment") {
     board_of b(0, 2);
     REQUIRE(b.post(0, {{}, 0, 32, true, 7, &b.lent}, {}));
-    CHECK(b.find(1, 0)->packed() != nullptr);
+    CHECK(b.find(1, 0)->packed_for(1) != nullptr);
 }
 
 TEST_CASE("a notice that is used is not written anew") {
@@ -128,7 +130,7 @@ TEST_CASE("a notice that is used is not written anew") {
     notice* const held = b.find(1, 0);
     REQUIRE(held != nullptr);
     held->take(1, true);
-    while (b.post(0, 7, 300)) CHECK(held->packed()[299] == std::byte{0});
+    while (b.post(0, 7, 300)) CHECK(held->packed_for(1)[299] == std::byte{0});
     held->release(1);
     CHECK(b.post(0, 7, 300));
 }
@@ -164,16 +166,32 @@ TEST_CASE("of a notice with a part for each, each reader gets its own") {
     const std::array parts{at(0, 3), at(3, 1), at(4, 2), at(6, 4)};
     const std::array<std::size_t, 3> ends{1, 3, 4};
     board_of b(1, 4);
-    REQUIRE(b.post(0, {parts, 10, 2, true, 7, &b.lent}, ends));
+    REQUIRE(b.post(0, {parts, 11, 2, false, 7, &b.lent}, ends));
     CHECK(b.lent == 3);
     notice& shown = *b.find(0, 0);
     CHECK(shown.lent_to(0).count == 1);
     CHECK(shown.lent_to(0).parts[0].data == parts[0].data);
     CHECK(shown.lent_to(2).count == 2);
     CHECK(shown.lent_to(2).parts[1].data == parts[2].data);
-    CHECK(shown.bytes_lent_to(2) == 4);  // the second part is aligned
+    CHECK(shown.bytes_for(2) == 4);  // the second part is aligned
     CHECK(shown.lent_to(3).parts[0].bytes == 4);
     CHECK(b.board.lends_to(3));
     shown.take(3, false);
     CHECK_FALSE(b.board.lends_to(3));
+
+    // What may be copied is, and the operand may change.
+    board_of c(1, 4);
+    REQUIRE(c.post(0, {parts, 11, 2, true, 7, &c.lent}, ends));
+    CHECK(c.lent == 0);
+    memory.fill(99);
+    const auto text_for = [&](int reader) {
+        notice& read = *c.find(reader, 0);
+        return std::vector<std::byte>(read.packed_for(reader), read.packed_for(reader) + read.bytes_for(reader));
+    };
+    using bytes = std::vector<std::byte>;
+    CHECK(text_for(0) == bytes{std::byte{0}, std::byte{1}, std::byte{2}});
+    const bytes two = text_for(2);
+    REQUIRE(two.size() == 4);
+    CHECK((two[0] == std::byte{3} && two[2] == std::byte{4} && two[3] == std::byte{5}));
+    CHECK(text_for(3) == bytes{std::byte{6}, std::byte{7}, std::byte{8}, std::byte{9}});
 }

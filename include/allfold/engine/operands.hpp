@@ -35,9 +35,9 @@ struct operands {
     bool in_place = false;                     ///< row for row, input and result are the same memory
     bool fused = false;                        ///< both steps of a schedule run as one pass
     bool posts_notices = false;                ///< each message of this rank goes to many, and is written once for all
-    bool lends_notices = false;                ///< among them one with a part for each: however short, it is lent
-    bool stage_input = false;  ///< copy the input of a window first: peers may read it while the result is written
-    int contributions = 0;     ///< for how many operands a result of this rank's stands
+    bool lends_notices = false;  ///< among them one with a part for each, which may be lent however short a part
+    bool stage_input = false;    ///< copy the input of a window first: peers may read it while the result is written
+    int contributions = 0;       ///< for how many operands a result of this rank's stands
 };
 
 /// One call at one rank: everything that does not change while it runs.

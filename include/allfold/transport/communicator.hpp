@@ -206,8 +206,8 @@ struct transport_defaults {
     /// Whether one message can be written once for many peers. Such a transport shares memory, and has three members:
     /// `posts_notices(readers)`, whether one to so many is posted so; `try_post_notice(to, lane, message, ends)`, which
     /// does for all `to` at once what `try_post` does for one of them; and `slowest_reader()`, for whom that waits, or
-    /// -1. With several `ends`, the i-th of them gets the parts from end i - 1 to end i, which are lent. A rank posts
-    /// all messages of a lane in the same way.
+    /// -1. With several `ends`, the i-th of them gets the parts from end i - 1 to end i, which may be lent however
+    /// short they are. A rank posts all messages of a lane in the same way.
     static constexpr bool has_notices = false;
 
     /// Whether it has collectives of its own.

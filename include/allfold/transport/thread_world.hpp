@@ -34,8 +34,9 @@ struct thread_tuning {
     /// Turns given away before it sleeps, which costs 0.2 to 0.4 us each; with more ranks than processors there is no
     /// spinning before them: there it is the others who must run.
     int yields = 200;
-    /// A message to so many ranks or more is written once, where all of them read it. With fewer of them each has a
-    /// channel of its own.
+    /// A message to so many ranks or more is written once, where all of them read it; with fewer each gets it in a
+    /// channel of its own. For memory's sake: the time of all_gather is the same for 64 bytes, and half of it for 4 KiB
+    /// (P = 24 to 64); that of reduce_scatter and all_to_all of 64 bytes 1.3 to 1.6 times that.
     int notice_readers = 16;
 
     friend bool operator==(const thread_tuning&, const thread_tuning&) = default;

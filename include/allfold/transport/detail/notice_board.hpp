@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -62,19 +63,20 @@ class notice {
     [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
     [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
     [[nodiscard]] carriage how() const noexcept { return how_; }
-    [[nodiscard]] std::byte* packed() noexcept { return how_ == carriage::in_cell ? payload_ : buffer_; }
-    /// Where all get the same.
-    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-    [[nodiscard]] loan lent_to(int rank) const noexcept {
-        if (ends_.size() <= 1) return loan_;
-        const auto index = static_cast<std::size_t>(to_.index_of(rank, self_));
-        const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
-        return {loan_.parts + begin, ends_[index] - begin, loan_.lent};
-    }
-    [[nodiscard]] std::size_t bytes_lent_to(int rank) const noexcept {
-        if (ends_.size() <= 1) return bytes_;
+    [[nodiscard]] std::size_t bytes_for(int rank) const noexcept {
+        if (!is_for_each_) return bytes_;
+        if (how_ != carriage::lent) return slice_of(index_of(rank)).bytes;
         const loan lent = lent_to(rank);
         return packed_bytes({lent.parts, lent.count}, alignment_);
+    }
+    [[nodiscard]] std::byte* packed_for(int rank) noexcept {
+        if (how_ == carriage::in_cell) return payload_;
+        return is_for_each_ ? buffer_ + slice_of(index_of(rank)).begin : buffer_;
+    }
+    [[nodiscard]] loan lent_to(int rank) const noexcept {
+        if (!is_for_each_) return loan_;
+        const std::size_t index = index_of(rank), begin = index == 0 ? 0 : ends_[index - 1];
+        return {loan_.parts + begin, ends_[index] - begin, loan_.lent};
     }
     /// It has been read, or is in use until `release`.
     void take(int rank, bool uses_it) noexcept {
@@ -107,14 +109,24 @@ class notice {
         const std::uint64_t unread = marks_[word].unread.load(std::memory_order_acquire);
         return unread | marks_[word].in_use.load(std::memory_order_acquire);
     }
-    void write_packed(const outgoing& message) {
-        if (how_ == carriage::on_notice && (buffer_ == nullptr || room_ < message.bytes)) {
-            std::byte* const larger = allocate_message(message.bytes);
-            free_message(std::exchange(buffer_, larger));
-            room_ = message.bytes;
-        }
-        pack(message.parts, message.alignment, packed());
+    /// What a reader gets, where not all get the same. A list of these begins the buffer then.
+    struct slice {
+        std::size_t begin;
+        std::size_t bytes;
+    };
+    [[nodiscard]] slice& slice_of(std::size_t reader) const noexcept {
+        return *std::launder(reinterpret_cast<slice*>(buffer_ + reader * sizeof(slice)));
     }
+    [[nodiscard]] std::size_t index_of(int rank) const noexcept {
+        return static_cast<std::size_t>(to_.index_of(rank, self_));
+    }
+    void make_room(std::size_t bytes) {
+        if (buffer_ != nullptr && bytes <= room_) return;
+        std::byte* const larger = allocate_message(bytes);
+        free_message(std::exchange(buffer_, larger));
+        room_ = bytes;
+    }
+    void write_slices(const outgoing& message, std::span<const std::size_t> ends);
 
     heap_array<mark> marks_;
     const bell_pull& bell_;
@@ -127,7 +139,8 @@ class notice {
     std::size_t bytes_ = 0;
     std::size_t alignment_ = 1;
     loan loan_{};
-    std::span<const std::size_t> ends_;  // of the parts for each reader, where not all get the same
+    bool is_for_each_ = false;           // not all get the same
+    std::span<const std::size_t> ends_;  // then, where it is lent, of the parts for each reader
     std::byte* buffer_ = nullptr;
     std::size_t room_ = 0;
     alignas(inline_alignment) std::byte payload_[inline_bytes];
@@ -135,9 +148,14 @@ class notice {
 
 inline void notice::write(sender of, const outgoing& message, std::span<const std::size_t> ends, const peers& to,
                           int self, std::size_t eager_bytes) {
-    const bool is_for_each = ends.size() > 1;
-    how_ = is_for_each ? carriage::lent : carriage_of(message, eager_bytes, carriage::on_notice);
-    if (how_ != carriage::lent) write_packed(message);  // may throw, and nothing is shown then
+    is_for_each_ = ends.size() > 1;
+    how_ = carriage_of(message, eager_bytes, carriage::on_notice);
+    if (is_for_each_ && how_ != carriage::lent) {
+        write_slices(message, ends);
+    } else if (how_ != carriage::lent) {
+        if (how_ == carriage::on_notice) make_room(message.bytes);  // may throw, and nothing is shown then
+        pack(message.parts, message.alignment, packed_for(0));
+    }
     loan_ = {message.parts.data(), message.parts.size(), message.lent};
     ends_ = ends;
     of_ = of;
@@ -146,6 +164,19 @@ inline void notice::write(sender of, const outgoing& message, std::span<const st
     bytes_ = message.bytes;
     alignment_ = message.alignment;
     signature_ = message.signature;
+}
+
+inline void notice::write_slices(const outgoing& message, std::span<const std::size_t> ends) {
+    how_ = carriage::on_notice;
+    const std::size_t first = align_up(ends.size() * sizeof(slice), buffer_alignment);
+    make_room(first + message.bytes);
+    pack(message.parts, message.alignment, buffer_ + first);
+    std::size_t at = first, p = 0;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+        const std::size_t begin = align_up(at, message.alignment);
+        for (at = begin; p < ends[i]; ++p) at = align_up(at, message.alignment) + message.parts[p].bytes;
+        ::new (static_cast<void*>(buffer_ + i * sizeof(slice))) slice{begin, at - begin};
+    }
 }
 
 /// To those to whom it is written; each of them may use it from here on.

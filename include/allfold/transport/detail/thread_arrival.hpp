@@ -143,13 +143,13 @@ inline void thread_arrival::take(notice& from, int rank) noexcept {
     signature_ = from.signature();
     notice_ = &from;
     rank_ = rank;
-    bytes_ = how_ == carriage::lent ? from.bytes_lent_to(rank) : from.bytes();
+    bytes_ = from.bytes_for(rank);
     if (how_ == carriage::in_cell)
-        copy_cell(here_, from.packed(), bytes_);
+        copy_cell(here_, from.packed_for(rank), bytes_);
     else if (how_ == carriage::lent)
         loan_ = from.lent_to(rank);
     else
-        packed_ = from.packed();
+        packed_ = from.packed_for(rank);
     from.take(rank, how_ == carriage::on_notice);
 }
 
