@@ -118,6 +118,21 @@ TEST_CASE("a board has few notices, and the rank for which its owner waits is th
     CHECK(b.read(2, 0) == 99);
 }
 
+TEST_CASE("a notice that is shown while a reader looks does not come before an older one") {
+    board_of b(0, 2);
+    REQUIRE(b.post(5, 50));  // so that there is something to look for
+    const auto write = [&](lane on) -> notice& {
+        static std::byte value{7};
+        const part p{&value, 1};
+        notice& free = *b.board.find_free({on}, 0, 2, b.ranks.data());
+        free.write({on}, {{&p, 1}, 1, 1, true, 7, &b.lent}, {}, peers::everyone(), 0, eager_bytes);
+        return free;
+    };
+    write(3).show(9, 0, 2);  // the board does not say so yet: the reader may have passed number 8 in its list
+    CHECK(b.read(1, 3) == -1);
+    CHECK(b.read(1, 5) == 50);
+}
+
 TEST_CASE("a message of no bytes lies somewhere, whatever its alignment") {
     board_of b(0, 2);
     REQUIRE(b.post(0, {{}, 0, 32, true, 7, &b.lent}, {}));
@@ -142,7 +157,9 @@ TEST_CASE("what belongs to an older lane finds a notice, however many are in use
         CHECK_FALSE(b.post(1, 1));
         CHECK_FALSE(b.post(0, 1));
         const lane before = unordered ? lane{1} : static_cast<lane>(-1);
-        REQUIRE(b.post(before, 55, 4, peers::everyone(), unordered));
+        int posted = 0;
+        while (b.post(before, 55, 4, peers::everyone(), unordered)) REQUIRE(++posted < 100);
+        CHECK(posted >= 2);  // as many as before
         CHECK(b.read(1, before) == 55);
     }
 }
@@ -152,7 +169,7 @@ TEST_CASE("who has left keeps no notice from being used again") {
     const int room = fill(b);
     for (int i = 0; i < room; ++i) REQUIRE(b.read(2, 0) == i);
     CHECK_FALSE(b.post(0, 1));
-    b.ranks[1].departed = true;
+    b.ranks[1].reads_no_more = true;
     CHECK(b.waits_for() == -1);
     CHECK(b.post(0, 1));
 }
@@ -166,7 +183,7 @@ TEST_CASE("of a notice with a part for each, each reader gets its own") {
     const std::array parts{at(0, 3), at(3, 1), at(4, 2), at(6, 4)};
     const std::array<std::size_t, 3> ends{1, 3, 4};
     board_of b(1, 4);
-    REQUIRE(b.post(0, {parts, 11, 2, false, 7, &b.lent}, ends));
+    REQUIRE(b.post(0, {parts, 12, 2, false, 7, &b.lent}, ends));
     CHECK(b.lent == 3);
     notice& shown = *b.find(0, 0);
     CHECK(shown.lent_to(0).count == 1);
@@ -181,7 +198,7 @@ TEST_CASE("of a notice with a part for each, each reader gets its own") {
 
     // What may be copied is, and the operand may change.
     board_of c(1, 4);
-    REQUIRE(c.post(0, {parts, 11, 2, true, 7, &c.lent}, ends));
+    REQUIRE(c.post(0, {parts, 12, 2, true, 7, &c.lent}, ends));
     CHECK(c.lent == 0);
     memory.fill(99);
     const auto text_for = [&](int reader) {

@@ -172,25 +172,32 @@ class engine {
         if (largest * row_bytes > bytes) memory.window_rows = std::max<std::size_t>(1, bytes / row_bytes);
     }
 
-    /// Where ranks are many: decides whether what this rank posts are notices. All of its messages, or none, so that
-    /// those on a lane keep their order.
+    /// Where ranks are many: decides whether what this rank posts are notices. All of its messages are as soon as one
+    /// goes to many, so that those on a lane keep their order.
     static void find_notices(call<Comm>& all) {
         if constexpr (Comm::has_notices && Comm::shares_memory) {
             operands& memory = all.memory;
             const int self = all.comm.rank(), size = all.comm.size();
             if (!all.comm.posts_notices(size - 1)) return;
-            if (memory.fused) return void(memory.posts_notices = true);
+            if (memory.fused) memory.posts_notices = true;
             bool lends = false;
-            for (int r = 0; r < all.schedule.rounds(); ++r) {
+            for (int r = 0; !memory.fused && r < all.schedule.rounds(); ++r) {
                 const step now = all.schedule[r];
-                const int count = now.to.count(self, size);
-                if (count == 0) continue;
-                if (!all.comm.posts_notices(count)) return;
-                lends |= now.sent != addressed::alike;
-                memory.posts_notices = true;
+                memory.posts_notices |= all.comm.posts_notices(now.to.count(self, size));
+                lends |= now.sent != addressed::alike && all.comm.lends(most_bytes_sent(all, r), all.rows.packable());
             }
-            memory.lends_notices = lends;
+            memory.lends_notices = memory.posts_notices && lends;
         }
+    }
+    /// To all peers together, where each gets blocks of its own: at most so many.
+    [[nodiscard]] static std::size_t most_bytes_sent(const call<Comm>& all, int round) {
+        const int self = all.comm.rank();
+        const peers to = all.schedule[round].to;
+        std::size_t blocks = 0;
+        for (int i = 0; i < to.count(self, all.comm.size()); ++i)
+            blocks += static_cast<std::size_t>(all.schedule.sent_to(round, to.at(i, self)).size());
+        const std::size_t most = all.rows.packed_bytes(all.memory.window_rows);
+        return blocks * (most + all.rows.columns() * all.rows.functions->alignment);
     }
 
     /// In place, a schedule that was not made for it needs a copy of the input, unless its only messages are copied

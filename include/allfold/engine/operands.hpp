@@ -34,8 +34,8 @@ struct operands {
     std::size_t window_rows = 0;               ///< rows of each block in one window; at least 1
     bool in_place = false;                     ///< row for row, input and result are the same memory
     bool fused = false;                        ///< both steps of a schedule run as one pass
-    bool posts_notices = false;                ///< each message of this rank goes to many, and is written once for all
-    bool lends_notices = false;  ///< among them one with a part for each, which may be lent however short a part
+    bool posts_notices = false;                ///< this rank writes each message once for all who get it, many mostly
+    bool lends_notices = false;  ///< among them one with a part for each, which may be lent however short its part
     bool stage_input = false;    ///< copy the input of a window first: peers may read it while the result is written
     int contributions = 0;       ///< for how many operands a result of this rank's stands
 };

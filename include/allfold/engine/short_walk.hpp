@@ -30,7 +30,6 @@ class short_walk {
     bool begin(const context& all, lane on) {
         if (all.schedule.rounds() != 1 || all.memory.stage_input || all.encodes() || all.rows.columns() != 1)
             return false;
-        if (all.memory.lends_notices) return false;
         ::new (static_cast<void*>(&now_)) step(all.schedule[0]);  // in place: a step is large
         if (!is_simple(all)) return false;
         const int self = all.comm.rank(), size = all.comm.size();
@@ -156,19 +155,27 @@ class short_walk {
     }
 
     bool post(const context& all) {
+        if (all.memory.posts_notices) return posted_ == to_count_ || post_notice(all);
         for (; posted_ < to_count_; ++posted_) {
             const std::size_t index = now_.sent == addressed::alike ? 0 : static_cast<std::size_t>(posted_);
             const part& what = parts_[index];
             const outgoing message{{&what, 1},          what.bytes, all.rows.functions->alignment,
                                    all.rows.packable(), all.hash,   &lent_,
                                    all.unordered};
-            if (all.memory.posts_notices) {
-                if (!all.post_to_all(now_.to, lane_, message)) return false;
-                posted_ = to_count_;
-                return true;
-            }
             if (!all.comm.try_post(now_.to.at(posted_, all.comm.rank()), lane_, message)) return false;
         }
+        return true;
+    }
+
+    bool post_notice(const context& all) {
+        const auto alignment = all.rows.functions->alignment;
+        const std::span<const part> parts = parts_.span();
+        ends_.resize(parts.size());
+        for (std::size_t i = 0; i < parts.size(); ++i) ends_[i] = i + 1;
+        const outgoing message{
+            parts, packed_bytes(parts, alignment), alignment, all.rows.packable(), all.hash, &lent_, all.unordered};
+        if (!all.post_to_all(now_.to, lane_, message, ends_.span())) return false;
+        posted_ = to_count_;
         return true;
     }
 
@@ -247,6 +254,7 @@ class short_walk {
     std::atomic<int> lent_{0};
     block target_{};  // of what all peers send
     small_array<part, 2> parts_;
+    small_array<std::size_t, 1> ends_;  // of the part for each peer, in a notice
     small_array<typename Comm::arrival_type, 1> arrived_;
 };
 

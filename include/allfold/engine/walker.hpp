@@ -98,7 +98,7 @@ class walker {
             if (now_.has_more) more_.how = fold_of_one(more_.how, peer, self);
         }
         posted_ = received_ = 0;
-        prepared_ = false;
+        prepared_ = has_listed_ = false;
     }
 
     /// Whether peers still use what the even or the odd rounds have lent.
@@ -186,7 +186,7 @@ class walker {
         if (posted_ == to_count_) return true;
         const int self = all.comm.rank();
         const auto parity = static_cast<std::size_t>(round_ % 2);
-        if (posted_ == 0) collect_parts(all);
+        if (!std::exchange(has_listed_, true)) collect_parts(all);
         const bool alike = now_.sent == addressed::alike;
         auto& ends = ends_[parity];
         if (all.memory.posts_notices) {
@@ -486,6 +486,7 @@ class walker {
     int to_count_ = 0, posted_ = 0;
     int from_count_ = 0, received_ = 0;
     bool prepared_ = false;
+    bool has_listed_ = false;   // the parts of this round's messages
     bool works_later_ = false;  // local work is left, of which no message of this step consists
     bool on_loan_ = false;      // what it waits for is the end of a loan
     union {

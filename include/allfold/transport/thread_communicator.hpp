@@ -31,7 +31,8 @@
 /// @file
 /// One rank's end of a group of threads.
 ///
-/// Between two ranks that talk lies one channel in each direction: a ring of cells, each two cache lines with a
+/// What goes to many ranks at once lies on the sender's notice board (detail/notice_board.hpp). Between two ranks that
+/// talk to each other lies one channel in each direction: a ring of cells, each two cache lines with a
 /// sequence number in front. Small messages ride in the cell itself, after the number for which the receiver waits:
 /// one transfer of a line. Medium ones are copied into a buffer of the channel, so that the line of a user's buffer
 /// never moves to another core. Large ones, and objects, are lent: the cell holds the addresses of the sender's parts,
@@ -160,16 +161,19 @@ class thread_communicator : public transport_defaults {
     [[gnu::cold]] acquaintance& meet(int peer);
     /// The same for who has nothing to send. Where there are notices a peer may have no channel: null.
     [[nodiscard]] acquaintance* if_it_talks(int peer) {
-        if (!reads_notices_) [[likely]]
-            return &with(peer);
+        const auto& known = by_rank_[static_cast<std::size_t>(peer)];
+        if (known) [[likely]]
+            return known.get();
+        if (!reads_notices_) return &meet(peer);
         meet_talkers();
-        return by_rank_[static_cast<std::size_t>(peer)].get();
+        return known.get();
     }
     void meet_talkers() {
         const std::uint32_t greetings = board_.greetings.load(std::memory_order_acquire);
         if (std::exchange(greeted_, greetings) == greetings) return;
         for (int peer = 0; peer < size_; ++peer)
-            if (world_.has_channel_between(peer, rank_)) static_cast<void>(with(peer));
+            if (!by_rank_[static_cast<std::size_t>(peer)] && world_.has_channel_between(peer, rank_))
+                static_cast<void>(meet(peer));
     }
 
     /// Waiting ranks ask this most of the time.
@@ -184,6 +188,7 @@ class thread_communicator : public transport_defaults {
     bool next_notice(int from, lane on, arrival_type& message);
     bool next_arrival(int from, lane on, arrival_type& message);
     void begin_to_use(arrival_type& message);
+    void borrow();
     [[gnu::cold]] void take_in_what_is_urgent();
     [[gnu::cold]] void take_in_everything() {
         for (acquaintance* each = first_; each != nullptr; each = each->next) each->keep_what_is_in();
@@ -225,8 +230,10 @@ inline thread_communicator thread_world::communicator(int rank) {
 
 inline thread_communicator::acquaintance& thread_communicator::meet(int peer) {
     auto& known = by_rank_[static_cast<std::size_t>(peer)];
+    const bool is_first = !world_.has_channel_between(rank_, peer);
     known.reset(new acquaintance{{peer, world_.channel_between(rank_, peer), world_.channel_between(peer, rank_),
                                   world_.board(peer), world_.tuning_.eager_bytes}});
+    if (is_first) world_.board(peer).greetings.fetch_add(1, std::memory_order_release);
     known->next = std::exchange(first_, known.get());
     ++known_;
     return *known;
@@ -287,20 +294,25 @@ inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& m
 inline bool thread_communicator::next_notice(int from, lane on, arrival_type& message) {
     detail::notice* const found = world_.notices(from).find(rank_, on, passed_[static_cast<std::size_t>(from)]);
     if (found == nullptr) return false;
+    const bool is_lent = found->how() == detail::carriage::lent;
+    if (is_lent) borrow();  // the list of parts is lent as well
     message.take(*found, rank_);
-    begin_to_use(message);
+    if (is_lent) message.used_by(borrower_);
     return true;
 }
 
 /// Whoever gives up waits for all who use what it has lent; and what is broken already is not used any more.
 inline void thread_communicator::begin_to_use(arrival_type& message) {
     if (!message.is_lent()) return;
+    borrow();
+    message.used_by(borrower_);
+}
+inline void thread_communicator::borrow() {
     borrower_.begin();
     if (has_failed()) {
         borrower_.end();
         throw_failure("collective");
     }
-    message.used_by(borrower_);
 }
 
 /// A peer has called: what it has to post is older than what its cells hold.
@@ -370,6 +382,7 @@ inline void thread_communicator::depart() noexcept {
         if (each->early.has_loan()) world_.fail(rank_, errc::peer_failed, needed_by(each->link.peer()));
     for (int r = 0; reads_notices_ && r < size_; ++r)
         if (world_.notices(r).lends_to(rank_)) world_.fail(rank_, errc::peer_failed, needed_by(r));
+    board_.reads_no_more.store(true, std::memory_order_release);
     for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
 }
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <new>
 #include <span>
 #include <utility>
@@ -24,9 +23,9 @@
 /// channels it would be written once for each of them, and the memory of all ranks would grow with the square of their
 /// number.
 ///
-/// A board has a few notices, each used again once all its readers are through with it. A message that finds all of
-/// them in use waits, unless one of them belongs to a later lane: then the board gets one more. So here as well nothing
-/// of later lanes keeps an older one from going on (see flow_control.hpp), and nothing has to be taken out early.
+/// A board has a few notices, each used again once all its readers are through with it. A message waits where its own
+/// lane and older ones use that many; for what later lanes use the board gets more. So here as well nothing of later
+/// lanes keeps an older one from going on (see flow_control.hpp), and nothing has to be taken out early.
 
 namespace allfold::detail {
 
@@ -45,7 +44,8 @@ class notice {
     [[nodiscard]] int first_reader(const rank_board* ranks) const noexcept {
         for (std::size_t w = 0; w < marks_.size(); ++w)
             for (std::uint64_t left = left_in(w); left != 0; left &= left - 1)
-                if (const int rank = static_cast<int>(w) * 64 + std::countr_zero(left); !has_departed(ranks[rank]))
+                if (const int rank = static_cast<int>(w) * 64 + std::countr_zero(left);
+                    !ranks[rank].reads_no_more.load(std::memory_order_acquire))
                     return rank;
         return -1;
     }
@@ -54,7 +54,7 @@ class notice {
     void show(std::uint32_t number, int self, int size) noexcept;
     [[nodiscard]] const sender& of() const noexcept { return of_; }
 
-    // A reader's: others than the first may be asked of a notice that is unread.
+    // A reader's. All but the first are for who has not read it yet.
 
     [[nodiscard]] bool is_unread_by(int rank) const noexcept {
         return (mark_of(rank).unread.load(std::memory_order_acquire) & bit_of(rank)) != 0;
@@ -100,9 +100,6 @@ class notice {
         std::atomic<std::uint64_t> in_use{0};
     };
     [[nodiscard]] mark& mark_of(int rank) const noexcept { return marks_[static_cast<std::size_t>(rank) / 64]; }
-    [[nodiscard]] static bool has_departed(const rank_board& rank) noexcept {
-        return rank.departed.load(std::memory_order_acquire);
-    }
     [[nodiscard]] static std::uint64_t bit_of(int rank) noexcept { return std::uint64_t{1} << rank % 64; }
     /// What is unread comes first: who takes it says before that it is in use.
     [[nodiscard]] std::uint64_t left_in(std::size_t word) const noexcept {
@@ -122,9 +119,10 @@ class notice {
     }
     void make_room(std::size_t bytes) {
         if (buffer_ != nullptr && bytes <= room_) return;
-        std::byte* const larger = allocate_message(bytes);
+        const std::size_t room = bytes < 2 * room_ ? 2 * room_ : bytes;
+        std::byte* const larger = allocate_message(room);
         free_message(std::exchange(buffer_, larger));
-        room_ = bytes;
+        room_ = room;
     }
     void write_slices(const outgoing& message, std::span<const std::size_t> ends);
 
@@ -212,17 +210,15 @@ class alignas(line_bytes) notice_board {
 
     /// A notice to write on, and then to `show`; null where there is none now.
     [[nodiscard]] notice* find_free(sender of, int self, int size, const rank_board* ranks) {
-        int count = 0;
-        bool is_overtaken = false;
+        int in_use = 0;  // by what may keep this message waiting
         std::atomic<notice*>* last = &first_;
         for (notice* each = first_.load(std::memory_order_relaxed); each != nullptr;
              each = each->next.load(std::memory_order_relaxed)) {
             if (each->first_reader(ranks) < 0) return each;
-            ++count;
-            is_overtaken |= gives_way(each->of(), of);
+            if (!gives_way(each->of(), of)) ++in_use;
             last = &each->next;
         }
-        if (count >= most_notices && !is_overtaken) return nullptr;
+        if (in_use >= most_notices) return nullptr;
         auto* const added = new notice(size, ranks[self].bell);
         last->store(added, std::memory_order_release);
         return added;
@@ -255,7 +251,8 @@ class alignas(line_bytes) notice_board {
         notice* found = nullptr;
         int unread = 0;
         for (notice* each = first(); each != nullptr; each = each->next.load(std::memory_order_acquire)) {
-            if (!each->is_unread_by(rank)) continue;
+            // One shown meanwhile may come before others that this look does not see.
+            if (!each->is_unread_by(rank) || is_later(each->number(), posted)) continue;
             ++unread;
             if (each->on() == on && (found == nullptr || is_later(found->number(), each->number()))) found = each;
         }
@@ -270,7 +267,7 @@ class alignas(line_bytes) notice_board {
     }
 
   private:
-    static constexpr int most_notices = 8;  // but for what must not wait
+    static constexpr int most_notices = 8;  // of one lane and older ones: as many as a channel has cells
 
     [[nodiscard]] notice* first() const noexcept { return first_.load(std::memory_order_acquire); }
 

@@ -22,8 +22,9 @@ struct rank_board {
     alignas(line_bytes) bell_pull bell;
     std::atomic<bool> is_given{false};  // its communicator has been made
     std::atomic<bool> departed{false};
+    std::atomic<bool> reads_no_more{false};            // it has departed, and looked at what others have lent to it
     std::atomic<bool> is_called{false};                // a peer has something urgent for it, and no cell
-    std::atomic<std::uint32_t> greetings{0};           // channels that have been made to it
+    std::atomic<std::uint32_t> greetings{0};           // peers that have made the first channel to it
     alignas(line_bytes) std::atomic<int> touching{0};  // uses memory that a peer has lent to it
     std::atomic<int> waits_for{-1};
     std::atomic<int> round{0};
