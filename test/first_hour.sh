@@ -93,6 +93,10 @@ tried 'a shell variable that is not set' 2 "$allfold/dev" demo --q "${unset_vari
 complains '--q'
 tried 'far more ranks than cores' 0 "$allfold/dev" demo --ranks 256
 prints 'take turns'
+tried 'as many ranks as --help allows' 0 "$allfold/dev" demo --ranks 1024
+prints 'on 1024 ranks'
+tried 'one more' 2 "$allfold/dev" demo --ranks 1025
+complains '1024'
 tried 'every other mistake with the main job' 0 \
     "$allfold/test/examples/attention_cli_test.sh" "$allfold/build/demo/examples/attention" "$allfold/examples/attention/data"
 
