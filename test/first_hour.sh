@@ -32,10 +32,10 @@ if [ -n "$in_debian" ]; then
     suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
     debootstrap --variant=minbase "$suite" "$root" >"$folder/debootstrap.log"
     cp -r /etc/apt "$root/etc/"  # where packages come from
-    git clone -q "$repository" "$root/root/clone"
+    git clone -q "$repository" "$root/srv/clone"
     exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"' "$root" \
-        env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C \
-        /root/clone/test/first_hour.sh $with_tests /root/hour
+        env -i HOME=/srv PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C \
+        /srv/clone/test/first_hour.sh $with_tests /srv/hour
 fi
 
 # --- The clone, and the folder of a user who works elsewhere.
