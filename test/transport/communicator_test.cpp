@@ -92,6 +92,9 @@ struct without_progress : smallest_communicator {
 struct without_native_name : smallest_communicator {
     static const char* native_name(std::string_view) = delete;
 };
+struct with_notices_that_it_cannot_post : smallest_communicator {
+    static constexpr bool has_notices = true;
+};
 struct with_native_functions_of_another : smallest_communicator {
     using native_function = void (*)(with_native_functions_of_another&, const allfold::native_operands&);
 };
@@ -144,6 +147,7 @@ TEST_CASE("the smallest communicator models the concept, and lacks nothing that 
     STATIC_REQUIRE_FALSE(allfold::communicator<without_shares_memory>);
     STATIC_REQUIRE_FALSE(allfold::communicator<without_progress>);
     STATIC_REQUIRE_FALSE(allfold::communicator<without_native_name>);
+    STATIC_REQUIRE_FALSE(allfold::communicator<with_notices_that_it_cannot_post>);
     STATIC_REQUIRE_FALSE(allfold::communicator<with_native_functions_of_another>);
     STATIC_REQUIRE_FALSE(allfold::communicator<int>);
 }

@@ -159,6 +159,9 @@ TEST_CASE("many ranks fold in rank order, objects too, in place and in windows")
             x = own(n);
             allfold::all_reduce(comm, x, join, allfold::direct(), allfold::window{64});
             expect_all(x, all);
+            x = own(n);  // to everybody in the first round, to the root alone in the second
+            allfold::reduce(comm, x, join, allfold::direct(), allfold::window{64}, allfold::root{3});
+            expect_all(x, comm.rank() == 3 ? all : letter(comm.rank()));
             x = own(n);
             allfold::inclusive_scan(comm, x, join, allfold::all_read());
             expect_all(x, all.substr(0, r + 1));

@@ -196,8 +196,7 @@ class walker {
         }
         while (posted_ < to_count_) {
             const std::size_t index = alike ? 0 : static_cast<std::size_t>(posted_);
-            const std::size_t begin = index == 0 ? 0 : ends[index - 1];
-            const std::span<const part> parts(parts_[parity].data() + begin, ends[index] - begin);
+            const std::span<const part> parts = parts_for(index, parts_[parity].span(), ends.span());
             if (!all.comm.try_post(now_.to.at(posted_, self), lane_, make_message(all, parts, lent_[parity])))
                 return false;
             ++posted_;

@@ -15,6 +15,7 @@
 
 #include "allfold/data/partition.hpp"
 #include "allfold/schedule/contract.hpp"
+#include "allfold/schedule/step.hpp"
 #include "allfold/transport/background.hpp"
 
 /// @file
@@ -76,6 +77,13 @@ struct signature : call_figures {
         return static_cast<std::uint32_t>(h >> 32) | 1u;
     }
 };
+
+/// Of the parts for several peers those for peer number `index`: they end where `ends` says, one peer after another.
+[[nodiscard]] constexpr std::span<const part> parts_for(std::size_t index, std::span<const part> parts,
+                                                        std::span<const std::size_t> ends) noexcept {
+    const std::size_t begin = index == 0 ? 0 : ends[index - 1];
+    return parts.subspan(begin, ends[index] - begin);
+}
 
 /// What a rank hands to `try_post`. Parts and the memory that they name stay untouched while `*lent` counts them.
 struct outgoing {
@@ -227,6 +235,15 @@ struct transport_defaults {
     [[nodiscard]] static constexpr const char* native_name(std::string_view /*collective*/) noexcept { return ""; }
 };
 
+/// What a transport with `has_notices` has besides.
+template <class C>
+concept posting_notices = requires(C& comm, const C& view, const peers& to, lane on, const outgoing& message,
+                                   std::span<const std::size_t> ends) {
+    { view.posts_notices(1) } -> std::same_as<bool>;
+    { comm.try_post_notice(to, on, message, ends) } -> std::same_as<bool>;
+    { view.slowest_reader() } -> std::same_as<int>;
+};
+
 /// A rank's end of a transport. One thread uses it at a time.
 ///
 /// 1. `rank()` and `size()`.
@@ -263,6 +280,7 @@ concept communicator =
         comm.abandon();
         { comm.background() } -> std::same_as<background&>;
         requires arrival<typename C::arrival_type>;
+        requires !C::has_notices || posting_notices<C>;
         { C::has_groups } -> std::convertible_to<bool>;
         { C::sleeps } -> std::convertible_to<bool>;
         { C::has_notices } -> std::convertible_to<bool>;

@@ -211,7 +211,7 @@ class thread_communicator : public transport_defaults {
     detail::borrower borrower_;
     bool reads_notices_;
     detail::heap_array<std::uint32_t> passed_;  // on the board of each rank
-    std::uint32_t greeted_ = 0;                 // how many channels to this rank it has looked for
+    std::uint32_t greeted_ = 0;                 // how many peers had made a channel to it when it last looked
     detail::heap_array<std::unique_ptr<acquaintance>> by_rank_;
     acquaintance* first_ = nullptr;  // of all, from the one that was met last
     int known_ = 0;                  // how many those are

@@ -177,9 +177,7 @@ class traced : public forwarding<Comm> {
     /// What the i-th reader of a notice gets.
     [[nodiscard]] static std::size_t bytes_of(const outgoing& message, std::span<const std::size_t> ends, int i) {
         if (ends.size() <= 1) return message.bytes;
-        const auto index = static_cast<std::size_t>(i);
-        const std::size_t begin = index == 0 ? 0 : ends[index - 1];
-        return detail::packed_bytes(message.parts.subspan(begin, ends[index] - begin), message.alignment);
+        return detail::packed_bytes(parts_for(static_cast<std::size_t>(i), message.parts, ends), message.alignment);
     }
 
     trace_recorder& recorder_;

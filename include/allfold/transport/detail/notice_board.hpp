@@ -66,8 +66,7 @@ class notice {
     [[nodiscard]] std::size_t bytes_for(int rank) const noexcept {
         if (!is_for_each_) return bytes_;
         if (how_ != carriage::lent) return slice_of(index_of(rank)).bytes;
-        const loan lent = lent_to(rank);
-        return packed_bytes({lent.parts, lent.count}, alignment_);
+        return packed_bytes(parts_for(index_of(rank), {loan_.parts, loan_.count}, ends_), alignment_);
     }
     [[nodiscard]] std::byte* packed_for(int rank) noexcept {
         if (how_ == carriage::in_cell) return payload_;
@@ -75,8 +74,8 @@ class notice {
     }
     [[nodiscard]] loan lent_to(int rank) const noexcept {
         if (!is_for_each_) return loan_;
-        const std::size_t index = index_of(rank), begin = index == 0 ? 0 : ends_[index - 1];
-        return {loan_.parts + begin, ends_[index] - begin, loan_.lent};
+        const std::span<const part> parts = parts_for(index_of(rank), {loan_.parts, loan_.count}, ends_);
+        return {parts.data(), parts.size(), loan_.lent};
     }
     /// It has been read, or is in use until `release`.
     void take(int rank, bool uses_it) noexcept {
