@@ -157,6 +157,12 @@ class binding {
     }
 
     [[nodiscard]] const column_set<columns>& where() const noexcept { return where_; }
+    /// Whether the rows lie in the caller's memory, one after the other.
+    [[nodiscard]] bool needs_no_copy() const noexcept {
+        bool all = true;
+        for (const bool each : strided_) all = all && !each;
+        return all;
+    }
     [[nodiscard]] std::size_t rows() const noexcept { return where_.rows; }
 
     /// Before a call: makes the packed copies, and reads what is wanted of them. (Objects are read always: they cannot

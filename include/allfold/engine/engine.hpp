@@ -14,6 +14,7 @@
 #include "allfold/engine/agreement.hpp"
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/request.hpp"
+#include "allfold/engine/short_call.hpp"
 #include "allfold/engine/task.hpp"
 
 /// @file
@@ -224,6 +225,8 @@ void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& argumen
         if (comm.holds_memory()) arguments.leave_behind();
         throw;
     }
+    if constexpr (Comm::has_short_way)
+        if (what.key != nullptr) short_calls::remember(*what.key, running.about(), arguments.where());
     arguments.finish(running.lowers());
 }
 

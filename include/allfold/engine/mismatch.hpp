@@ -86,6 +86,14 @@ template <class Comm>
     throw error(errc::mismatch, text({here.what, " of ", comm.size(), " ranks: ", what}));
 }
 
+/// Throws for a message whose hash is not that of this rank's call `here`.
+template <class Comm>
+[[noreturn, gnu::cold]] void throw_disagreement(Comm& comm, const signature& here, int peer, lane on) {
+    const auto theirs = comm.announced(peer, on);
+    if (theirs && theirs->hash() == here.hash()) throw_earlier_mismatch(comm, here, peer);
+    throw_mismatch(here, theirs, comm.rank(), peer, comm.size());
+}
+
 /// Throws for a message of another length than this rank's blocks have.
 [[noreturn, gnu::cold]] inline void throw_other_length(const char* collective, int rank, int peer, std::size_t found,
                                                        std::size_t expected, std::size_t row_bytes) {

@@ -79,11 +79,7 @@ struct call {
         if (signature != hash) [[unlikely]]
             disagree(peer, on);
     }
-    [[noreturn, gnu::cold]] void disagree(int peer, lane on) const {
-        const auto theirs = comm.announced(peer, on);
-        if (theirs && theirs->hash() == agreed.hash()) throw_earlier_mismatch(comm, agreed, peer);
-        throw_mismatch(agreed, theirs, comm.rank(), peer, comm.size());
-    }
+    [[noreturn, gnu::cold]] void disagree(int peer, lane on) const { throw_disagreement(comm, agreed, peer, on); }
     /// Throws unless a message has the length that this rank's blocks have: whatever a hash says, nothing is read
     /// beyond what was sent, nor written beyond what there is.
     void check_length(std::size_t found, std::size_t expected, int peer) const {

@@ -26,6 +26,8 @@ struct collective_facts {
     std::span<const candidate> candidates;  ///< for what ranks can do for each other here
 };
 
+struct call_key;
+
 struct request {
     collective_facts collective;
     const schedule_maker* named = nullptr;  ///< of the algorithm that the caller names
@@ -37,6 +39,7 @@ struct request {
     const char* element_type = "";
     const char* operator_type = "";
     std::uint64_t type_hash = 0;
+    const call_key* key = nullptr;  ///< of a call that is to be remembered, if it is short
 };
 
 /// Blocks of whole cache lines, so that no line has two writers.

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -126,6 +127,18 @@ class background {
             if (visit(number + 1, latest_calls_[number % latest_calls_.size()])) return;
     }
 
+    /// What the engine remembers of this communicator; it ends with it.
+    class keepsake {
+      public:
+        keepsake() = default;
+        keepsake(const keepsake&) = delete;
+        keepsake& operator=(const keepsake&) = delete;
+        virtual ~keepsake() = default;
+    };
+    std::unique_ptr<keepsake> kept;
+
+    /// Nothing in flight, and no operator runs.
+    [[nodiscard]] bool idle() const noexcept { return empty() && !runs_; }
     /// Nothing in flight.
     [[nodiscard]] bool empty() const noexcept { return flying_ == 0; }
     /// Tells `w` when the communicator ends, or the decorator of it through which `w` uses it.

@@ -218,6 +218,12 @@ struct transport_defaults {
     /// short they are. A rank posts all messages of a lane in the same way.
     static constexpr bool has_notices = false;
 
+    /// Whether short calls may be run without the engine, as `engine/short_call.hpp` does. Such a transport shares
+    /// memory, and has two members more: `take_lanes(n, what)` is `open` without making anything known, and throws
+    /// after a failure; `with_message(from, lane, take)` is `try_receive`, but calls take(signature, data, bytes), of a
+    /// message that was copied when it was posted.
+    static constexpr bool has_short_way = false;
+
     /// Whether it has collectives of its own.
     static constexpr bool has_native = false;
     /// Runs a collective of the transport's own.

@@ -46,6 +46,7 @@ class thread_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = true;
     static constexpr bool has_notices = true;
+    static constexpr bool has_short_way = true;
     using arrival_type = detail::thread_arrival;
 
     thread_communicator(const thread_communicator&) = delete;
@@ -60,12 +61,16 @@ class thread_communicator : public transport_defaults {
     [[nodiscard]] allfold::background& background() noexcept { return background_; }
 
     lane open(const signature& what, unsigned lanes) {
-        if (has_failed(std::memory_order_relaxed)) throw_failure(what.what);
         board_.bell.lead_to_this_thread();
-        const lane first = next_lane_;
-        next_lane_ += lanes;
-        world_.announced(rank_).write(first, lanes, what);
+        const lane first = take_lanes(lanes, what.what);
+        announce(first, lanes, what);
         return first;
+    }
+    lane take_lanes(unsigned lanes, const char* what) {
+        if (has_failed(std::memory_order_relaxed)) [[unlikely]]
+            throw_failure(what);
+        answer_calls();
+        return std::exchange(next_lane_, next_lane_ + lanes);
     }
     void announce(lane first, unsigned lanes, const signature& what) noexcept {
         world_.announced(rank_).write(first, lanes, what);
@@ -77,6 +82,9 @@ class thread_communicator : public transport_defaults {
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const noexcept {
         return !copyable || bytes > world_.tuning_.eager_bytes;
     }
+
+    /// The lane after the latest one that was announced is of the same call.
+    void announce_again() noexcept { world_.announced(rank_).extend(); }
 
     /// So that who asks `done()` again and again, and never waits, hears of a failure, and keeps nobody from going on.
     void progress() {
@@ -99,6 +107,28 @@ class thread_communicator : public transport_defaults {
         if (!next_arrival(from, on, message)) return false;
         sink(std::move(message));
         return true;
+    }
+    /// Posts one piece of bytes; false where it has to be posted in the general way.
+    [[nodiscard]] bool post_in_cell(int to, lane on, std::uint32_t signature, const std::byte* data,
+                                    std::size_t bytes) noexcept {
+        acquaintance* const known = by_rank_[static_cast<std::size_t>(to)].get();
+        return known != nullptr && known->link.post_in_cell(on, signature, data, bytes);
+    }
+    template <class Take>
+    bool with_message(int from, lane on, Take take) {
+        acquaintance* const known = if_it_talks(from);
+        if (known != nullptr && known->early.count() == 0 && !reads_notices_) [[likely]] {
+            detail::thread_link& link = known->link;
+            if (!link.next_is_in()) return false;
+            if (detail::message_in_place here; link.look_at_next(on, here)) [[likely]] {
+                take(here.signature, here.data, here.bytes);
+                link.take_next();
+                return true;
+            }
+        }
+        return try_receive(from, on, [&](arrival_type&& message) {
+            take(message.signature(), message.packed(), message.bytes());
+        });
     }
     template <pending_work Work>
     void wait(Work& work, detail::wait_deadline deadline) {
@@ -330,6 +360,7 @@ inline int thread_communicator::look_out_for(int peer) {
         return 1;
     }
     const acquaintance* const known = if_it_talks(peer);
+    if (known != nullptr && !reads_notices_) return known->link.look_out();
     for (int i = 0; i < turns && !has_notice_of(peer) && !(known != nullptr && known->link.next_is_in()); ++i)
         detail::relax();
     return turns;

@@ -10,6 +10,7 @@
 #include "allfold/algebra/diagnose.hpp"
 #include "allfold/collective/plan.hpp"
 #include "allfold/engine/compiled.hpp"
+#include "allfold/engine/short_arguments.hpp"
 #include "allfold/transport/detail/processors.hpp"
 
 /// @file
@@ -216,6 +217,27 @@ template <class Comm, class Collective, class Bound, class Algorithm>
     return nullptr;
 }
 
+/// The address tells calls of these types from all others.
+template <class Collective, class Op, class Element, class Order>
+inline constexpr int types_of_call = 0;
+
+/// Whether calls of these types may be remembered.
+template <class Comm, class Op, class In, class Out, class... Options>
+inline constexpr bool may_be_remembered =
+    Comm::has_short_way && may_be_short<Op, In, Out> && ((std::same_as<Options, root> || is_order<Options>) && ...);
+
+/// Runs a call that the communicator remembers; false where it does not, and the engine has to. `key`: to remember it.
+template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+[[nodiscard]] bool run_remembered(Comm& comm, const Op& op, Data bind, call_key& key, const Options&... options) {
+    if (background::in_flight() || !comm.background().idle()) return false;
+    using used = short_arguments<Op, In, Out>;
+    const used data = bind([](auto&... x) { return used(x...); });
+    if (!data.are_plain()) return false;
+    using order_option = order_among<Options...>;
+    key = data.key(&types_of_call<Collective, Op, typename used::state, order_option>, call_options(options...).root);
+    return data.run(comm, op, key);
+}
+
 /// The end of the line for types: arguments are bound, and the engine does what the verb says. A rank that finds its
 /// arguments wrong breaks the communicator, so that nobody waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
@@ -227,7 +249,11 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
                   fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
         using bound = arguments<Op, In, Out>;
         try {
-            const request what = make_request<Collective, here, Op, element>(options...);
+            [[maybe_unused]] call_key key;
+            if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>)
+                if (run_remembered<Collective, In, Out>(comm, op, bind, key, options...)) return;
+            request what = make_request<Collective, here, Op, element>(options...);
+            if (key.types != nullptr) what.key = &key;
             if constexpr (V == verb::call) {
                 auto data = bind([&](auto&... x) { return bound(op, x...); });
                 engine<Comm>::run(comm, what, data, native_for<Comm, Collective, bound, algorithm_type>(what.level));

@@ -57,15 +57,36 @@ struct packed_message {
 }
 inline void free_message(std::byte* data) noexcept { ::operator delete(data, std::align_val_t{buffer_alignment}); }
 
-struct alignas(line_bytes) cell {
-    std::atomic<std::uint32_t> sequence{0};  // n once the n-th message of the channel is in
-    lane on = 0;
-    std::uint32_t signature = 0;
+/// What the header of a cell says last, in one store: with more of them the receiver, who looks at the line all the
+/// time, took it away between two.
+struct alignas(8) cell_news {
+    std::uint32_t number = 0;  // of the message that is in, counted from 1 along the channel
     carriage how = carriage::nothing;
     std::uint8_t length = 0;  // of a message in the cell
     std::uint8_t taken = 0;   // of the opposite channel: the cells that its receiver has emptied so far, modulo 256,
     std::uint8_t freed = 0;   // and a bit for each buffer that it has freed an odd number of times
+};
+
+struct alignas(line_bytes) cell {
+    std::atomic<cell_news> news{cell_news{}};  // written after all else
+    lane on = 0;
+    std::uint32_t signature = 0;
     alignas(inline_alignment) std::byte payload[inline_bytes];
+
+    /// Whether the n-th message of the channel is in.
+    [[nodiscard]] bool has(std::uint32_t n) const noexcept { return number() == n; }
+    [[nodiscard]] std::uint32_t number() const noexcept { return news.load(std::memory_order_acquire).number; }
+    /// What says where a message lies that is elsewhere.
+    template <class T>
+    void refer_to(const T& where, std::size_t at = 0) noexcept {
+        std::memcpy(payload + at, &where, sizeof where);
+    }
+    template <class T>
+    [[nodiscard]] T reference(std::size_t at = 0) const noexcept {
+        T where;
+        std::memcpy(&where, payload + at, sizeof where);
+        return where;
+    }
 };
 static_assert(sizeof(cell) == line_bytes);
 
@@ -75,12 +96,9 @@ struct channel {
     channel(const channel&) = delete;
     channel& operator=(const channel&) = delete;
     ~channel() {
-        for (std::uint32_t next = taken; cells[next % cells_of_a_channel].sequence == next + 1; ++next)
-            if (const cell& c = cells[next % cells_of_a_channel]; c.how == carriage::owned) {
-                packed_message never_taken;
-                std::memcpy(&never_taken, c.payload, sizeof never_taken);
-                free_message(never_taken.data);
-            }
+        for (std::uint32_t next = taken; cells[next % cells_of_a_channel].has(next + 1); ++next)
+            if (const cell& c = cells[next % cells_of_a_channel]; c.news.load().how == carriage::owned)
+                free_message(c.reference<packed_message>().data);  // never taken
         for (const buffer& each : buffers) free_message(each.data);
     }
 

@@ -38,6 +38,29 @@ inline void copy_to_shared(std::byte* to, const std::byte* from, std::size_t byt
     if (bytes != 0) std::memcpy(to, from, bytes);
 }
 
+/// Copies a few bytes: without a call where they are 64 at most.
+inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    const auto ends = [&]<std::size_t N>() {  // the first N bytes, and the last ones
+        std::byte first[N], last[N];
+        std::memcpy(first, from, N);
+        std::memcpy(last, from + bytes - N, N);
+        std::memcpy(to, first, N);
+        std::memcpy(to + bytes - N, last, N);
+    };
+    if (bytes > 64)
+        std::memcpy(to, from, bytes);
+    else if (bytes > 32)
+        ends.template operator()<32>();
+    else if (bytes > 16)
+        ends.template operator()<16>();
+    else if (bytes >= 8)
+        ends.template operator()<8>();
+    else if (bytes >= 4)
+        ends.template operator()<4>();
+    else
+        for (std::size_t i = 0; i < bytes; ++i) to[i] = from[i];
+}
+
 /// Of parts one after the other, each at a multiple of `alignment`.
 [[nodiscard]] constexpr std::size_t packed_bytes(std::span<const part> parts, std::size_t alignment) noexcept {
     std::size_t bytes = 0;

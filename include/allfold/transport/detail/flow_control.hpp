@@ -58,9 +58,13 @@ class posted_messages {
         return b;
     }
 
+    /// Whether it is worth asking whether it overtakes.
+    [[nodiscard]] constexpr bool may_overtake(sender mine) const noexcept {
+        return mine.unordered || has_unordered_ || is_later(newest_, mine.on);
+    }
     /// Whether a later lane is before a message of `mine`, in a cell or a buffer.
     [[nodiscard]] constexpr bool overtakes(sender mine) noexcept {
-        if (!mine.unordered && !has_unordered_ && !is_later(newest_, mine.on)) [[likely]]
+        if (!may_overtake(mine)) [[likely]]
             return false;
         bool has_unordered = false;
         const auto is_overtaken = [&](sender before) {

@@ -36,47 +36,65 @@ struct rank_board {
 class alignas(line_bytes) announcements {
   public:
     void write(lane first, unsigned lanes, const signature& what) noexcept {
-        entry& e = entries_[next_++ % entries_.size()];
+        entry& e = entries_[++latest_ % entries_.size()];
         const auto version = e.version.load(std::memory_order_relaxed);
         e.version.store(version + 1, std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_release);
-        record r{first, lanes, what};
-        std::array<std::uint64_t, words> raw;
-        std::memcpy(raw.data(), static_cast<const void*>(&r), sizeof r);
+        e.lanes.store(range{first, lanes}.word(), std::memory_order_relaxed);
 #if defined(__GNUC__)
 #pragma GCC unroll 16
 #endif
-        for (std::size_t i = 0; i < words; ++i) e.raw[i].store(raw[i], std::memory_order_relaxed);
+        for (std::size_t i = 0; i < words; ++i) {
+            std::uint64_t word;
+            std::memcpy(&word, reinterpret_cast<const std::byte*>(&what) + i * sizeof word, sizeof word);
+            e.raw[i].store(word, std::memory_order_relaxed);
+        }
         e.version.store(version + 2, std::memory_order_release);
+    }
+    /// The signature that was written last is that of the lane after it too.
+    void extend() noexcept {
+        std::atomic<std::uint64_t>& lanes = entries_[latest_ % entries_.size()].lanes;
+        range all = range::of(lanes.load(std::memory_order_relaxed));
+        ++all.lanes;
+        lanes.store(all.word(), std::memory_order_release);
     }
     [[nodiscard, gnu::cold]] std::optional<signature> find(lane on) const noexcept {
         for (const entry& e : entries_) {
             const auto version = e.version.load(std::memory_order_acquire);
+            const range all = range::of(e.lanes.load(std::memory_order_acquire));
             std::array<std::uint64_t, words> raw;
             for (std::size_t i = 0; i < words; ++i) raw[i] = e.raw[i].load(std::memory_order_relaxed);
             std::atomic_thread_fence(std::memory_order_acquire);
             if (version % 2 != 0 || version == 0 || version != e.version.load(std::memory_order_relaxed)) continue;
-            record r;
-            std::memcpy(static_cast<void*>(&r), raw.data(), sizeof r);
-            if (on - r.first < r.lanes) return r.what;
+            if (on - all.first >= all.lanes) continue;
+            signature what;
+            std::memcpy(static_cast<void*>(&what), raw.data(), sizeof what);
+            return what;
         }
         return std::nullopt;
     }
 
   private:
-    struct record {
+    struct range {
         lane first = 0;
         unsigned lanes = 0;
-        signature what;
+
+        /// Made in a register: a word that is put together in memory could be read only after all stores before it,
+        /// and those of a message take as long as the message.
+        [[nodiscard]] std::uint64_t word() const noexcept { return std::uint64_t{lanes} << 32 | first; }
+        [[nodiscard]] static range of(std::uint64_t word) noexcept {
+            return {static_cast<lane>(word), static_cast<unsigned>(word >> 32)};
+        }
     };
-    static_assert(sizeof(record) % sizeof(std::uint64_t) == 0);
-    static constexpr std::size_t words = sizeof(record) / sizeof(std::uint64_t);
+    static_assert(sizeof(signature) % sizeof(std::uint64_t) == 0);
+    static constexpr std::size_t words = sizeof(signature) / sizeof(std::uint64_t);
     struct entry {
         std::atomic<std::uint32_t> version{0};
+        std::atomic<std::uint64_t> lanes{0};
         std::array<std::atomic<std::uint64_t>, words> raw{};
     };
     std::array<entry, 8> entries_;
-    std::size_t next_ = 0;
+    std::size_t latest_ = 0;
 };
 
 }  // namespace allfold::detail

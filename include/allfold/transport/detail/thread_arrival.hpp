@@ -118,19 +118,19 @@ class thread_arrival {
 
 inline void thread_arrival::take(thread_link& from) noexcept {
     const cell& c = from.next();
-    how_ = c.how;
+    const cell_news news = c.news.load(std::memory_order_relaxed);
+    how_ = news.how;
     signature_ = c.signature;
     link_ = &from;
     notice_ = nullptr;
-    if (c.how == carriage::in_cell) {
-        bytes_ = c.length;
-        copy_cell(here_, c.payload, c.length);
-    } else if (c.how == carriage::lent) {
-        std::memcpy(&loan_, c.payload, sizeof loan_);
-        std::memcpy(&bytes_, c.payload + sizeof loan_, sizeof bytes_);
+    if (how_ == carriage::in_cell) {
+        bytes_ = news.length;
+        copy_cell(here_, c.payload, bytes_);
+    } else if (how_ == carriage::lent) {
+        loan_ = c.reference<loan>();
+        bytes_ = c.reference<std::size_t>(sizeof loan_);
     } else {
-        packed_message where;
-        std::memcpy(&where, c.payload, sizeof where);
+        const auto where = c.reference<packed_message>();
         packed_ = where.data;
         bytes_ = where.bytes;
         buffer_ = where.buffer;

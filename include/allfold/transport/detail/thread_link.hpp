@@ -19,6 +19,13 @@
 
 namespace allfold::detail {
 
+/// A message that lies where its sender put it.
+struct message_in_place {
+    std::byte* data;
+    std::size_t bytes;
+    std::uint32_t signature;
+};
+
 class thread_link {
   public:
     thread_link(int peer, channel& out, channel& in, rank_board& board_of_peer, std::size_t eager_bytes)
@@ -33,12 +40,33 @@ class thread_link {
 
     enum class posting : std::uint8_t { refused, copied, lent };
     posting post(lane on, const outgoing& message);
+    /// Posts what fits into a cell and is not urgent; false where it has to be posted in the general way.
+    [[nodiscard]] bool post_in_cell(lane on, std::uint32_t signature, const std::byte* data, std::size_t bytes) noexcept {
+        const sender of{on, false};
+        if (bytes > inline_bytes || !posted_.has_cell() || posted_.may_overtake(of)) [[unlikely]]
+            return false;
+        cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
+        copy_short(c.payload, data, bytes);
+        c.on = on;
+        c.signature = signature;
+        const cell_news news{posted_.post(of), carriage::in_cell, static_cast<std::uint8_t>(bytes),
+                             static_cast<std::uint8_t>(received_), freed_};
+        c.news.store(news, std::memory_order_release);
+        ring();
+        return true;
+    }
     [[nodiscard]] bool all_is_taken() const noexcept {
         return out_.taken.load(std::memory_order_acquire) == posted_.sent();
     }
 
     [[nodiscard]] bool next_is_in() const noexcept {
-        return next().sequence.load(std::memory_order_acquire) == received_ + 1;
+        return next().has(received_ + 1);
+    }
+    /// For a moment, or until the next message is in; returns how many spins a moment has.
+    int look_out() const noexcept {
+        constexpr int turns = 32;
+        for (int i = 0; i < turns && !next_is_in(); ++i) relax();
+        return turns;
     }
     [[nodiscard]] const cell& next() const noexcept { return in_.cells[received_ % cells_of_a_channel]; }
     /// Whether the next message is taken out though nobody has asked for its lane, where `kept` are kept already.
@@ -47,13 +75,39 @@ class thread_link {
                                                        in_.urgent.load(std::memory_order_acquire));
     }
     [[nodiscard]] bool is_urgent() const noexcept { return takes_early(most_kept_early); }
+    /// The next message, if it belongs to this lane, and was copied when it was posted.
+    [[nodiscard]] bool look_at_next(lane on, message_in_place& here) const noexcept {
+        const cell& c = next();
+        const cell_news news = c.news.load(std::memory_order_relaxed);
+        if (c.on != on) return false;
+        here.signature = c.signature;
+        if (news.how == carriage::in_cell) {
+            here.data = const_cast<std::byte*>(c.payload);
+            here.bytes = news.length;
+            return true;
+        }
+        if (news.how != carriage::in_buffer) return false;
+        const auto where = c.reference<packed_message>();
+        here.data = where.data;
+        here.bytes = where.bytes;
+        return true;
+    }
+    /// That message is not needed any more.
+    void take_next() noexcept {
+        const cell& c = next();
+        if (c.news.load(std::memory_order_relaxed).how == carriage::in_buffer) {
+            freed_ = static_cast<std::uint8_t>(freed_ ^ 1u << c.reference<packed_message>().buffer);
+            in_.freed.store(freed_, std::memory_order_release);
+        }
+        empty_cell();
+    }
     /// What was in the next cell has been taken out: it can be used again at once.
     void empty_cell() noexcept {
-        const cell& c = next();
+        const cell_news news = next().news.load(std::memory_order_relaxed);
         if (outdated_ > 0)
             --outdated_;
         else
-            posted_.hear_last_byte(c.taken, c.freed);
+            posted_.hear_last_byte(news.taken, news.freed);
         in_.taken.store(++received_, std::memory_order_release);
         ring();  // it may be waiting for a cell
     }
@@ -79,9 +133,8 @@ class thread_link {
     }
     [[gnu::cold]] void call_for_cell() noexcept;
 
-    static void post_in_cell(cell& c, const outgoing& message) noexcept;
     static void post_loan(cell& c, const outgoing& message) noexcept;
-    [[nodiscard]] bool post_packed(cell& c, sender of, const outgoing& message);
+    [[nodiscard]] carriage post_packed(cell& c, sender of, const outgoing& message);
     [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
 
@@ -105,21 +158,22 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
         return posting::refused;
     }
     cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
-    const carriage how = carriage_of(message, eager_bytes_, carriage::in_buffer);
-    if (how == carriage::in_cell)
-        post_in_cell(c, message);
-    else if (how == carriage::lent)
+    carriage how = carriage_of(message, eager_bytes_, carriage::in_buffer);
+    std::uint8_t length = 0;
+    if (how == carriage::in_cell) {
+        length = static_cast<std::uint8_t>(message.bytes);
+        pack(message.parts, message.alignment, c.payload);
+    } else if (how == carriage::lent) {
         post_loan(c, message);
-    else if (!post_packed(c, of, message))
+    } else if (how = post_packed(c, of, message); how == carriage::nothing) {
         return posting::refused;
+    }
     c.on = on;
     c.signature = message.signature;
-    c.taken = static_cast<std::uint8_t>(received_);
-    c.freed = freed_;
     const std::uint32_t number = posted_.post(of);
     if (is_urgent) [[unlikely]]
         out_.urgent.store(number, std::memory_order_relaxed);
-    c.sequence.store(number, std::memory_order_release);
+    c.news.store({number, how, length, static_cast<std::uint8_t>(received_), freed_}, std::memory_order_release);
     ring();
     return how == carriage::lent ? posting::lent : posting::copied;
 }
@@ -133,34 +187,28 @@ inline void thread_link::call_for_cell() noexcept {
     ring();
 }
 
-inline void thread_link::post_in_cell(cell& c, const outgoing& message) noexcept {
-    c.how = carriage::in_cell;
-    c.length = static_cast<std::uint8_t>(message.bytes);
-    pack(message.parts, message.alignment, c.payload);
-}
-
 inline void thread_link::post_loan(cell& c, const outgoing& message) noexcept {
     message.lent->fetch_add(1, std::memory_order_relaxed);
     const loan lent{message.parts.data(), message.parts.size(), message.lent};
-    c.how = carriage::lent;
-    std::memcpy(c.payload, &lent, sizeof lent);
-    std::memcpy(c.payload + sizeof lent, &message.bytes, sizeof message.bytes);
+    c.refer_to(lent);
+    c.refer_to(message.bytes, sizeof lent);
 }
 
-inline bool thread_link::post_packed(cell& c, sender of, const outgoing& message) {
+/// Returns how it travels; nothing where there is no room.
+inline carriage thread_link::post_packed(cell& c, sender of, const outgoing& message) {
     packed_message where{nullptr, message.bytes, 0};
+    carriage how = carriage::in_buffer;
     if (finds_buffer()) {
-        c.how = carriage::in_buffer;
         where = fill_buffer(of, message.bytes);
     } else if (posted_.overtakes(of)) {
-        c.how = carriage::owned;
+        how = carriage::owned;
         where.data = allocate_message(message.bytes);
     } else {
-        return false;
+        return carriage::nothing;
     }
     pack(message.parts, message.alignment, where.data);
-    std::memcpy(c.payload, &where, sizeof where);
-    return true;
+    c.refer_to(where);
+    return how;
 }
 
 inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes) {

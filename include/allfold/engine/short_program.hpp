@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "allfold/data/detail/heap_array.hpp"
+#include "allfold/engine/operands.hpp"
+#include "allfold/schedule/step.hpp"
+
+/// @file
+/// What one rank does in a call of few short messages, as plain numbers: made of the schedule once, and run each time
+/// that the same call is made again, where understanding the call would take longer than its messages.
+
+namespace allfold::detail {
+
+/// One rank's steps of one call, of at most two rounds between at most 16 ranks. Each message is one block, which is
+/// copied when it is posted; rows are counted from the first one of an argument.
+class short_program {
+  public:
+    static constexpr int most_ranks = 16;
+    static constexpr int most_rounds = 2;
+
+    struct rows_of {
+        std::size_t first = 0, count = 0;
+    };
+    struct message {
+        int peer = 0;
+        rows_of rows;  ///< where it comes from, or goes to
+    };
+    struct round {
+        std::span<const message> to, from;
+        bool sends_result = false;  ///< rather than the input
+        fold how = fold::store;
+        bool folds_result = false;      ///< its own operand is the result so far, rather than the input
+        std::size_t own_first = 0;      ///< where that operand begins
+        std::size_t lower = 0;          ///< how many of those from whom it receives are below it
+        local_work::kind local{};       ///< nothing, or the input is copied, or the result is the identity
+        rows_of input, result;          ///< of the local work
+        bool is_local_first = false;    ///< since what it makes is sent
+    };
+
+    [[nodiscard]] int rounds() const noexcept { return rounds_; }
+    [[nodiscard]] const round& operator[](int r) const noexcept { return round_[static_cast<std::size_t>(r)]; }
+
+    short_program() = default;
+    short_program(const short_program&) = delete;
+    short_program& operator=(const short_program&) = delete;
+
+    /// Whether the call is of this kind: then this is its program.
+    template <communicator Comm>
+    [[nodiscard]] bool make(const call<Comm>& all) {
+        used_ = 0;
+        rounds_ = all.schedule.rounds();
+        const operands& m = all.memory;
+        if (all.comm.size() > most_ranks || rounds_ < 1 || rounds_ > most_rounds || m.stage_input || m.fused ||
+            m.posts_notices || m.blocks->largest() > m.window_rows || !all.rows.packable())
+            return false;
+        messages_ = heap_array<message>(count_messages(all));
+        for (int r = 0; r < rounds_; ++r)
+            if (!understand(all, r, round_[static_cast<std::size_t>(r)])) return false;
+        return true;
+    }
+
+  private:
+    template <class Comm>
+    [[nodiscard]] std::size_t count_messages(const call<Comm>& all) const {
+        int count = 0;
+        for (int r = 0; r < rounds_; ++r) {
+            const step now = all.schedule[r];
+            count += now.to.count(all.comm.rank(), all.comm.size()) + now.from.count(all.comm.rank(), all.comm.size());
+        }
+        return static_cast<std::size_t>(count);
+    }
+    template <class Comm>
+    [[nodiscard]] bool understand(const call<Comm>& all, int number, round& into) {
+        const step now = all.schedule[number];
+        const int self = all.comm.rank(), size = all.comm.size();
+        into = {};
+        if (now.has_more || is_scratch(now.into) || now.into != slot::result || is_scratch(now.mine)) return false;
+        const slot source = now.local.what == local_work::kind::copy_to_send ? now.local.left : now.source;
+        const int to = now.to.count(self, size), from = now.from.count(self, size);
+        if (to > 0 && is_scratch(source)) return false;
+        into.sends_result = source == slot::result;
+        into.how = from == 1 ? fold_of_one(now.how, now.from.at(0, self), self) : now.how;
+        into.lower = static_cast<std::size_t>(now.from.count_below(self, size));
+        message* const first = messages_.data() + used_;
+        for (int i = 0; i < to; ++i) {
+            const int peer = now.to.at(i, self);
+            if (!add(all, source, peer, sent_to(all.schedule, now, number, peer))) return false;
+        }
+        for (int i = 0; i < from; ++i) {
+            const int peer = now.from.at(i, self);
+            if (!add(all, slot::result, peer, received_from(all.schedule, now, number, peer))) return false;
+        }
+        into.to = {first, static_cast<std::size_t>(to)};
+        into.from = {first + to, static_cast<std::size_t>(from)};
+        return understand_fold(all, now, into) && understand_local(all, now, source, into);
+    }
+    template <class Comm>
+    [[nodiscard]] bool understand_fold(const call<Comm>& all, const step& now, round& into) const {
+        if (into.how == fold::store || into.from.empty()) return true;
+        if (now.received != addressed::alike || now.receive.size() != 1) return now.receive.empty();
+        into.folds_result = now.mine == slot::result;
+        into.own_first = rows_in(all, now.mine, now.receive).first;
+        return into.how == fold::left || into.how == fold::right || now.folds_in_order();
+    }
+    template <class Comm>
+    [[nodiscard]] static bool understand_local(const call<Comm>& all, const step& now, slot source, round& into) {
+        using kind = local_work::kind;
+        const local_work& local = now.local;
+        if (local.what == kind::none || local.what == kind::copy_to_send) return true;
+        if (local.what == kind::fold || local.blocks.size() != 1 || !local.targets.empty() ||
+            local.into != slot::result || (local.what == kind::copy && local.left != slot::input))
+            return false;
+        into.local = local.what;
+        into.input = rows_in(all, slot::input, local.blocks);
+        into.result = rows_in(all, slot::result, local.blocks);
+        into.is_local_first = source == slot::result;
+        return true;
+    }
+
+    [[nodiscard]] static bool is_scratch(slot where) noexcept {
+        return where == slot::scratch_a || where == slot::scratch_b;
+    }
+    template <class Comm>
+    [[nodiscard]] static rows_of rows_in(const call<Comm>& all, slot where, const block_set& set) noexcept {
+        if (set.empty()) return {};
+        const bool is_result = where == slot::result;
+        const operand& memory = is_result ? all.memory.result : all.memory.input;
+        const partition& blocks = is_result ? *all.memory.result_blocks : *all.memory.blocks;
+        const partition::bounds rows = blocks.bounds_of(set[0]);
+        return {memory.first.row + rows.begin - memory.first_row, rows.end - rows.begin};
+    }
+    template <class Comm>
+    [[nodiscard]] bool add(const call<Comm>& all, slot where, int peer, const block_set& set) noexcept {
+        if (set.size() > 1) return false;
+        message& next = messages_[used_++];
+        next = {peer, rows_in(all, where, set)};
+        return !all.lends(all.rows.packed_bytes(next.rows.count));
+    }
+
+    int rounds_ = 0;
+    std::array<round, most_rounds> round_{};
+    std::size_t used_ = 0;
+    heap_array<message> messages_;
+};
+
+}  // namespace allfold::detail
