@@ -44,10 +44,12 @@ struct short_call {
     short_program program;
     signature agreed;
     std::uint32_t hash = 0;  ///< of it
+    bool is_flat = false;    ///< one column, aligned as cells are
     int contributions = 0;   ///< for how many operands the result stands
     short_program::rows_of result;  ///< the rows of it
 
-    [[nodiscard]] bool has_rows_like(const row_layout& rows) const noexcept {
+    [[nodiscard]] bool is(const call_key& other, const row_layout& rows) const noexcept {
+        if (!(key == other)) return false;
         for (std::size_t c = 0; c < rows.columns(); ++c)
             if (bytes[c] != rows.bytes[c]) return false;
         return true;
@@ -62,8 +64,9 @@ class short_calls final : public background::keepsake {
                                                 const row_layout& rows) noexcept {
         const auto* const all = static_cast<const short_calls*>(of.kept.get());
         if (all == nullptr) return nullptr;
+        if (all->latest_ != nullptr && all->latest_->is(key, rows)) return all->latest_;
         const short_call* const found = all->calls_[place_of(key)].get();
-        return found != nullptr && found->key == key && found->has_rows_like(rows) ? found : nullptr;
+        return found != nullptr && found->is(key, rows) ? found : nullptr;
     }
     /// Remembers a call, if it is short.
     template <communicator Comm>
@@ -75,6 +78,7 @@ class short_calls final : public background::keepsake {
         for (std::size_t c = 0; c < made.rows.columns(); ++c) found->bytes[c] = made.rows.bytes[c];
         found->agreed = made.agreed;
         found->hash = made.agreed.hash();
+        found->is_flat = made.rows.columns() == 1 && made.rows.functions->alignment <= alignof(std::max_align_t);
         found->contributions = where.contributions;
         if (where.receives)
             found->result = {made.memory.result.first.row + where.result_first - made.memory.result.first_row,
@@ -105,27 +109,109 @@ class short_calls final : public background::keepsake {
     lane latest_lane_ = 0;                // on this lane
 };
 
-/// One run of such a call: first without looking up from the messages, then as a rank waits. Models `pending_work`.
+/// One run of such a call: what it works on.
 template <communicator Comm>
-class short_run {
-  public:
-    short_run(Comm& comm, const short_call& what, const row_layout& rows, std::byte* const* input,
-              std::byte* const* result) noexcept
-        : comm_(comm), what_(what), rows_(rows), input_(input), result_(result) {}
+struct short_operands {
+    Comm& comm;
+    const short_call& what;
+    const row_layout& rows;
+    std::byte* const* input;
+    std::byte* const* result;
+    lane on;
+    std::uint32_t hash;
 
-    void run() {
-        lane_ = comm_.take_lanes(1, what_.agreed.what);
-        hash_ = comm_.background().follow(what_.hash, lane_);
-        const round& first = what_.program[0];
-        if (!first.is_local_first) static_cast<void>(post(first));
-        announce();
-        comm_.wait(*this, std::nullopt);
+    using round = short_program::round;
+    using message = short_program::message;
+    using columns = std::array<std::byte*, short_call::most_columns>;
+
+    /// What of the input belongs to the result, or the identity.
+    void work(const round& now) const {
+        using kind = local_work::kind;
+        if (now.local == kind::none) return;
+        const place to{result, now.result.first};
+        if (now.local == kind::copy)
+            rows.copy({input, now.input.first}, to, now.input.count);
+        else if (rows.functions->set_identity != nullptr && now.result.count > 0)
+            rows.functions->set_identity(rows, to, now.result.count);
     }
+
+    [[nodiscard]] bool post(const round& now, const message& next) const {
+        if (what.is_flat) [[likely]] {
+            const std::byte* const from = (now.sends_result ? result : input)[0] + next.first_byte;
+            if (comm.post_in_cell(next.peer, on, hash, from, next.bytes)) [[likely]]
+                return true;
+        }
+        return post_parts(now, next);
+    }
+    [[nodiscard, gnu::noinline]] bool post_parts(const round& now, const message& next) const {
+        std::array<part, short_call::most_columns> parts;
+        const place from{now.sends_result ? result : input, next.rows.first};
+        const std::size_t count = next.rows.count == 0 ? 0 : rows.columns();
+        for (std::size_t c = 0; c < count; ++c) parts[c] = {rows.address(from, c), next.rows.count * rows.bytes[c]};
+        return comm.try_post(next.peer, on,
+                             {{parts.data(), count}, next.bytes, rows.functions->alignment, true, hash, nullptr, false});
+    }
+
+    /// Throws unless a message is the one that is expected.
+    void require_right(std::uint32_t signature, std::size_t bytes, const message& expected) const {
+        if (signature != hash) [[unlikely]]
+            throw_disagreement(comm, what.agreed, expected.peer, on);
+        if (bytes != expected.bytes) [[unlikely]]
+            throw_other_length(what.agreed.what, comm.rank(), expected.peer, bytes, expected.bytes, rows.row_bytes);
+    }
+    void combine(const round& now, const message& with, std::byte* data) const {
+        if (with.rows.count == 0) return;
+        columns theirs;
+        list_columns(data, with.rows.count, theirs.data());
+        const place from{theirs.data(), 0}, to{result, with.rows.first};
+        if (now.how == fold::store) return rows.copy(from, to, with.rows.count);
+        const place own = own_of(now);
+        const background::running inside(comm.background());
+        rows.fold(now.how == fold::left ? from : own, now.how == fold::left ? own : from, to, with.rows.count);
+    }
+    /// In rank order: `data` has the messages of all peers.
+    void combine_all(const round& now, std::span<std::byte* const> data) const {
+        const std::size_t count = data.size(), many = now.from[0].rows.count;
+        if (many == 0) return;
+        const bool with_own = now.how == fold::in_rank_order;
+        std::array<columns, short_program::most_ranks> theirs;
+        std::array<place, short_program::most_ranks> sources;
+        for (std::size_t k = 0; k < count; ++k) {
+            list_columns(data[k], many, theirs[k].data());
+            sources[k + (with_own && k >= now.lower ? 1 : 0)] = {theirs[k].data(), 0};
+        }
+        if (with_own) sources[now.lower] = own_of(now);
+        const place to{result, now.from[0].rows.first};
+        const background::running inside(comm.background());
+        rows.fold(std::span(sources.data(), count + (with_own ? 1 : 0)), std::span(&to, 1), many);
+    }
+
+  private:
+    [[nodiscard]] place own_of(const round& now) const noexcept {
+        return {now.folds_result ? result : input, now.own_first};
+    }
+    /// Where the columns of a message begin.
+    void list_columns(std::byte* data, std::size_t many, std::byte** into) const noexcept {
+        into[0] = data;
+        std::size_t at = 0;
+        for (std::size_t c = 1; c < rows.columns(); ++c) {
+            at = align_up(at + many * rows.bytes[c - 1], rows.functions->alignment);
+            into[c] = data + at;
+        }
+    }
+};
+
+/// The rest of a run that has to wait. Models `pending_work`.
+template <communicator Comm>
+class short_wait {
+  public:
+    short_wait(const short_operands<Comm>& all, int round, std::size_t posted, std::size_t received)
+        : all_(all), round_(round), posted_(posted), received_(received), has_worked_(true) {}
 
     /// Does what can be done without waiting; true when the call is complete.
     bool poll() {
-        for (; round_ < what_.program.rounds(); ++round_) {
-            const round& now = what_.program[round_];
+        for (; round_ < all_.what.program.rounds(); ++round_) {
+            const short_program::round& now = all_.what.program[round_];
             if (now.is_local_first) work(now);
             const bool is_posted = post(now);
             work(now);
@@ -136,9 +222,9 @@ class short_run {
         return true;
     }
     [[nodiscard]] waiting blocked_on() const {
-        waiting where{what_.agreed.what, round_, what_.program.rounds(), -1, lane_};
-        if (round_ == what_.program.rounds()) return where;
-        const round& now = what_.program[round_];
+        waiting where{all_.what.agreed.what, round_, all_.what.program.rounds(), -1, all_.on};
+        if (round_ == where.rounds) return where;
+        const short_program::round& now = all_.what.program[round_];
         if (posted_ < now.to.size())
             where.peer = now.to[posted_].peer;
         else if (received_ < now.from.size())
@@ -149,154 +235,113 @@ class short_run {
     void check() const {
         const waiting where = blocked_on();
         if (where.peer < 0) return;
-        if (const auto theirs = comm_.announced(where.peer, lane_); theirs && theirs->hash() != what_.hash)
-            throw_disagreement(comm_, what_.agreed, where.peer, lane_);
+        if (const auto theirs = all_.comm.announced(where.peer, all_.on); theirs && theirs->hash() != all_.what.hash)
+            throw_disagreement(all_.comm, all_.what.agreed, where.peer, all_.on);
     }
 
   private:
-    using round = short_program::round;
-    using message = short_program::message;
-    using columns = std::array<std::byte*, short_call::most_columns>;
+    using arrival_type = typename Comm::arrival_type;
 
-    /// While the messages travel.
-    void announce() {
-        if (short_calls::repeats(comm_.background(), what_, lane_))
-            comm_.announce_again();
-        else
-            comm_.announce(lane_, 1, what_.agreed);
+    void work(const short_program::round& now) {
+        if (!std::exchange(has_worked_, true)) all_.work(now);
     }
-
-    void work(const round& now) {
-        using kind = local_work::kind;
-        if (now.local == kind::none || std::exchange(has_worked_, true)) return;
-        const place result{result_, now.result.first};
-        if (now.local == kind::copy)
-            rows_.copy({input_, now.input.first}, result, now.input.count);
-        else if (rows_.functions->set_identity != nullptr && now.result.count > 0)
-            rows_.functions->set_identity(rows_, result, now.result.count);
-    }
-
-    bool post(const round& now) {
+    bool post(const short_program::round& now) {
         for (; posted_ < now.to.size(); ++posted_)
-            if (const message& next = now.to[posted_]; !post_in_cell(now, next) && !post_parts(now, next)) return false;
+            if (!all_.post(now, now.to[posted_])) return false;
         return true;
     }
-    [[nodiscard]] bool post_in_cell(const round& now, const message& next) {
-        if (rows_.columns() != 1 || rows_.functions->alignment > 16) return false;
-        const std::byte* const from = (now.sends_result ? result_ : input_)[0] + next.rows.first * rows_.bytes[0];
-        return comm_.post_in_cell(next.peer, lane_, hash_, from, next.rows.count * rows_.bytes[0]);
-    }
-    [[nodiscard]] bool post_parts(const round& now, const message& next) {
-        std::array<part, short_call::most_columns> parts;
-        const place from{now.sends_result ? result_ : input_, next.rows.first};
-        std::size_t count = next.rows.count == 0 ? 0 : rows_.columns();
-        for (std::size_t c = 0; c < count; ++c)
-            parts[c] = {rows_.address(from, c), next.rows.count * rows_.bytes[c]};
-        const std::span<const part> all(parts.data(), count);
-        const std::size_t alignment = rows_.functions->alignment;
-        return comm_.try_post(next.peer, lane_,
-                              {all, packed_bytes(all, alignment), alignment, true, hash_, nullptr, false});
-    }
-
-    bool receive(const round& now) {
-        return now.from.size() == 1 || now.how == fold::store ? receive_apart(now) : receive_together(now);
-    }
-    /// Each message for itself.
-    bool receive_apart(const round& now) {
+    bool receive(const short_program::round& now) {
+        if (arrived_.size() == 0 && now.folds_together()) arrived_ = heap_array<arrival_type>(now.from.size());
         for (; received_ < now.from.size(); ++received_) {
-            const message& next = now.from[received_];
-            const bool came = comm_.with_message(
-                next.peer, lane_, [&](std::uint32_t signature, std::byte* data, std::size_t bytes) {
-                    require_right(signature, bytes, next);
-                    if (next.rows.count > 0) combine(now, data, next.rows);
-                });
-            if (!came) return false;
-        }
-        return true;
-    }
-    void combine(const round& now, std::byte* data, const short_program::rows_of& into) {
-        columns theirs;
-        list_columns(data, into.count, theirs.data());
-        const place from{theirs.data(), 0}, to{result_, into.first};
-        if (now.how == fold::store) return rows_.copy(from, to, into.count);
-        const place own = own_of(now);
-        const background::running inside(comm_.background());
-        rows_.fold(now.how == fold::left ? from : own, now.how == fold::left ? own : from, to, into.count);
-    }
-    /// All of them, before they are folded in rank order.
-    bool receive_together(const round& now) {
-        if (arrived_.size() == 0) arrived_ = heap_array<typename Comm::arrival_type>(now.from.size());
-        for (; received_ < now.from.size(); ++received_) {
-            const message& next = now.from[received_];
-            const bool came = comm_.try_receive(next.peer, lane_, [&](typename Comm::arrival_type&& arrived) {
-                require_right(arrived.signature(), arrived.bytes(), next);
-                arrived_[received_] = std::move(arrived);
+            const short_program::message& next = now.from[received_];
+            const bool came = all_.comm.try_receive(next.peer, all_.on, [&](arrival_type&& arrived) {
+                all_.require_right(arrived.signature(), arrived.bytes(), next);
+                if (now.folds_together())
+                    arrived_[received_] = std::move(arrived);
+                else
+                    all_.combine(now, next, arrived.packed());
             });
             if (!came) return false;
         }
-        if (now.from[0].rows.count > 0) fold_arrived(now);
-        for (auto& each : arrived_) each = {};
+        if (now.folds_together()) combine_all(now);
         return true;
     }
-    void fold_arrived(const round& now) {
-        const std::size_t count = now.from.size(), rows = now.from[0].rows.count;
-        const bool with_own = now.how == fold::in_rank_order;
-        std::array<columns, short_program::most_ranks> theirs;
-        std::array<place, short_program::most_ranks> sources;
-        for (std::size_t k = 0; k < count; ++k) {
-            list_columns(arrived_[k].packed(), rows, theirs[k].data());
-            sources[k + (with_own && k >= now.lower ? 1 : 0)] = {theirs[k].data(), 0};
-        }
-        if (with_own) sources[now.lower] = own_of(now);
-        const place to{result_, now.from[0].rows.first};
-        const background::running inside(comm_.background());
-        rows_.fold(std::span(sources.data(), count + (with_own ? 1 : 0)), std::span(&to, 1), rows);
+    void combine_all(const short_program::round& now) {
+        std::array<std::byte*, short_program::most_ranks> data;
+        for (std::size_t k = 0; k < arrived_.size(); ++k) data[k] = arrived_[k].packed();
+        all_.combine_all(now, {data.data(), arrived_.size()});
+        for (auto& each : arrived_) each = {};
     }
 
-    [[nodiscard]] place own_of(const round& now) const noexcept {
-        return {now.folds_result ? result_ : input_, now.own_first};
-    }
-    /// Where the columns of a message begin.
-    void list_columns(std::byte* data, std::size_t rows, std::byte** into) const noexcept {
-        std::size_t at = 0;
-        for (std::size_t c = 0; c < rows_.columns(); ++c) {
-            at = align_up(at, rows_.functions->alignment);
-            into[c] = data + at;
-            at += rows * rows_.bytes[c];
-        }
-    }
-    [[nodiscard]] std::size_t bytes_of(const message& expected) const noexcept {
-        if (rows_.columns() == 1 || expected.rows.count == 0) return expected.rows.count * rows_.bytes[0];
-        std::size_t bytes = 0;
-        for (std::size_t c = 0; c < rows_.columns(); ++c)
-            bytes = align_up(bytes, rows_.functions->alignment) + expected.rows.count * rows_.bytes[c];
-        return bytes;
-    }
-    void require_right(std::uint32_t signature, std::size_t bytes, const message& expected) const {
-        if (signature != hash_) [[unlikely]]
-            throw_disagreement(comm_, what_.agreed, expected.peer, lane_);
-        if (const std::size_t wanted = bytes_of(expected); bytes != wanted) [[unlikely]]
-            throw_other_length(what_.agreed.what, comm_.rank(), expected.peer, bytes, wanted, rows_.row_bytes);
-    }
-
-    Comm& comm_;
-    const short_call& what_;
-    const row_layout& rows_;
-    std::byte* const* input_;
-    std::byte* const* result_;
-    lane lane_ = 0;
-    std::uint32_t hash_ = 0;
-    int round_ = 0;
-    std::size_t posted_ = 0, received_ = 0;
-    bool has_worked_ = false;  // in this round
-    heap_array<typename Comm::arrival_type> arrived_;
+    const short_operands<Comm>& all_;
+    int round_;
+    std::size_t posted_, received_;
+    bool has_worked_;  // in this round
+    heap_array<arrival_type> arrived_;
 };
+
+/// Takes the messages of a round as they come; returns how many it has taken when the next one is not there.
+template <communicator Comm>
+[[nodiscard]] std::size_t take_apart(const short_operands<Comm>& all, const short_program::round& now) {
+    std::size_t received = 0;
+    for (const short_program::message& next : now.from) {
+        message_in_place here;
+        if (!all.comm.await_in_place(next.peer, all.on, here)) break;
+        all.require_right(here.signature, here.bytes, next);
+        all.combine(now, next, here.data);
+        all.comm.take_in_place(next.peer);
+        ++received;
+    }
+    return received;
+}
+/// Folds the messages of a round where they lie, if all have come, and takes them all.
+template <communicator Comm>
+[[nodiscard]] std::size_t take_together(const short_operands<Comm>& all, const short_program::round& now) {
+    std::array<std::byte*, short_program::most_ranks> data;
+    std::size_t count = 0;
+    for (const short_program::message& next : now.from) {
+        message_in_place here;
+        if (!all.comm.await_in_place(next.peer, all.on, here)) return 0;
+        all.require_right(here.signature, here.bytes, next);
+        data[count++] = here.data;
+    }
+    all.combine_all(now, {data.data(), count});
+    for (const short_program::message& next : now.from) all.comm.take_in_place(next.peer);
+    return count;
+}
+
+/// While messages travel: for those who find that they make another call.
+template <communicator Comm>
+void announce(const short_operands<Comm>& all) {
+    if (short_calls::repeats(all.comm.background(), all.what, all.on))
+        all.comm.announce_again();
+    else
+        all.comm.announce(all.on, 1, all.what.agreed);
+}
+
+template <communicator Comm>
+[[gnu::noinline]] void wait_for_rest(const short_operands<Comm>& all, int round, std::size_t posted,
+                                     std::size_t received) {
+    short_wait<Comm> rest(all, round, posted, received);
+    all.comm.wait(rest, std::nullopt);
+}
 
 /// Runs a call again. Nothing is in flight in this thread.
 template <communicator Comm>
 [[gnu::noinline]] void run_again(Comm& comm, const short_call& what, const row_layout& rows, std::byte* const* input,
                                  std::byte* const* result) {
-    short_run<Comm>(comm, what, rows, input, result).run();
+    const lane on = comm.take_lanes(1, what.agreed.what);
+    const short_operands<Comm> all{comm, what, rows, input, result, on, comm.background().follow(what.hash, on)};
+    for (int r = 0; r < what.program.rounds(); ++r) {
+        const short_program::round& now = what.program[r];
+        if (now.is_local_first) all.work(now);
+        std::size_t posted = 0, received = 0;
+        while (posted < now.to.size() && all.post(now, now.to[posted])) ++posted;
+        if (r == 0) announce(all);
+        if (!now.is_local_first) all.work(now);
+        if (posted == now.to.size()) received = now.folds_together() ? take_together(all, now) : take_apart(all, now);
+        if (posted < now.to.size() || received < now.from.size()) return wait_for_rest(all, r, posted, received);
+    }
 }
 
 }  // namespace allfold::detail

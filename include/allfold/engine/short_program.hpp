@@ -11,6 +11,7 @@
 #include "allfold/data/detail/heap_array.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/schedule/step.hpp"
+#include "allfold/transport/detail/copy.hpp"
 
 /// @file
 /// What one rank does in a call of few short messages, as plain numbers: made of the schedule once, and run each time
@@ -30,7 +31,9 @@ class short_program {
     };
     struct message {
         int peer = 0;
-        rows_of rows;  ///< where it comes from, or goes to
+        rows_of rows;                ///< where it comes from, or goes to
+        std::size_t first_byte = 0;  ///< of the first column
+        std::size_t bytes = 0;       ///< of all columns, each aligned
     };
     struct round {
         std::span<const message> to, from;
@@ -42,6 +45,11 @@ class short_program {
         local_work::kind local{};       ///< nothing, or the input is copied, or the result is the identity
         rows_of input, result;          ///< of the local work
         bool is_local_first = false;    ///< since what it makes is sent
+
+        /// Whether what is received waits for the messages of all peers.
+        [[nodiscard]] bool folds_together() const noexcept {
+            return how == fold::in_rank_order || how == fold::peers_in_rank_order;
+        }
     };
 
     [[nodiscard]] int rounds() const noexcept { return rounds_; }
@@ -103,7 +111,8 @@ class short_program {
     }
     template <class Comm>
     [[nodiscard]] bool understand_fold(const call<Comm>& all, const step& now, round& into) const {
-        if (into.how == fold::store || into.from.empty()) return true;
+        if (into.from.empty()) into.how = fold::store;
+        if (into.how == fold::store) return true;
         if (now.received != addressed::alike || now.receive.size() != 1) return now.receive.empty();
         into.folds_result = now.mine == slot::result;
         into.own_first = rows_in(all, now.mine, now.receive).first;
@@ -140,8 +149,11 @@ class short_program {
     [[nodiscard]] bool add(const call<Comm>& all, slot where, int peer, const block_set& set) noexcept {
         if (set.size() > 1) return false;
         message& next = messages_[used_++];
-        next = {peer, rows_in(all, where, set)};
-        return !all.lends(all.rows.packed_bytes(next.rows.count));
+        const rows_of rows = rows_in(all, where, set);
+        next = {peer, rows, rows.first * all.rows.bytes[0], 0};
+        for (std::size_t c = 0; c < all.rows.columns() && rows.count > 0; ++c)
+            next.bytes = align_up(next.bytes, all.rows.functions->alignment) + rows.count * all.rows.bytes[c];
+        return !all.lends(next.bytes);
     }
 
     int rounds_ = 0;

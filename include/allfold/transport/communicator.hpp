@@ -96,6 +96,13 @@ struct outgoing {
     bool unordered = false;  ///< of an operation that is started again, so that its lane does not tell when it began
 };
 
+/// A message that lies where its sender has put it, all parts contiguous but for what aligns them.
+struct message_in_place {
+    std::byte* data;
+    std::size_t bytes;
+    std::uint32_t signature;
+};
+
 /// What a sink is given: a message where it lies. A value that can be kept; what it names stays valid as long as it
 /// lives. Its memory may be the sender's own. `bytes()` is what the sender posted, exactly, however the message came:
 /// who receives compares it with what it expects before it touches anything.
@@ -219,9 +226,11 @@ struct transport_defaults {
     static constexpr bool has_notices = false;
 
     /// Whether short calls may be run without the engine, as `engine/short_call.hpp` does. Such a transport shares
-    /// memory, and has two members more: `take_lanes(n, what)` is `open` without making anything known, and throws
-    /// after a failure; `with_message(from, lane, take)` is `try_receive`, but calls take(signature, data, bytes), of a
-    /// message that was copied when it was posted.
+    /// memory, and has more members: `take_lanes(n, what)` is `open` without making anything known, and throws after a
+    /// failure; `announce_again()` makes known that the next lane is of the call that was announced last;
+    /// `post_in_cell(to, lane, signature, data, bytes)` is `try_post` of a few bytes, and may return false for no
+    /// reason; `await_in_place(from, lane, here)` looks for a moment whether the next message of a rank is of this
+    /// lane, and where it lies, until `take_in_place(from)`; it may fail for no reason too.
     static constexpr bool has_short_way = false;
 
     /// Whether it has collectives of its own.

@@ -114,22 +114,17 @@ class thread_communicator : public transport_defaults {
         acquaintance* const known = by_rank_[static_cast<std::size_t>(to)].get();
         return known != nullptr && known->link.post_in_cell(on, signature, data, bytes);
     }
-    template <class Take>
-    bool with_message(int from, lane on, Take take) {
-        acquaintance* const known = if_it_talks(from);
-        if (known != nullptr && known->early.count() == 0 && !reads_notices_) [[likely]] {
-            detail::thread_link& link = known->link;
-            if (!link.next_is_in()) return false;
-            if (detail::message_in_place here; link.look_at_next(on, here)) [[likely]] {
-                take(here.signature, here.data, here.bytes);
-                link.take_next();
-                return true;
-            }
-        }
-        return try_receive(from, on, [&](arrival_type&& message) {
-            take(message.signature(), message.packed(), message.bytes());
-        });
+    /// Looks for a moment at the next message of a rank, where it lies; false if it has not come, belongs to another
+    /// lane, or lies where it cannot be left.
+    [[nodiscard]] bool await_in_place(int from, lane on, message_in_place& here) const noexcept {
+        const acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
+        if (known == nullptr || known->early.count() != 0) [[unlikely]]
+            return false;
+        if (!known->link.next_is_in() && world_.tuning_.spins > 0) known->link.look_out();
+        return known->link.next_is_in() && known->link.look_at_next(on, here);
     }
+    /// That message is not needed any more.
+    void take_in_place(int from) noexcept { by_rank_[static_cast<std::size_t>(from)]->link.take_next(); }
     template <pending_work Work>
     void wait(Work& work, detail::wait_deadline deadline) {
         detail::wait(*this, board_, world_.tuning_, work, deadline);

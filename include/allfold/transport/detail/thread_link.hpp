@@ -19,13 +19,6 @@
 
 namespace allfold::detail {
 
-/// A message that lies where its sender put it.
-struct message_in_place {
-    std::byte* data;
-    std::size_t bytes;
-    std::uint32_t signature;
-};
-
 class thread_link {
   public:
     thread_link(int peer, channel& out, channel& in, rank_board& board_of_peer, std::size_t eager_bytes)
