@@ -3,6 +3,9 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <cstddef>
+#include <span>
+
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/all_read.hpp"
 #include "allfold/schedule/dissemination.hpp"
@@ -48,7 +51,7 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
     using moving_verbs::plan;
 
   private:
-    [[nodiscard]] static tensor<std::byte, 1> nothing_to_move() noexcept { return {nullptr, {0}}; }
+    [[nodiscard]] static std::span<std::byte> nothing_to_move() noexcept { return {}; }
 };
 
 }  // namespace detail

@@ -6,6 +6,8 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <iterator>
+#include <memory>
 #include <type_traits>
 
 #include "allfold/engine/arguments.hpp"
@@ -26,6 +28,50 @@ inline constexpr bool may_be_short = [] {
            column_count<typename types::state> <= short_call::most_columns;
 }();
 
+/// Where the rows of an argument lie: as `binding` finds it, but in few instructions where it is a plain range.
+template <class X>
+class short_operand : public binding<X> {
+  public:
+    using binding<X>::binding;
+    [[nodiscard]] std::size_t rows() const noexcept { return this->where().rows; }
+    [[nodiscard]] std::size_t bytes(std::size_t column) const noexcept { return this->where().bytes[column]; }
+    [[nodiscard]] std::byte* const* first() const noexcept { return this->where().first.data(); }
+    [[nodiscard]] const memory_range& range(std::size_t column) const noexcept { return this->where().range[column]; }
+    [[nodiscard]] bool is_plain() const noexcept {
+        if (!this->needs_no_copy() || this->where().has_null()) return false;
+        for (std::size_t a = 0; a < binding<X>::columns; ++a)
+            for (std::size_t b = a + 1; b < binding<X>::columns; ++b)
+                if (range(a).shares(range(b))) return false;
+        return true;
+    }
+};
+template <class X>
+    requires(!tensor_view<X> && !is_records<std::remove_cv_t<X>>)
+class short_operand<X> {
+  public:
+    explicit short_operand(X& x) {
+        const void* first = nullptr;
+        if constexpr (element_range<X>) {
+            first = std::ranges::data(x);
+            rows_ = std::ranges::size(x);
+        } else {
+            first = std::addressof(x);
+        }
+        first_ = static_cast<std::byte*>(const_cast<void*>(first));
+    }
+    [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+    [[nodiscard]] static std::size_t bytes(std::size_t) noexcept { return sizeof(element_of<X>); }
+    [[nodiscard]] std::byte* const* first() const noexcept { return &first_; }
+    [[nodiscard]] memory_range range(std::size_t) const noexcept {
+        return {first_, first_ + rows_ * sizeof(element_of<X>)};
+    }
+    [[nodiscard]] bool is_plain() const noexcept { return first_ != nullptr || rows_ == 0; }
+
+  private:
+    std::byte* first_;
+    std::size_t rows_ = 1;
+};
+
 /// In the in-place form `In` is `absent`.
 template <class Op, class In, class Out>
 class short_arguments {
@@ -39,56 +85,50 @@ class short_arguments {
 
     /// Whether it is plain that nothing is wrong with them; else the engine finds out what.
     [[nodiscard]] bool are_plain() const noexcept {
-        const auto& out = output_.where();
-        if (!output_.needs_no_copy() || out.has_null()) return false;
-        for (std::size_t a = 0; a < columns; ++a)
-            for (std::size_t b = a + 1; b < columns; ++b)
-                if (out.range[a].shares(out.range[b])) return false;
+        if (!output_.is_plain()) return false;
         if constexpr (!in_place) {
-            const auto& in = input_.where();
-            if (!input_.needs_no_copy() || in.has_null() || in.widths != out.widths) return false;
-            for (std::size_t a = 0; a < columns; ++a)
+            if (!input_.is_plain()) return false;
+            for (std::size_t a = 0; a < columns; ++a) {
+                if (input_.bytes(a) != output_.bytes(a)) return false;
                 for (std::size_t b = 0; b < columns; ++b)
-                    if (in.range[a].shares(out.range[b])) return false;
+                    if (input_.range(a).shares(output_.range(b))) return false;
+            }
         }
         return true;
     }
 
     [[nodiscard]] call_key key(const void* types, int root) const noexcept {
         if constexpr (in_place)
-            return {types, output_.where().rows, output_.where().rows, root};
+            return {types, output_.rows(), output_.rows(), root};
         else
-            return {types, input_.where().rows, output_.where().rows, root};
+            return {types, input_.rows(), output_.rows(), root};
     }
     /// If the communicator remembers a call like this: runs it again.
     template <class Comm>
     [[nodiscard]] bool run(Comm& comm, const Op& op, const call_key& key) const {
         std::array<std::size_t, columns> bytes;
         std::size_t row_bytes = 0;
-        for_each_column<state>([&]<std::size_t C>() {
-            bytes[C] = output_.where().widths[C] * sizeof(column_type<state, C>);
-            row_bytes += bytes[C];
-        });
+        for (std::size_t c = 0; c < columns; ++c) row_bytes += bytes[c] = output_.bytes(c);
         const row_layout rows{&functions_of_rows<Op, state>, &op, bytes.data(), row_bytes};
         const short_call* const known = short_calls::find(comm.background(), key, rows);
         if (known == nullptr) return false;
-        std::byte* const* const result = output_.where().first.data();
-        run_again(comm, *known, rows, input(), result);
+        run_again(comm, *known, rows, input(), output_.first());
         if (rows.functions->lower != nullptr && known->contributions > 0 && known->result.count > 0)
-            rows.functions->lower(rows, {result, known->result.first}, known->result.count, known->contributions);
+            rows.functions->lower(rows, {output_.first(), known->result.first}, known->result.count,
+                                  known->contributions);
         return true;
     }
 
   private:
     [[nodiscard]] std::byte* const* input() const noexcept {
         if constexpr (in_place)
-            return output_.where().first.data();
+            return output_.first();
         else
-            return input_.where().first.data();
+            return input_.first();
     }
 
-    [[no_unique_address]] std::conditional_t<in_place, absent, binding<std::remove_reference_t<In>>> input_;
-    binding<std::remove_reference_t<Out>> output_;
+    [[no_unique_address]] std::conditional_t<in_place, absent, short_operand<std::remove_reference_t<In>>> input_;
+    short_operand<std::remove_reference_t<Out>> output_;
 };
 
 }  // namespace allfold::detail
