@@ -175,8 +175,12 @@ class runner {
         if (what == 0) return start_prepared();
         flight f(random_call(shared_, comm.size(), ++salt_), comm.rank(), comm.size());
         if (what < 3) {
-            f.issue([&](auto& collective, auto&&... args) { collective(comm, args...); });
-            return f.verify(where_);
+            for (std::size_t times = 1 + throw_below(shared_, 3); times > 0; --times) {  // the next ones are remembered
+                f.fill(++salt_);
+                f.issue([&](auto& collective, auto&&... args) { collective(comm, args...); });
+                f.verify(where_);
+            }
+            return;
         }
         started& s = operations_.emplace_back();
         s.data = std::make_unique<flight>(std::move(f));

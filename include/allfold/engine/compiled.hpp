@@ -4,6 +4,7 @@
 #include "allfold/detail/requirements.hpp"
 
 #include "allfold/engine/engine.hpp"
+#include "allfold/engine/short_call.hpp"
 
 /// @file
 /// The engine of threads, where it is compiled apart: programs that link with `allfold::compiled` find it there, and do
@@ -15,4 +16,7 @@
 
 extern template class allfold::detail::engine<allfold::thread_communicator>;
 extern template void allfold::detail::give_up(allfold::thread_communicator&) noexcept;
+extern template void allfold::detail::run_again(allfold::thread_communicator&, const allfold::detail::short_call&,
+                                                const allfold::detail::row_layout&, std::byte* const*,
+                                                std::byte* const*);
 #endif

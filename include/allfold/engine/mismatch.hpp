@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -89,7 +90,11 @@ template <class Comm>
 /// Throws for a message whose hash is not that of this rank's call `here`.
 template <class Comm>
 [[noreturn, gnu::cold]] void throw_disagreement(Comm& comm, const signature& here, int peer, lane on) {
-    const auto theirs = comm.announced(peer, on);
+    auto theirs = comm.announced(peer, on);
+    for (int turn = 0; !theirs && turn < 100; ++turn) {  // a short call is made known after its first message
+        std::this_thread::yield();
+        theirs = comm.announced(peer, on);
+    }
     if (theirs && theirs->hash() == here.hash()) throw_earlier_mismatch(comm, here, peer);
     throw_mismatch(here, theirs, comm.rank(), peer, comm.size());
 }

@@ -89,6 +89,8 @@ class short_calls final : public background::keepsake {
         all.calls_[place_of(key)] = std::move(found);
         all.latest_ = nullptr;
     }
+    /// On which the latest one was run.
+    [[nodiscard]] lane latest_lane() const noexcept { return latest_lane_; }
     /// Whether the call on the lane before this one was the same.
     [[nodiscard]] static bool repeats(const background& of, const short_call& what, lane on) noexcept {
         auto& all = static_cast<short_calls&>(*of.kept);
@@ -206,16 +208,20 @@ template <communicator Comm>
 class short_wait {
   public:
     short_wait(const short_operands<Comm>& all, int round, std::size_t posted, std::size_t received)
-        : all_(all), round_(round), posted_(posted), received_(received), has_worked_(true) {}
+        : all_(all),
+          round_(round),
+          posted_(posted),
+          received_(received),
+          has_worked_(all.what.program[round].is_local_first || posted == all.what.program[round].to.size()) {}
 
     /// Does what can be done without waiting; true when the call is complete.
     bool poll() {
         for (; round_ < all_.what.program.rounds(); ++round_) {
             const short_program::round& now = all_.what.program[round_];
             if (now.is_local_first) work(now);
-            const bool is_posted = post(now);
-            work(now);
-            if (!is_posted || !receive(now)) return false;
+            if (!post(now)) return false;
+            work(now);  // in place it may overwrite what is posted
+            if (!receive(now)) return false;
             posted_ = received_ = 0;
             has_worked_ = false;
         }
@@ -338,8 +344,10 @@ template <communicator Comm>
         std::size_t posted = 0, received = 0;
         while (posted < now.to.size() && all.post(now, now.to[posted])) ++posted;
         if (r == 0) announce(all);
-        if (!now.is_local_first) all.work(now);
-        if (posted == now.to.size()) received = now.folds_together() ? take_together(all, now) : take_apart(all, now);
+        if (posted == now.to.size()) {
+            if (!now.is_local_first) all.work(now);
+            received = now.folds_together() ? take_together(all, now) : take_apart(all, now);
+        }
         if (posted < now.to.size() || received < now.from.size()) return wait_for_rest(all, r, posted, received);
     }
 }

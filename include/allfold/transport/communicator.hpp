@@ -259,6 +259,16 @@ concept posting_notices = requires(C& comm, const C& view, const peers& to, lane
     { view.slowest_reader() } -> std::same_as<int>;
 };
 
+/// What a transport with `has_short_way` has besides.
+template <class C>
+concept going_short = requires(C& comm, const C& view, lane on, const std::byte* data, message_in_place& here) {
+    { comm.take_lanes(1u, "") } -> std::same_as<lane>;
+    comm.announce_again();
+    { comm.post_in_cell(0, on, std::uint32_t{}, data, std::size_t{}) } -> std::same_as<bool>;
+    { view.await_in_place(0, on, here) } -> std::same_as<bool>;
+    comm.take_in_place(0);
+};
+
 /// A rank's end of a transport. One thread uses it at a time.
 ///
 /// 1. `rank()` and `size()`.
@@ -296,6 +306,7 @@ concept communicator =
         { comm.background() } -> std::same_as<background&>;
         requires arrival<typename C::arrival_type>;
         requires !C::has_notices || posting_notices<C>;
+        requires !C::has_short_way || going_short<C>;
         { C::has_groups } -> std::convertible_to<bool>;
         { C::sleeps } -> std::convertible_to<bool>;
         { C::has_notices } -> std::convertible_to<bool>;

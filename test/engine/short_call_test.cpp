@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/engine/short_call.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/mean.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/data/records.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/error.hpp"
+#include "test/collective/all_reduce_checks.hpp"
+#include "test/collective/broadcast_checks.hpp"
+#include "test/collective/exclusive_scan_checks.hpp"
+#include "test/collective/inclusive_scan_checks.hpp"
+#include "test/collective/reduce_checks.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+
+/// @file
+/// Calls that are made again, which their communicator remembers: all others are made once in most tests.
+
+using namespace test;
+using communicator = allfold::thread_communicator;
+
+namespace {
+
+/// Whether the last call of a communicator was one that it remembered.
+bool went_the_short_way(communicator& comm) {
+    const auto* const calls = static_cast<const allfold::detail::short_calls*>(comm.background().kept.get());
+    return calls != nullptr && calls->latest_lane() + 1 == comm.take_lanes(0, "");
+}
+void expect_short(communicator& comm, const std::string& where) {
+    expect(went_the_short_way(comm), where + ": did not go the short way");
+}
+
+/// The same operator as `matrices`, other operands.
+struct other_matrices : matrices {
+    static element sample(int rank, std::size_t i) { return matrices::sample(rank + 5, i + 3); }
+};
+
+template <class Algebra>
+void check_folds(communicator& comm, std::size_t n, const std::string& where) {
+    const problem<Algebra> p(comm.size(), n);
+    check_all_reduce(comm, p, where);
+    check_inclusive_scan(comm, p, where);
+    check_exclusive_scan(comm, p, where);
+    const int root = comm.size() / 2;
+    check_reduce(comm, p, root, where);
+    check_broadcast(comm, p, root, where);
+}
+
+/// With other data each time. Blocks as a call without a partition cuts them.
+void check_blocks(communicator& comm, std::size_t n, int salt, const std::string& where) {
+    const auto P = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
+    const auto sample = [&](std::size_t rank, std::size_t i) {
+        return matrices::sample(static_cast<int>(rank), i + static_cast<std::size_t>(salt));
+    };
+    const auto blocks = allfold::partition::even(n, comm.size());
+    std::vector<matrix> in(n), block(blocks.extent(comm.rank())), all(n), from_all(n);
+    for (std::size_t i = 0; i < n; ++i) in[i] = sample(self, i);
+    allfold::reduce_scatter(comm, in, block, matrices::operation());
+    for (std::size_t i = 0; i < block.size(); ++i) {
+        const std::size_t at = blocks.offset(comm.rank()) + i;
+        matrix wanted = sample(0, at);
+        for (std::size_t r = 1; r < P; ++r) wanted = wanted * sample(r, at);
+        expect(block[i] == wanted, where + ": reduce_scatter");
+    }
+    allfold::all_gather(comm, block, all);
+    allfold::reduce_scatter(comm, in, matrices::operation());
+    for (std::size_t i = 0; i < block.size(); ++i)
+        expect(in[blocks.offset(comm.rank()) + i] == block[i], where + ": reduce_scatter in place");
+    for (std::size_t i = 0; i < n; ++i) {
+        matrix wanted = sample(0, i);
+        for (std::size_t r = 1; r < P; ++r) wanted = wanted * sample(r, i);
+        expect(all[i] == wanted, where + ": all_gather");
+    }
+    if (n % P != 0) return;
+    for (std::size_t i = 0; i < n; ++i) in[i] = sample(self, i);
+    allfold::all_to_all(comm, in, from_all);
+    for (std::size_t i = 0; i < n; ++i)
+        expect(from_all[i] == sample(i / (n / P), self * (n / P) + i % (n / P)), where + ": all_to_all");
+}
+
+#ifdef ALLFOLD_TEST_SANITIZED
+constexpr int sizes_here[] = {2, 3, 5, 8};
+#else
+constexpr int sizes_here[] = {2, 3, 4, 5, 6, 7, 8, 12, 13, 16};
+#endif
+
+}  // namespace
+
+TEST_CASE("calls that are made again fold other data in rank order, whichever way they go") {
+    for (const auto& tuning : {allfold::thread_tuning{}, impatient, noticing})
+        for (const int P : sizes_here)
+            on_ranks(
+                P,
+                [&](communicator& comm) {
+                    const auto ranks = static_cast<std::size_t>(P);
+                    for (int again = 0; again < 3; ++again)
+                        for (const std::size_t n : {std::size_t{0}, std::size_t{1}, ranks - 1, ranks, ranks + 1, 3 * ranks,
+                                                    std::size_t{500}}) {
+                            const std::string where = "P = " + std::to_string(P) + ", n = " + std::to_string(n) +
+                                                      ", time " + std::to_string(again);
+                            check_folds<matrices>(comm, n, where);
+                            check_folds<other_matrices>(comm, n, where);
+                            check_folds<floats>(comm, n, where);
+                            check_blocks(comm, n, again, where);
+                        }
+                },
+                tuning);
+    SUCCEED();
+}
+
+TEST_CASE("a blocking call of a few elements that is made again goes the short way") {
+    for (const int P : {2, 3, 4, 6, 16})
+        on_ranks(P, [&](communicator& comm) {
+            std::vector<int> in(2 * static_cast<std::size_t>(P), 1), out(in), block(2);
+            const std::span<const int> given(in);
+            const auto twice = [&](const char* what, auto call) {
+                call();
+                call();
+                expect_short(comm, what + std::string(", P = ") + std::to_string(P));
+            };
+            twice("all_reduce", [&] { allfold::all_reduce(comm, given, out, allfold::sum()); });
+            twice("all_reduce in place", [&] { allfold::all_reduce(comm, out, allfold::max()); });
+            twice("all_reduce of an object", [&] { allfold::all_reduce(comm, out[0], allfold::max()); });
+            twice("reduce", [&] { allfold::reduce(comm, given, out, allfold::sum(), allfold::root{1}); });
+            twice("reduce_scatter", [&] { allfold::reduce_scatter(comm, given, block, allfold::sum()); });
+            twice("all_gather", [&] { allfold::all_gather(comm, block, out); });
+            twice("gather", [&] { allfold::gather(comm, block, out, allfold::root{P - 1}); });
+            twice("all_to_all", [&] { allfold::all_to_all(comm, given, out); });
+            twice("broadcast", [&] { allfold::broadcast(comm, out, allfold::root{P - 1}); });
+            twice("inclusive_scan", [&] { allfold::inclusive_scan(comm, given, out, allfold::sum()); });
+            twice("exclusive_scan", [&] { allfold::exclusive_scan(comm, given, out, allfold::sum()); });
+            twice("barrier", [&] { allfold::barrier(comm); });
+            twice("records", [&] {
+                std::array<float, 2> a{1, 2};
+                std::array<double, 4> b{1, 2, 3, 4};
+                const allfold::records both(allfold::tensor<float, 1>(a.data(), {2}),
+                                            allfold::tensor<double, 2>(b.data(), {2, 2}));
+                allfold::all_reduce(comm, both, allfold::sum());
+                expect(a[1] == 2.0F * static_cast<float>(P) && b[3] == 4.0 * P, "records: wrong sum");
+            });
+        });
+    SUCCEED();
+}
+
+TEST_CASE("while something is in flight, or an operator runs, no call goes the short way") {
+    on_ranks(2, [](communicator& comm) {
+        int x = 0, y = comm.rank();
+        const auto call = [&] { allfold::all_reduce(comm, x, allfold::sum()); };
+        call(), call();
+        expect_short(comm, "alone");
+        auto in_flight = allfold::all_reduce.start(comm, y, allfold::sum());
+        x = 1;
+        call();
+        if (!in_flight.done()) expect(!went_the_short_way(comm), "with one in flight: short");
+        in_flight.wait();
+        expect(x == 2 && y == 1, "wrong sums");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("remembered calls and operations in flight find their partners, whoever waits for what first") {
+    for (const int P : {2, 3, 5})
+        on_ranks(P, [&](communicator& comm) {
+            const int sum_of_ranks = P * (P - 1) / 2;
+            for (int turn = 0; turn < 300; ++turn) {
+                int a = comm.rank(), b = comm.rank() + 1, c = 1;
+                auto first = allfold::all_reduce.start(comm, a, allfold::sum());
+                if ((turn + comm.rank()) % 2 == 0) first.wait();  // so that some are idle in the next call
+                allfold::all_reduce(comm, b, allfold::sum());
+                allfold::broadcast(comm, c, allfold::root{turn % P});
+                first.wait();
+                expect(a == sum_of_ranks && b == sum_of_ranks + P && c == 1, "wrong sums in turn " + std::to_string(turn));
+            }
+        });
+    SUCCEED();
+}
+
+TEST_CASE("a mismatch in a call that is made again names both ranks and figures") {
+    for (const int P : {2, 3}) {
+        const auto outcomes = outcomes_on_ranks(P, [&](communicator& comm) {
+            std::vector<int> few(3, 1), more(5, 1);
+            for (int i = 0; i < 20; ++i) {
+                allfold::all_reduce(comm, few, allfold::sum());
+                allfold::all_reduce(comm, more, allfold::sum());
+            }
+            allfold::all_reduce(comm, comm.rank() == 0 ? few : more, allfold::sum());
+            allfold::barrier(comm);
+        });
+        INFO(outcomes[0].text << '\n' << outcomes[1].text);
+        CHECK((outcomes[0].says("rank 0 has 3") || outcomes[1].says("rank 0 has 3") || outcomes.back().says("rank 0 has 3")));
+        for (const auto& each : outcomes) CHECK_FALSE(each.succeeded());
+    }
+}
+
+TEST_CASE("a difference between calls that nobody waited in is found with the next message") {
+    const auto outcomes = outcomes_on_ranks(3, [](communicator& comm) {
+        int x = 1;
+        for (int i = 0; i < 5; ++i) {
+            allfold::reduce(comm, x, allfold::sum(), allfold::root{0});
+            allfold::reduce(comm, x, allfold::max(), allfold::root{0});
+        }
+        if (comm.rank() == 2) allfold::reduce(comm, x, allfold::max(), allfold::root{0});
+        for (int i = 0; i < 5; ++i) allfold::reduce(comm, x, allfold::sum(), allfold::root{0});
+        allfold::barrier(comm);
+    });
+    INFO(outcomes[0].text);
+    CHECK(outcomes[0].says("rank 2"));
+    for (const auto& each : outcomes) CHECK_FALSE(each.succeeded());
+}
+
+TEST_CASE("an operator that throws in a call that is made again makes every rank throw") {
+    const auto outcomes = outcomes_on_ranks(3, [](communicator& comm) {
+        int calls = 0;
+        const auto fragile = allfold::associative([&](int a, int b) {
+            if (++calls > 40 && comm.rank() == 1) throw std::runtime_error("no more of this");
+            return a + b;
+        });
+        int x = 0;
+        for (int i = 0; i < 1000; ++i) allfold::all_reduce(comm, x = 1, fragile);
+    });
+    for (const auto& each : outcomes) CHECK(each.says("no more of this"));
+}
+
+TEST_CASE("an operator may not call a collective on its own communicator, however often it is called") {
+    const auto outcomes = outcomes_on_ranks(2, [](communicator& comm) {
+        int y = 0, calls = 0;
+        for (int i = 0; i < 3; ++i) allfold::all_reduce(comm, y, allfold::sum());
+        const auto calling = allfold::associative([&](int a, int b) {
+            if (++calls > 2) allfold::all_reduce(comm, y, allfold::sum());
+            return a + b;
+        });
+        int x = 1;
+        for (int i = 0; i < 10; ++i) allfold::all_reduce(comm, x, calling);
+    });
+    CHECK((outcomes[0].says("inside the operator") || outcomes[1].says("inside the operator")));
+}
+
+TEST_CASE("a rank that waits in a call that is made again hears of one that leaves, or fails") {
+    for (const int P : {2, 4})
+        for (const bool fails : {false, true}) {
+            const auto outcomes = outcomes_on_ranks(P, [&](communicator& comm) {
+                int x = 1;
+                for (int i = 0; i < 10; ++i) allfold::all_reduce(comm, x = 1, allfold::sum());
+                if (comm.rank() == 1) {
+                    if (fails) throw std::runtime_error("had enough");
+                    return;
+                }
+                allfold::all_reduce(comm, x, allfold::sum());
+            });
+            INFO(outcomes[0].text);
+            CHECK(outcomes[0].says(fails ? "had enough" : "has returned"));
+            CHECK(outcomes[0].code == allfold::errc::peer_failed);
+        }
+}
+
+TEST_CASE("more different calls than a communicator remembers, by turns") {
+    on_ranks(3, [](communicator& comm) {
+        for (int again = 0; again < 4; ++again)
+            for (std::size_t n = 0; n < 90; ++n) {
+                std::vector<int> x(n);
+                std::iota(x.begin(), x.end(), again);
+                allfold::all_reduce(comm, x, allfold::sum());
+                for (std::size_t i = 0; i < n; ++i)
+                    expect(x[i] == 3 * (static_cast<int>(i) + again), "n = " + std::to_string(n));
+            }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("means are lowered in calls that are made again") {
+    on_ranks(4, [](communicator& comm) {
+        for (int again = 0; again < 4; ++again) {
+            std::array<double, 3> x{1.0 * comm.rank() + again, 2, 3}, out{};
+            allfold::all_reduce(comm, std::span<const double>(x), out, allfold::mean());
+            expect(out[0] == 1.5 + again && out[2] == 3, "wrong mean");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("bad arguments of a call that was made before are found before anything is sent") {
+    on_ranks(2, [](communicator& comm) {
+        std::array<int, 4> x{1, 2, 3, 4}, out{};
+        const auto call = [&](std::span<const int> from, std::span<int> to) {
+            allfold::all_reduce(comm, from, to, allfold::sum());
+        };
+        for (int i = 0; i < 3; ++i) call(std::span(x).first(3), std::span(out).first(3));
+        allfold::errc code{};
+        try {
+            call(std::span(x).first(3), std::span(x).last(3));
+        } catch (const allfold::error& e) {
+            code = e.code();
+        }
+        expect(code == allfold::errc::overlap, "an overlap was not found");
+        expect(x == std::array<int, 4>{1, 2, 3, 4}, "data was written");
+    });
+    SUCCEED();
+}
