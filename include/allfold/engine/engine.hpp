@@ -165,7 +165,9 @@ class engine {
         if (own_lengths) return;  // no rank knows how many windows the others would have
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
         if (Comm::shares_memory && lent && !window_bytes && all.goal.folds && fused(all.schedule)) {
-            memory.fused = true;
+            memory.copies = all.schedule.in_place && all.rows.packable() &&
+                            copies_rather_than_lends(all.comm.size(), all.comm.processors(), largest * row_bytes);
+            memory.fused = !memory.copies;
             return;
         }
         const bool pipelines = all.goal.cut != cut_for::pairs && (all.schedule.rounds() > 1 || !all.schedule.in_place);

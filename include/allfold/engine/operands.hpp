@@ -34,6 +34,7 @@ struct operands {
     std::size_t window_rows = 0;               ///< rows of each block in one window; at least 1
     bool in_place = false;                     ///< row for row, input and result are the same memory
     bool fused = false;                        ///< both steps of a schedule run as one pass
+    bool copies = false;                       ///< all messages are copied, also those that are lent by default
     bool posts_notices = false;                ///< this rank writes each message once for all who get it, many mostly
     bool lends_notices = false;  ///< among them one with a part for each, which may be lent however short its part
     bool stage_input = false;    ///< copy the input of a window first: peers may read it while the result is written
@@ -57,7 +58,7 @@ struct call {
 
     /// Whether a message of so many bytes is read where it lies, after it has been posted.
     [[nodiscard]] bool lends(std::size_t bytes) const noexcept {
-        return memory.lends_notices || comm.lends(bytes, rows.packable());
+        return memory.lends_notices || (!memory.copies && comm.lends(bytes, rows.packable()));
     }
     /// One of those without whom a message to `to` cannot be posted now: peer number `next` is the first without it.
     [[nodiscard]] int waits_to_post(const peers& to, int next) const noexcept {

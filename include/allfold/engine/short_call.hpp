@@ -151,7 +151,7 @@ struct short_operands {
         const std::size_t count = next.rows.count == 0 ? 0 : rows.columns();
         for (std::size_t c = 0; c < count; ++c) parts[c] = {rows.address(from, c), next.rows.count * rows.bytes[c]};
         return comm.try_post(next.peer, on,
-                             {{parts.data(), count}, next.bytes, rows.functions->alignment, true, hash, nullptr, false});
+                             {{parts.data(), count}, next.bytes, rows.functions->alignment, true, hash, nullptr, false, true});
     }
 
     /// Throws unless a message is the one that is expected.

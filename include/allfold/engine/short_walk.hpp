@@ -161,7 +161,7 @@ class short_walk {
             const part& what = parts_[index];
             const outgoing message{{&what, 1},          what.bytes, all.rows.functions->alignment,
                                    all.rows.packable(), all.hash,   &lent_,
-                                   all.unordered};
+                                   all.unordered,       all.memory.copies};
             if (!all.comm.try_post(now_.to.at(posted_, all.comm.rank()), lane_, message)) return false;
         }
         return true;

@@ -292,7 +292,8 @@ class walker {
                          encoded || all.rows.packable(),
                          all.hash,
                          &lent,
-                         all.unordered};
+                         all.unordered,
+                         all.memory.copies};
         message.bytes = packed_bytes(parts, message.alignment);
         return message;
     }

@@ -94,6 +94,7 @@ struct outgoing {
     std::uint32_t signature = 0;
     std::atomic<int>* lent = nullptr;  ///< raised by the transport while it or a peer still needs the memory
     bool unordered = false;  ///< of an operation that is started again, so that its lane does not tell when it began
+    bool copied = false;     ///< to be copied even where such a transport lends what is so long
 };
 
 /// A message that lies where its sender has put it, all parts contiguous but for what aligns them.

@@ -36,7 +36,8 @@ enum class carriage : std::uint8_t {
 [[nodiscard]] inline carriage carriage_of(const outgoing& message, std::size_t eager_bytes, carriage copied) noexcept {
     if (message.copyable && message.bytes <= inline_bytes && message.alignment <= inline_alignment)
         return carriage::in_cell;
-    return !message.copyable || message.bytes > eager_bytes ? carriage::lent : copied;
+    const bool lent = !message.copyable || (message.bytes > eager_bytes && !message.copied);
+    return lent ? carriage::lent : copied;
 }
 
 /// What a cell holds of a lent message.
