@@ -120,8 +120,18 @@ class thread_communicator : public transport_defaults {
         const acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
         if (known == nullptr || known->early.count() != 0) [[unlikely]]
             return false;
-        if (!known->link.next_is_in() && world_.tuning_.spins > 0) known->link.look_out();
+        if (!known->link.next_is_in()) [[unlikely]]
+            look_out_shortly(known->link);
         return known->link.next_is_in() && known->link.look_at_next(on, here);
+    }
+    /// Where ranks share processors it is for the others to run.
+    void look_out_shortly(const detail::thread_link& link) const noexcept {
+        constexpr int turns_given_away = 32;  // P = 4 and 8 on two cores: 0.6 to 0.8 of the time with none
+        if (world_.tuning_.spins > 0) {
+            link.look_out();
+            return;
+        }
+        for (int turn = 0; turn < turns_given_away && !link.next_is_in(); ++turn) std::this_thread::yield();
     }
     /// That message is not needed any more.
     void take_in_place(int from) noexcept { by_rank_[static_cast<std::size_t>(from)]->link.take_next(); }
