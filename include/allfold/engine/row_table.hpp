@@ -109,9 +109,18 @@ template <class Element, std::size_t C>
         return rows * (all.bytes[C] / sizeof(column_type<Element, C>));
 }
 
+template <class Op, class T>
+void fold_column(const void* operation, const std::byte* left, const std::byte* right, std::byte* to,
+                 std::size_t count) {
+    const Op& op = *static_cast<const Op*>(operation);
+    elementwise<touches::anything>(reinterpret_cast<const T*>(left), reinterpret_cast<const T*>(right),
+                                   reinterpret_cast<T*>(to), count,
+                                   [&op](const T& a, const T& b) -> T { return op(a, b); });
+}
+
 template <class Op, class Element>
 void fold_rows(const row_layout& all, const place& left, const place& right, const place& to, std::size_t rows) {
-    const Op& op = operation_of<Op>(all);
+    [[maybe_unused]] const Op& op = operation_of<Op>(all);
     if constexpr (folds_rows<Op, Element>) {
         for (std::size_t i = 0; i < rows; ++i)
             op(constant_row_at<Element>(all, left, i), constant_row_at<Element>(all, right, i),
@@ -119,10 +128,8 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
     } else {
         for_each_column<Element>([&]<std::size_t C>() {
             using T = column_type<Element, C>;
-            elementwise<touches::anything>(static_cast<const T*>(elements_at<T>(all, left, C)),
-                                           static_cast<const T*>(elements_at<T>(all, right, C)),
-                                           elements_at<T>(all, to, C), elements_in<Element, C>(all, rows),
-                                           [&op](const T& a, const T& b) -> T { return op(a, b); });
+            fold_column<Op, T>(all.operation, all.address(left, C), all.address(right, C), all.address(to, C),
+                               elements_in<Element, C>(all, rows));
         });
     }
 }
@@ -294,6 +301,8 @@ template <class Op, class Element>
     table.copyable = every::copyable;
     if constexpr (!std::same_as<Op, no_fold>) {
         table.fold = fold_rows<Op, Element>;
+        if constexpr (column_count<Element> == 1 && std::same_as<Element, column_type<Element, 0>>)
+            table.fold_column = fold_column<Op, Element>;
         if constexpr (has_identity<Op, Element>) table.set_identity = set_identity_of_rows<Op, Element>;
         if constexpr (every::copyable && lowers_in_place<Op, Element>) table.lower = lower_rows<Op, Element>;
     }

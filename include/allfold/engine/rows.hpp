@@ -67,6 +67,9 @@ struct row_functions {
 
     /// to ← left ∘ right, where `to` may be `left` or `right`. Null for those that only move.
     void (*fold)(const row_layout&, const place& left, const place& right, const place& to, std::size_t rows) = nullptr;
+    /// The same of elements that form one column. Null for others.
+    void (*fold_column)(const void* operation, const std::byte* left, const std::byte* right, std::byte* to,
+                        std::size_t count) = nullptr;
     /// to ← the identity. Null where the operator knows none.
     void (*set_identity)(const row_layout&, const place& to, std::size_t rows) = nullptr;
     /// Turns folds into values where they lie. Null where they are the same, or of different types.

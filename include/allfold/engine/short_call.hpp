@@ -78,7 +78,7 @@ class short_calls final : public background::keepsake {
         for (std::size_t c = 0; c < made.rows.columns(); ++c) found->bytes[c] = made.rows.bytes[c];
         found->agreed = made.agreed;
         found->hash = made.agreed.hash();
-        found->is_flat = made.rows.columns() == 1 && made.rows.functions->alignment <= alignof(std::max_align_t);
+        found->is_flat = made.rows.columns() == 1 && (!made.goal.folds || made.rows.functions->fold_column != nullptr) && made.rows.functions->alignment <= alignof(std::max_align_t);
         found->contributions = where.contributions;
         if (where.receives)
             found->result = {made.memory.result.first.row + where.result_first - made.memory.result.first_row,
@@ -163,6 +163,8 @@ struct short_operands {
     }
     void combine(const round& now, const message& with, std::byte* data) const {
         if (with.rows.count == 0) return;
+        if (what.is_flat) [[likely]]
+            return combine_column(now, with, data);
         columns theirs;
         list_columns(data, with.rows.count, theirs.data());
         const place from{theirs.data(), 0}, to{result, with.rows.first};
@@ -189,6 +191,14 @@ struct short_operands {
     }
 
   private:
+    void combine_column(const round& now, const message& with, const std::byte* data) const {
+        std::byte* const to = result[0] + with.first_byte;
+        if (now.how == fold::store) return copy_short(to, data, with.bytes);
+        const std::byte* const own = (now.folds_result ? result : input)[0] + now.own_first_byte;
+        const background::running inside(comm.background());
+        rows.functions->fold_column(rows.operation, now.how == fold::left ? data : own,
+                                    now.how == fold::left ? own : data, to, with.rows.count);
+    }
     [[nodiscard]] place own_of(const round& now) const noexcept {
         return {now.folds_result ? result : input, now.own_first};
     }

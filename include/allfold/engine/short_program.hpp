@@ -41,6 +41,7 @@ class short_program {
         fold how = fold::store;
         bool folds_result = false;      ///< its own operand is the result so far, rather than the input
         std::size_t own_first = 0;      ///< where that operand begins
+        std::size_t own_first_byte = 0; ///< the same in the first column
         std::size_t lower = 0;          ///< how many of those from whom it receives are below it
         local_work::kind local{};       ///< nothing, or the input is copied, or the result is the identity
         rows_of input, result;          ///< of the local work
@@ -116,6 +117,7 @@ class short_program {
         if (now.received != addressed::alike || now.receive.size() != 1) return now.receive.empty();
         into.folds_result = now.mine == slot::result;
         into.own_first = rows_in(all, now.mine, now.receive).first;
+        into.own_first_byte = into.own_first * all.rows.bytes[0];
         return into.how == fold::left || into.how == fold::right || now.folds_in_order();
     }
     template <class Comm>
