@@ -17,6 +17,7 @@
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
+#include "allfold/schedule/ring.hpp"
 #include "test/collective/all_reduce_checks.hpp"
 #include "test/collective/broadcast_checks.hpp"
 #include "test/collective/exclusive_scan_checks.hpp"
@@ -108,8 +109,8 @@ TEST_CASE("calls that are made again fold other data in rank order, whichever wa
                 [&](communicator& comm) {
                     const auto ranks = static_cast<std::size_t>(P);
                     for (int again = 0; again < 3; ++again)
-                        for (const std::size_t n : {std::size_t{0}, std::size_t{1}, ranks - 1, ranks, ranks + 1, 3 * ranks,
-                                                    std::size_t{500}}) {
+                        for (const std::size_t n : {std::size_t{0}, std::size_t{1}, ranks - 1, ranks, ranks + 1,
+                                                    3 * ranks, std::size_t{500}}) {
                             const std::string where = "P = " + std::to_string(P) + ", n = " + std::to_string(n) +
                                                       ", time " + std::to_string(again);
                             check_folds<matrices>(comm, n, where);
@@ -183,7 +184,8 @@ TEST_CASE("remembered calls and operations in flight find their partners, whoeve
                 allfold::all_reduce(comm, b, allfold::sum());
                 allfold::broadcast(comm, c, allfold::root{turn % P});
                 first.wait();
-                expect(a == sum_of_ranks && b == sum_of_ranks + P && c == 1, "wrong sums in turn " + std::to_string(turn));
+                expect(a == sum_of_ranks && b == sum_of_ranks + P && c == 1,
+                       "wrong sums in turn " + std::to_string(turn));
             }
         });
     SUCCEED();
@@ -201,7 +203,8 @@ TEST_CASE("a mismatch in a call that is made again names both ranks and figures"
             allfold::barrier(comm);
         });
         INFO(outcomes[0].text << '\n' << outcomes[1].text);
-        CHECK((outcomes[0].says("rank 0 has 3") || outcomes[1].says("rank 0 has 3") || outcomes.back().says("rank 0 has 3")));
+        CHECK((outcomes[0].says("rank 0 has 3") || outcomes[1].says("rank 0 has 3") ||
+               outcomes.back().says("rank 0 has 3")));
         for (const auto& each : outcomes) CHECK_FALSE(each.succeeded());
     }
 }
@@ -307,6 +310,24 @@ TEST_CASE("bad arguments of a call that was made before are found before anythin
         }
         expect(code == allfold::errc::overlap, "an overlap was not found");
         expect(x == std::array<int, 4>{1, 2, 3, 4}, "data was written");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a plan says whether a call will be short when it is made again") {
+    on_ranks(2, [](communicator& comm) {
+        const auto says = [&](const auto& plan) {
+            return plan.why().find("short when it is made again") != std::string::npos;
+        };
+        expect(says(allfold::all_reduce.plan(comm, 8, allfold::sum())), "8 bytes");
+        expect(says(allfold::all_reduce.plan(comm, 256 << 10, allfold::sum())), "256 KiB");
+        expect(!says(allfold::all_reduce.plan(comm, 1 << 20, allfold::sum())), "1 MiB");
+        expect(!says(allfold::all_reduce.plan(comm, 8, allfold::sum(), allfold::ring())), "an algorithm is named");
+        expect(says(allfold::broadcast.plan(comm, 32 << 10, allfold::root{1})), "broadcast of 32 KiB");
+        expect(!says(allfold::broadcast.plan(comm, 33 << 10)), "broadcast of 33 KiB");
+        std::vector<float> x(64 << 10);
+        for (int i = 0; i < 2; ++i) allfold::all_reduce(comm, x, allfold::sum());
+        expect_short(comm, "256 KiB");
     });
     SUCCEED();
 }

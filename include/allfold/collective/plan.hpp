@@ -38,6 +38,7 @@ class plan {
         other.delegated_ = true;
         return other;
     }
+    void add_reason(const char* more) { why_ += more; }
     [[nodiscard]] int size() const noexcept { return steps_.size(); }
     [[nodiscard]] int rounds() const noexcept { return steps_.rounds(); }
     [[nodiscard]] any_schedule schedule(int rank) const { return steps_.at(rank); }  ///< the steps of one rank

@@ -145,43 +145,29 @@ struct column_set {
     [[nodiscard]] place at(std::size_t row = 0) const noexcept { return {first.data(), row}; }
 };
 
-/// One argument of a call: where its rows lie, and a packed copy where they are not contiguous.
+/// Where the rows of an argument lie, in the caller's memory.
 template <class X>
-class binding {
+class bound_rows {
   public:
     using element = element_of<X>;
     static constexpr std::size_t columns = column_count<element>;
 
-    explicit binding(X& x) {
+    explicit bound_rows(X& x) {
         for_each_view(x, [&]<std::size_t C>(auto& view) { bind<C>(view); });
     }
 
     [[nodiscard]] const column_set<columns>& where() const noexcept { return where_; }
-    /// Whether the rows lie in the caller's memory, one after the other.
-    [[nodiscard]] bool needs_no_copy() const noexcept {
+    [[nodiscard]] std::size_t rows() const noexcept { return where_.rows; }
+    /// Whether they lie one after the other.
+    [[nodiscard]] bool are_contiguous() const noexcept {
         bool all = true;
         for (const bool each : strided_) all = all && !each;
         return all;
     }
-    [[nodiscard]] std::size_t rows() const noexcept { return where_.rows; }
 
-    /// Before a call: makes the packed copies, and reads what is wanted of them. (Objects are read always: they cannot
-    /// be made from nothing.)
-    void load(X& x, bool reads) {
-        if constexpr (may_be_strided) for_each_view(x, [&]<std::size_t C>(auto& view) { load_column<C>(view, reads); });
-    }
-    /// After it: moves a packed result to where the caller wants it.
-    void unload(X& x) {
-        if constexpr (may_be_strided && writable<X>)
-            for_each_view(x, [&]<std::size_t C>(auto& view) { unload_column<C>(view); });
-    }
-    /// Keeps packed copies from being freed.
-    void leave_behind() noexcept { detail::leave_behind(copies_); }
-
-  private:
+  protected:
     template <std::size_t C>
     using type_of = column_type<element, C>;
-    static constexpr bool may_be_strided = tensor_view<X> || is_records<std::remove_cv_t<X>>;
 
     template <class Visit>
     static void for_each_view(X& x, Visit visit) {
@@ -192,6 +178,10 @@ class binding {
             visit.template operator()<0>(x);
     }
 
+    column_set<columns> where_;
+    std::array<bool, columns> strided_{};
+
+  private:
     template <std::size_t C, class V>
     void bind(V& view) {
         std::size_t rows = 1, width = 1;
@@ -218,14 +208,42 @@ class binding {
         if (!strided_[C] && first != nullptr)
             where_.range[C] = {where_.first[C], where_.first[C] + rows * where_.bytes[C]};
     }
+};
+
+/// One argument of a call: where its rows lie, and a packed copy where they are not contiguous.
+template <class X>
+class binding : public bound_rows<X> {
+  public:
+    using bound_rows<X>::bound_rows;
+    using bound_rows<X>::columns;
+    using element = typename bound_rows<X>::element;
+
+    /// Before a call: makes the packed copies, and reads what is wanted of them. (Objects are read always: they cannot
+    /// be made from nothing.)
+    void load(X& x, bool reads) {
+        if constexpr (may_be_strided)
+            this->for_each_view(x, [&]<std::size_t C>(auto& view) { load_column<C>(view, reads); });
+    }
+    /// After it: moves a packed result to where the caller wants it.
+    void unload(X& x) {
+        if constexpr (may_be_strided && writable<X>)
+            this->for_each_view(x, [&]<std::size_t C>(auto& view) { unload_column<C>(view); });
+    }
+    /// Keeps packed copies from being freed.
+    void leave_behind() noexcept { detail::leave_behind(copies_); }
+
+  private:
+    template <std::size_t C>
+    using type_of = column_type<element, C>;
+    static constexpr bool may_be_strided = tensor_view<X> || is_records<std::remove_cv_t<X>>;
 
     template <std::size_t C, class V>
     void load_column(V& view, bool reads) {
         if constexpr (tensor_view<V>) {
-            if (!strided_[C]) return;
+            if (!this->strided_[C]) return;
             auto& copy = std::get<C>(copies_);
-            copy.reserve(where_.rows * where_.widths[C]);
-            where_.first[C] = reinterpret_cast<std::byte*>(copy.data());
+            copy.reserve(this->where_.rows * this->where_.widths[C]);
+            this->where_.first[C] = reinterpret_cast<std::byte*>(copy.data());
             if (!reads && std::is_trivially_copyable_v<type_of<C>>) return;
             std::size_t i = 0;
             for_each_element(view, [&](const type_of<C>& x) { copy.put(i++, x); });
@@ -234,14 +252,12 @@ class binding {
     template <std::size_t C, class V>
     void unload_column(V& view) {
         if constexpr (tensor_view<V>) {
-            if (!strided_[C]) return;
+            if (!this->strided_[C]) return;
             auto* next = std::get<C>(copies_).data();
             for_each_element(view, [&](type_of<C>& x) { x = std::move(*next++); });
         }
     }
 
-    column_set<columns> where_;
-    std::array<bool, columns> strided_{};
     [[no_unique_address]] std::conditional_t<
         may_be_strided, typename packed_columns<typename columns_of<element>::types>::type, std::tuple<>> copies_;
 };

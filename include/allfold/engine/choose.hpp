@@ -39,8 +39,9 @@ struct choose_tuning {
     /// the work costs a second synchronisation. P = 2: 32 KiB, P = 4: 16 KiB, P = 8: 8 KiB (two cores).
     std::size_t all_read_bytes = std::size_t{64} << 10;
     /// Shared memory, two ranks: blocks up to here go through memory of the transport where others are folded as they
-    /// lie, so that no line of the caller's moves to the other core. all_reduce of twice as much, all memory written and
-    /// read between calls: 0.9 of the time where cores share a cache, 0.53 where they do not (512 KiB: 1.2 and 0.57).
+    /// lie, so that no line of the caller's moves to the other core. all_reduce of twice as much, all memory written
+    /// and read between calls: 0.9 of the time where cores share a cache, 0.53 where they do not (512 KiB: 1.2 and
+    /// 0.57).
     std::size_t copied_block_bytes = std::size_t{160} << 10;
     /// More ranks a processor than this: one rank folds for all, while operands are short. P = 6 to 16 on two
     /// cores: 1.3 to 4 times faster than all-read, 1.3 times faster than slices at 256 KiB. With more processors more

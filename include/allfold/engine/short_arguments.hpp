@@ -23,24 +23,24 @@ template <class Op, class In, class Out>
 inline constexpr bool may_be_short = [] {
     using types = call_types<Op, In, Out>;
     using every = every_column<typename columns_of<typename types::state>::types>;
-    return every::copyable && every::alignment <= 64 && !types::has_lift && std::same_as<typename types::state, typename types::result> &&
+    return every::copyable && every::alignment <= 64 && !types::has_lift &&
+           std::same_as<typename types::state, typename types::result> &&
            (!types::has_lower || lowers_in_place<Op, typename types::state>) &&
            column_count<typename types::state> <= short_call::most_columns;
 }();
 
-/// Where the rows of an argument lie: as `binding` finds it, but in few instructions where it is a plain range.
+/// Where the rows of an argument lie: as `bound_rows` finds it, but in few instructions where it is a plain range.
 template <class X>
-class short_operand : public binding<X> {
+class short_operand : public bound_rows<X> {
   public:
-    using binding<X>::binding;
-    [[nodiscard]] std::size_t rows() const noexcept { return this->where().rows; }
+    using bound_rows<X>::bound_rows;
     [[nodiscard]] std::size_t bytes(std::size_t column) const noexcept { return this->where().bytes[column]; }
     [[nodiscard]] std::byte* const* first() const noexcept { return this->where().first.data(); }
     [[nodiscard]] const memory_range& range(std::size_t column) const noexcept { return this->where().range[column]; }
     [[nodiscard]] bool is_plain() const noexcept {
-        if (!this->needs_no_copy() || this->where().has_null()) return false;
-        for (std::size_t a = 0; a < binding<X>::columns; ++a)
-            for (std::size_t b = a + 1; b < binding<X>::columns; ++b)
+        if (!this->are_contiguous() || this->where().has_null()) return false;
+        for (std::size_t a = 0; a < bound_rows<X>::columns; ++a)
+            for (std::size_t b = a + 1; b < bound_rows<X>::columns; ++b)
                 if (range(a).shares(range(b))) return false;
         return true;
     }

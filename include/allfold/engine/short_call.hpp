@@ -43,9 +43,9 @@ struct short_call {
     std::array<std::size_t, most_columns> bytes{};  ///< of a row in each column
     short_program program;
     signature agreed;
-    std::uint32_t hash = 0;  ///< of it
-    bool is_flat = false;    ///< one column, aligned as cells are
-    int contributions = 0;   ///< for how many operands the result stands
+    std::uint32_t hash = 0;         ///< of it
+    bool is_flat = false;           ///< one column, aligned as cells are
+    int contributions = 0;          ///< for how many operands the result stands
     short_program::rows_of result;  ///< the rows of it
 
     [[nodiscard]] bool is(const call_key& other, const row_layout& rows) const noexcept {
@@ -55,6 +55,28 @@ struct short_call {
         return true;
     }
 };
+
+/// Whether a call that is only planned, of bytes, would be remembered where messages of up to `copied` bytes are
+/// copied. `blocks`: as it would be cut.
+[[nodiscard]] inline bool would_be_short(const any_schedule& schedule, const partition& blocks, std::size_t copied) {
+    static constexpr row_functions bytes_functions{};
+    static constexpr std::size_t row_bytes = 1;
+    struct planned {
+        struct {
+            const setting& where;
+            [[nodiscard]] int rank() const noexcept { return where.rank; }
+            [[nodiscard]] int size() const noexcept { return where.size; }
+        } comm;
+        const any_schedule& schedule;
+        row_layout rows{&bytes_functions, nullptr, &row_bytes, row_bytes};
+        operands memory{};
+        std::size_t copied;
+        [[nodiscard]] bool lends(std::size_t bytes) const noexcept { return bytes > copied; }
+    } all{{schedule.where()}, schedule, {&bytes_functions, nullptr, &row_bytes, row_bytes}, {}, copied};
+    all.memory.blocks = all.memory.result_blocks = &blocks;
+    all.memory.window_rows = blocks.largest();
+    return short_program().make(all);
+}
 
 /// The calls that a communicator remembers: in each place the latest one that belongs there.
 class short_calls final : public background::keepsake {
@@ -78,7 +100,9 @@ class short_calls final : public background::keepsake {
         for (std::size_t c = 0; c < made.rows.columns(); ++c) found->bytes[c] = made.rows.bytes[c];
         found->agreed = made.agreed;
         found->hash = made.agreed.hash();
-        found->is_flat = made.rows.columns() == 1 && (!made.goal.folds || made.rows.functions->fold_column != nullptr) && made.rows.functions->alignment <= alignof(std::max_align_t);
+        found->is_flat = made.rows.columns() == 1 &&
+                         (!made.goal.folds || made.rows.functions->fold_column != nullptr) &&
+                         made.rows.functions->alignment <= alignof(std::max_align_t);
         found->contributions = where.contributions;
         if (where.receives)
             found->result = {made.memory.result.first.row + where.result_first - made.memory.result.first_row,
@@ -150,8 +174,9 @@ struct short_operands {
         const place from{now.sends_result ? result : input, next.rows.first};
         const std::size_t count = next.rows.count == 0 ? 0 : rows.columns();
         for (std::size_t c = 0; c < count; ++c) parts[c] = {rows.address(from, c), next.rows.count * rows.bytes[c]};
-        return comm.try_post(next.peer, on,
-                             {{parts.data(), count}, next.bytes, rows.functions->alignment, true, hash, nullptr, false, true});
+        return comm.try_post(
+            next.peer, on,
+            {{parts.data(), count}, next.bytes, rows.functions->alignment, true, hash, nullptr, false, true});
     }
 
     /// Throws unless a message is the one that is expected.

@@ -39,13 +39,13 @@ class short_program {
         std::span<const message> to, from;
         bool sends_result = false;  ///< rather than the input
         fold how = fold::store;
-        bool folds_result = false;      ///< its own operand is the result so far, rather than the input
-        std::size_t own_first = 0;      ///< where that operand begins
-        std::size_t own_first_byte = 0; ///< the same in the first column
-        std::size_t lower = 0;          ///< how many of those from whom it receives are below it
-        local_work::kind local{};       ///< nothing, or the input is copied, or the result is the identity
-        rows_of input, result;          ///< of the local work
-        bool is_local_first = false;    ///< since what it makes is sent
+        bool folds_result = false;       ///< its own operand is the result so far, rather than the input
+        std::size_t own_first = 0;       ///< where that operand begins
+        std::size_t own_first_byte = 0;  ///< the same in the first column
+        std::size_t lower = 0;           ///< how many of those from whom it receives are below it
+        local_work::kind local{};        ///< nothing, or the input is copied, or the result is the identity
+        rows_of input, result;           ///< of the local work
+        bool is_local_first = false;     ///< since what it makes is sent
 
         /// Whether what is received waits for the messages of all peers.
         [[nodiscard]] bool folds_together() const noexcept {
@@ -60,9 +60,9 @@ class short_program {
     short_program(const short_program&) = delete;
     short_program& operator=(const short_program&) = delete;
 
-    /// Whether the call is of this kind: then this is its program.
-    template <communicator Comm>
-    [[nodiscard]] bool make(const call<Comm>& all) {
+    /// Whether the call is of this kind: then this is its program. `Call` is `call`, or what is like it.
+    template <class Call>
+    [[nodiscard]] bool make(const Call& all) {
         used_ = 0;
         rounds_ = all.schedule.rounds();
         const operands& m = all.memory;
@@ -76,8 +76,8 @@ class short_program {
     }
 
   private:
-    template <class Comm>
-    [[nodiscard]] std::size_t count_messages(const call<Comm>& all) const {
+    template <class Call>
+    [[nodiscard]] std::size_t count_messages(const Call& all) const {
         int count = 0;
         for (int r = 0; r < rounds_; ++r) {
             const step now = all.schedule[r];
@@ -85,8 +85,8 @@ class short_program {
         }
         return static_cast<std::size_t>(count);
     }
-    template <class Comm>
-    [[nodiscard]] bool understand(const call<Comm>& all, int number, round& into) {
+    template <class Call>
+    [[nodiscard]] bool understand(const Call& all, int number, round& into) {
         const step now = all.schedule[number];
         const int self = all.comm.rank(), size = all.comm.size();
         into = {};
@@ -110,8 +110,8 @@ class short_program {
         into.from = {first + to, static_cast<std::size_t>(from)};
         return understand_fold(all, now, into) && understand_local(all, now, source, into);
     }
-    template <class Comm>
-    [[nodiscard]] bool understand_fold(const call<Comm>& all, const step& now, round& into) const {
+    template <class Call>
+    [[nodiscard]] bool understand_fold(const Call& all, const step& now, round& into) const {
         if (into.from.empty()) into.how = fold::store;
         if (into.how == fold::store) return true;
         if (now.received != addressed::alike || now.receive.size() != 1) return now.receive.empty();
@@ -120,8 +120,8 @@ class short_program {
         into.own_first_byte = into.own_first * all.rows.bytes[0];
         return into.how == fold::left || into.how == fold::right || now.folds_in_order();
     }
-    template <class Comm>
-    [[nodiscard]] static bool understand_local(const call<Comm>& all, const step& now, slot source, round& into) {
+    template <class Call>
+    [[nodiscard]] static bool understand_local(const Call& all, const step& now, slot source, round& into) {
         using kind = local_work::kind;
         const local_work& local = now.local;
         if (local.what == kind::none || local.what == kind::copy_to_send) return true;
@@ -138,8 +138,8 @@ class short_program {
     [[nodiscard]] static bool is_scratch(slot where) noexcept {
         return where == slot::scratch_a || where == slot::scratch_b;
     }
-    template <class Comm>
-    [[nodiscard]] static rows_of rows_in(const call<Comm>& all, slot where, const block_set& set) noexcept {
+    template <class Call>
+    [[nodiscard]] static rows_of rows_in(const Call& all, slot where, const block_set& set) noexcept {
         if (set.empty()) return {};
         const bool is_result = where == slot::result;
         const operand& memory = is_result ? all.memory.result : all.memory.input;
@@ -147,8 +147,8 @@ class short_program {
         const partition::bounds rows = blocks.bounds_of(set[0]);
         return {memory.first.row + rows.begin - memory.first_row, rows.end - rows.begin};
     }
-    template <class Comm>
-    [[nodiscard]] bool add(const call<Comm>& all, slot where, int peer, const block_set& set) noexcept {
+    template <class Call>
+    [[nodiscard]] bool add(const Call& all, slot where, int peer, const block_set& set) noexcept {
         if (set.size() > 1) return false;
         message& next = messages_[used_++];
         const rows_of rows = rows_in(all, where, set);

@@ -312,6 +312,22 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
     }
 }
 
+/// Says so where a call is one that the communicator will remember.
+template <class Collective, class Comm, class... Options>
+[[nodiscard]] plan with_short_way(plan own, const Comm& comm, std::size_t bytes) {
+    if constexpr (Comm::has_short_way && ((std::same_as<Options, root> || is_order<Options>) && ...)) {
+        const any_schedule mine = own.schedule(comm.rank());
+        const int cut = Collective::promise.cut == cut_for::schedule ? mine.blocks() : comm.size();
+        const partition blocks = partition::even(bytes, std::max(1, cut));
+        const bool copies = !comm.lends(blocks.largest(), true) ||
+                            (Collective::promise.folds && fused(mine) &&
+                             copies_rather_than_lends(comm.size(), comm.processors(), blocks.largest()));
+        if (would_be_short(mine, blocks, copies ? blocks.largest() : 0))
+            own.add_reason("; remembered, and short when it is made again");
+    }
+    return own;
+}
+
 /// The function object behind the name of a collective that folds. Arguments are `(comm, x, op, options...)` in place
 /// or
 /// `(comm, in, out, op, options...)`; options come in any order.
@@ -403,7 +419,7 @@ class folding_verbs {
                                                                              call_options(options...)))
                     return own.delegated_to(Comm::native_name(name), why);
         }
-        return own;
+        return with_short_way<Collective, Comm, Options...>(std::move(own), comm, bytes);
     }
 
   private:
@@ -493,8 +509,10 @@ class moving_verbs {
     /// What would run on the ranks of a communicator.
     template <communicator Comm, option... Options>
     [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Options&... options) const {
-        return make_plan<Collective, reach_of<Comm>, no_fold, std::byte>({0, comm.size(), 0, comm.group()}, bytes,
-                                                                         comm.processors(), options...);
+        const setting where{0, comm.size(), 0, comm.group()};
+        return with_short_way<Collective, Comm, Options...>(
+            make_plan<Collective, reach_of<Comm>, no_fold, std::byte>(where, bytes, comm.processors(), options...),
+            comm, bytes);
     }
 
   private:

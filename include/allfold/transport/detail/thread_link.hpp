@@ -34,7 +34,8 @@ class thread_link {
     enum class posting : std::uint8_t { refused, copied, lent };
     posting post(lane on, const outgoing& message);
     /// Posts what fits into a cell and is not urgent; false where it has to be posted in the general way.
-    [[nodiscard]] bool post_in_cell(lane on, std::uint32_t signature, const std::byte* data, std::size_t bytes) noexcept {
+    [[nodiscard]] bool post_in_cell(lane on, std::uint32_t signature, const std::byte* data,
+                                    std::size_t bytes) noexcept {
         const sender of{on, false};
         if (bytes > inline_bytes || !posted_.has_cell() || posted_.may_overtake(of)) [[unlikely]]
             return false;
@@ -52,9 +53,7 @@ class thread_link {
         return out_.taken.load(std::memory_order_acquire) == posted_.sent();
     }
 
-    [[nodiscard]] bool next_is_in() const noexcept {
-        return next().has(received_ + 1);
-    }
+    [[nodiscard]] bool next_is_in() const noexcept { return next().has(received_ + 1); }
     /// For a moment, or until the next message is in; returns how many spins a moment has.
     int look_out() const noexcept {
         constexpr int turns = 32;
