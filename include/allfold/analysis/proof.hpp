@@ -156,7 +156,8 @@ namespace detail {
                    (p.block < 0 ? "a block each, and folds them in rank order"
                                 : "the same block " + number(p.block) + " without an ordered fold");
         case fault::no_copies:
-            return "folds the prefixes of " + block + " into " + text_of(p.where) + ", which has no copies of just that";
+            return "folds the prefixes of " + block + " into " + text_of(p.where) +
+                   ", which has no copies of just that";
         case fault::received_twice: return "receives " + block + " into " + text_of(p.where) + " twice in one step";
         case fault::misplaced: return text_of_misplaced(p);
         case fault::other_length:

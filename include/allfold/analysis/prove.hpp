@@ -47,7 +47,8 @@ namespace detail {
         if (all.blocks(r) != wanted)
             return {.what = fault::blocks_differ, .rank = r, .found = all.blocks(r), .wanted = wanted};
         if (all.scratch(r).count(wanted) != in_scratch)
-            return {.what = fault::blocks_differ, .rank = r, .found = all.scratch(r).count(wanted), .wanted = in_scratch};
+            return {
+                .what = fault::blocks_differ, .rank = r, .found = all.scratch(r).count(wanted), .wanted = in_scratch};
         if (all.rounds(r) != rounds)
             return {.what = fault::rounds_differ, .rank = r, .found = all.rounds(r), .wanted = rounds};
     }

@@ -20,9 +20,9 @@
 namespace allfold::detail {
 
 /// Every rank lends its input and its result to all others, reads its own block of all inputs, folds it in rank order,
-/// and stores it in all results, in a scan in each its prefix: each input is read once and each result written once, with one synchronisation before
-/// and one after. In place as well, since no other rank touches this block. Which schedules can run so, and that the
-/// outcome is the same, is said and proved in `schedule/fusion.hpp`.
+/// and stores it in all results, in a scan in each its prefix: each input is read once and each result written once,
+/// with one synchronisation before and one after. In place as well, since no other rank touches this block. Which
+/// schedules can run so, and that the outcome is the same, is said and proved in `schedule/fusion.hpp`.
 template <communicator Comm>
 class fused_walk {
   public:

@@ -19,8 +19,8 @@
 /// With blocks of b = m / P bytes: 2 rounds for all_reduce and reduce, 1 for the others; in all_reduce a rank sends
 /// 2·(P - 1)·b in 2·(P - 1) messages and folds (P - 1)·b: the least possible volume and work. Where ranks share memory
 /// it is the bound for traffic too: all_reduce is one pass that reads every input once and writes every output once.
-/// Folds are bracketed as the canonical tree; the prefixes of a scan, each of which is the one before it folded with one
-/// operand more, from left to right. A scan costs what all_reduce does.
+/// Folds are bracketed as the canonical tree; the prefixes of a scan, each of which is the one before it folded with
+/// one operand more, from left to right. A scan costs what all_reduce does.
 ///
 /// Source: the kernels for large messages in NCCL's symmetric memory (RSxLD_AGxST: load and fold one slice of everyone,
 /// store it to everyone), 2025. Scans are the same idea.

@@ -125,8 +125,8 @@ class peers {
 /// schedule cuts by itself. Those of the scratch slots are copies of them, see `scratch_blocks`.
 enum class slot : std::uint8_t { input, result, scratch_a, scratch_b };
 
-/// What blocks a scratch slot has, so that a partial result can be kept in several pieces: so many copies of each block,
-/// where those of block b are copies·b, copies·b + 1, ...; or copies of a single block, which are 0, 1, ...
+/// What blocks a scratch slot has, so that a partial result can be kept in several pieces: so many copies of each
+/// block, where those of block b are copies·b, copies·b + 1, ...; or copies of a single block, which are 0, 1, ...
 struct scratch_blocks {
     int copies = 1;
     int only = -1;  ///< the single block; -1: all of them
@@ -146,7 +146,7 @@ enum class fold : std::uint8_t {
     right,          ///< into ← mine ∘ received
     in_rank_order,  ///< into ← received from the lower peers, mine, received from the higher ones, in rank order and
                     ///< bracketed as the canonical tree of that many operands
-    peers_in_rank_order,  ///< the same without mine: into ← what the peers sent
+    peers_in_rank_order,     ///< the same without mine: into ← what the peers sent
     prefixes_in_rank_order,  ///< copy 0 of the one block in `into` ← the first of those operands, mine among them;
                              ///< copy i ← copy i - 1 ∘ operand i
 };

@@ -91,8 +91,8 @@ struct reader {
     /// operand, if there is one, is operand number `own`; else that is -1.
     constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const cell_at_rank& /*into*/) {
     }
-    /// into ← operand n of those that were kept for block i of that part, numbered as above; unless it is the first, the
-    /// prefix before it, one copy below, ∘ that operand.
+    /// into ← operand n of those that were kept for block i of that part, numbered as above; unless it is the first,
+    /// the prefix before it, one copy below, ∘ that operand.
     constexpr void folds_prefix(const running_rank&, int /*part*/, int /*i*/, int /*own*/, int /*n*/,
                                 const cell_at_rank& /*into*/) {}
     /// What was copied there to be sent has been sent, and may never have been there.
