@@ -113,7 +113,7 @@ class fused_walk {
         const store how = way_to_store(all, count);
         if (pass_.each == share::fold)
             return all.rows.fold(sources.span(), targets.first(count), rows, how, all.memory.contributions);
-        const auto without = static_cast<std::size_t>(pass_.each == share::prefix_before);  // their share is no prefix
+        const auto without = static_cast<std::size_t>(1 - pass_.operands_of(0, size));  // rank 0's share may be none
         fold_prefixes(all.rows, sources.first(count - without), targets.span().subspan(without), rows, how);
         if (without > 0) fill_with_identity(all.rows, targets[0], rows, how);
     }
