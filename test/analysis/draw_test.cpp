@@ -132,6 +132,14 @@ TEST_CASE("a picture shows several peers at once, and their operands in rank ord
     CHECK_THAT(texts(draw(allfold::exclusive_scan, allfold::all_read{}, 4)), ContainsSubstring("\n0 ∘ 1 ∘ 2\n"));
 }
 
+TEST_CASE("a picture shows all prefixes of a block, and who gets which of them") {
+    const std::string direct = draw(allfold::inclusive_scan, allfold::direct{}, 4);
+    CHECK(arrows(direct) == 24);
+    CHECK_THAT(texts(direct), ContainsSubstring("b2: 0 ∘ 1\nb2: 0 ∘ 1 ∘ 2\nb2: 0 ∘ 1 ∘ 2 ∘ 3\n") &&
+                                  ContainsSubstring("b2\n") && ContainsSubstring("b0,2..3: 0..1\n") &&
+                                  ContainsSubstring("b0..2: 0..3\n"));
+}
+
 TEST_CASE("a picture shows what is folded before it is sent") {
     CHECK_THAT(texts(draw(allfold::exclusive_scan, allfold::dissemination{}, 6)),
                ContainsSubstring("2 ∘ 3\n") && ContainsSubstring("0..1 ∘ 2..4\n"));

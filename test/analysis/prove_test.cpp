@@ -73,6 +73,27 @@ constexpr proof prove_edited(const Collective& what, const Algorithm& algorithm,
     return prove_edited(what, algorithm, size, edit, claim_of(what, algorithm));
 }
 
+/// A direct inclusive_scan with a mistake.
+template <class Edit>
+class edited_scan : public direct::inclusive_scan {
+  public:
+    constexpr edited_scan(const setting& where, Edit edit) : inclusive_scan(where), edit_(edit) {}
+    [[nodiscard]] constexpr step operator[](int round) const {
+        step s = inclusive_scan::operator[](round);
+        edit_(rank(), round, s);
+        return s;
+    }
+
+  private:
+    Edit edit_;
+};
+
+template <class Edit>
+proof prove_scan(int size, Edit edit) {
+    return prove(
+        size, [=](int r) { return edited_scan<Edit>({r, size}, edit); }, claim_of(allfold::inclusive_scan, direct{}));
+}
+
 /// A schedule of steps that `steps(rank, round)` gives.
 template <class Steps>
 class written {
@@ -365,6 +386,81 @@ TEST_CASE("an identity is written when the messages of its step have been taken,
         if (r == 0) s.local = {};
     });
     CHECK(explain(too_early) == "P = 3, rank 0: ends with nothing in block 0, should have the identity");
+}
+
+TEST_CASE("prefixes go to copies of their block alone, and each follows from the one before it") {
+    const auto unchanged = [](int, int, step&) {};
+    CHECK(prove_scan(3, unchanged).ok());
+
+    const auto says = [](fault what, const proof& p) {
+        CHECK(p.what == what);
+        return explain(p);
+    };
+    CHECK(says(fault::no_copies, prove_scan(3,
+                                            [](int r, int round, step& s) {
+                                                if (r == 1 && round == 0) s.receive = block_set::one(2);
+                                            })) ==
+          "P = 3, rank 1, round 0: folds the prefixes of block 2 into scratch_a, which has no copies of just that");
+    CHECK(says(fault::no_copies, prove_scan(3,
+                                            [](int r, int round, step& s) {
+                                                if (r == 1 && round == 0) s.into = slot::result;
+                                            })) ==
+          "P = 3, rank 1, round 0: folds the prefixes of block 1 into the result, which has no copies of just that");
+    const proof per_peer = prove_scan(3, [](int r, int round, step& s) {
+        if (r == 1 && round == 0) s.received = allfold::addressed::per_peer;
+    });
+    CHECK(per_peer.what == fault::fold_unclear);
+
+    // A prefix that is another rank's, in both ways.
+    const proof swapped = prove_scan(3, [](int r, int round, step& s) {
+        if (r == 1 && round == 1) s.local.blocks = block_set::one(2);
+    });
+    CHECK(says(fault::wrong_result, swapped) ==
+          "P = 3, rank 1: ends with ranks 0..2 in block 1, should have ranks 0..1");
+    CHECK(prove_scan(3, [](int r, int round, step& s) {
+              if (r == 1 && round == 0) s.mine = slot::result;  // where nothing lies
+          }).what == fault::empty_slot);
+}
+
+TEST_CASE("all ranks have as many blocks in scratch") {
+    const auto make = [](int r) {
+        struct more : direct::inclusive_scan {
+            using inclusive_scan::inclusive_scan;
+            [[nodiscard]] constexpr allfold::scratch_blocks scratch() const { return {size() + rank() / 2, rank()}; }
+        };
+        return more({r, 3});
+    };
+    const proof p = prove(3, make, claim_of(allfold::inclusive_scan, direct{}));
+    CHECK(p.what == fault::blocks_differ);
+    CHECK(p.rank == 2);
+}
+
+TEST_CASE("scratch from which prefixes are sent is not where others are folded") {
+    const proof p = prove_scan(3, [](int r, int round, step& s) {
+        if (round != 1) return;
+        s.received = allfold::addressed::alike;
+        s.receive = block_set::one(r);
+        s.how = fold::prefixes_in_rank_order;
+        s.into = slot::scratch_a;
+    });
+    CHECK(p.what == fault::overwrites_sent);
+}
+
+TEST_CASE("scans of one pass give each rank its own prefix") {
+    // Steps that are wrong where one pass would be right, and the other way round, are no proved schedule.
+    const auto first_two = [](int size) {
+        std::vector<allfold::fused_pass> passes;
+        for (int r = 0; r < size; ++r)
+            passes.push_back(
+                {r, peers::everyone(), true, r < 2 ? allfold::share::prefix : allfold::share::prefix_before});
+        return passes;
+    };
+    const auto make = [](int r) { return direct::inclusive_scan({r, 4}); };
+    const allfold::detail::schedules_of all(4, make);
+    const proof p = allfold::detail::run<allfold::detail::rank_interval>(
+        4, all, claim_of(allfold::inclusive_scan, direct{}), first_two(4));
+    CHECK(p.what == fault::wrong_result);
+    CHECK(p.in_one_pass);
 }
 
 TEST_CASE("peers that are a stride apart go round at most once and not through the rank itself") {

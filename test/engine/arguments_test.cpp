@@ -19,6 +19,7 @@
 #include "allfold/collective.hpp"
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
@@ -346,6 +347,10 @@ TEST_CASE("a mean divides by the number of contributions, which in a scan is tha
         allfold::exclusive_scan(comm, in, out, allfold::mean());
         expect(r == 0 ? std::isnan(out[0]) : out == std::vector(3, (r - 1) / 2.0),
                "exclusive_scan: of nothing it is NaN");
+        allfold::inclusive_scan(comm, in, out, allfold::mean(), allfold::direct());
+        expect(out == std::vector(3, r / 2.0), "inclusive_scan in one pass");
+        allfold::exclusive_scan(comm, in, out, allfold::mean(), allfold::direct());
+        expect(r == 0 ? std::isnan(out[0]) : out == std::vector(3, (r - 1) / 2.0), "exclusive_scan in one pass");
         double x = r;
         allfold::reduce(comm, x, allfold::mean(), allfold::root{1});
         expect(x == (r == 1 ? 1.5 : r), "reduce in place writes at the root only");

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "allfold/analysis/prove.hpp"
@@ -149,6 +150,23 @@ TEST_CASE("all_reduce where ranks share memory") {
     CHECK(name({4, 8, 2}) == "all-read");
     CHECK(name({33, 4 * KiB, 16}) == "flat tree");
     CHECK(name({33, 5 * KiB, 16}) == "direct");
+}
+
+TEST_CASE("scans where ranks share memory") {
+    const auto name = [](const auto& scan, const problem& p) {
+        return chosen_for(scan, std::remove_cvref_t<decltype(scan)>::in_memory, p);
+    };
+    CHECK(name(allfold::inclusive_scan, {2, 32 * KiB}) == "all-read");
+    CHECK(name(allfold::inclusive_scan, {2, 128 * KiB}) == "dissemination");
+    CHECK(name(allfold::inclusive_scan, {2, 129 * KiB}) == "direct");
+    CHECK(name(allfold::exclusive_scan, {2, 256 * KiB}) == "dissemination");
+    CHECK(name(allfold::exclusive_scan, {2, 257 * KiB}) == "direct");
+    CHECK(name(allfold::inclusive_scan, {8, 8 * KiB}) == "all-read");
+    CHECK(name(allfold::inclusive_scan, {8, 32 * KiB}) == "dissemination");
+    CHECK(name(allfold::inclusive_scan, {8, 33 * KiB}) == "direct");
+    CHECK(name(allfold::exclusive_scan, {3, 33 * KiB}) == "direct");
+    CHECK(name(allfold::inclusive_scan, {8, 33 * KiB, 0, order::rank}) == "direct");
+    CHECK(name(allfold::inclusive_scan, {8, 33 * KiB, 0, order::tree}) == "all-read");
 }
 
 TEST_CASE("all_reduce by messages: few rounds, then little volume, in rank order unless it may rotate") {

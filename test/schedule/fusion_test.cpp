@@ -17,22 +17,46 @@ using allfold::step;
 
 namespace {
 
-/// A direct all_reduce with a mistake: `edit(round, step)` changes its steps.
-template <class Edit>
-struct edited : direct::all_reduce {
-    constexpr edited(int rank, Edit e) : direct::all_reduce({rank, 4}), edit(e) {}
+/// A schedule with a mistake: `edit(round, step)` changes its steps.
+template <class Schedule, class Edit>
+struct edited : Schedule {
+    constexpr edited(int rank, Edit e) : Schedule({rank, 4}), edit(e) {}
     [[nodiscard]] constexpr step operator[](int round) const {
-        step s = direct::all_reduce::operator[](round);
+        step s = Schedule::operator[](round);
         edit(round, s);
         return s;
     }
     Edit edit;
 };
 
-template <class Edit>
-bool is_fused(Edit edit) {
-    return fused(edited<Edit>(1, edit)).has_value();
+template <class Schedule = direct::all_reduce, class Edit>
+bool is_fused(Edit edit, int rank = 1) {
+    return fused(edited<Schedule, Edit>(rank, edit)).has_value();
 }
+
+/// Edits of the second step.
+template <class Edit>
+auto then(Edit edit) {
+    return [edit](int round, step& s) {
+        if (round == 1) edit(s);
+    };
+}
+
+/// A direct inclusive_scan whose messages of the second step, or whose scratch, are others.
+struct other_messages : direct::inclusive_scan {
+    using inclusive_scan::inclusive_scan;
+    [[nodiscard]] constexpr block_set sent_to(int round, int peer) const {
+        return block_set::one(round == 0 ? peer : (peer + 1) % size());
+    }
+};
+struct other_scratch : direct::inclusive_scan {
+    using inclusive_scan::inclusive_scan;
+    [[nodiscard]] constexpr allfold::scratch_blocks scratch() const { return {size(), 0}; }
+};
+struct other_blocks : direct::inclusive_scan {
+    using inclusive_scan::inclusive_scan;
+    [[nodiscard]] constexpr block_set received_from(int, int peer) const { return block_set::one((peer + 1) % size()); }
+};
 
 }  // namespace
 
@@ -42,9 +66,24 @@ TEST_CASE("the steps of direct are one pass: who folds which block for whom") {
     STATIC_REQUIRE(*fused(direct::reduce({1, 4, 1})) == fused_pass{1, peers(), true});
 }
 
+TEST_CASE("the steps of a direct scan are one pass: who gets which prefix") {
+    using allfold::share;
+    STATIC_REQUIRE(*fused(direct::inclusive_scan({2, 4})) == fused_pass{2, peers::everyone(), true, share::prefix});
+    for (const int r : {0, 1, 3})
+        CHECK(*fused(direct::exclusive_scan({r, 4})) == fused_pass{r, peers::everyone(), true, share::prefix_before});
+    constexpr fused_pass up_to_own{.block = 2, .targets = {}, .keeps_own = true, .each = share::prefix};
+    STATIC_REQUIRE(up_to_own.operands_of(0, 4) == 1);
+    STATIC_REQUIRE(up_to_own.operands_of(3, 4) == 4);
+    constexpr fused_pass below_own{.block = 2, .targets = {}, .keeps_own = true, .each = share::prefix_before};
+    STATIC_REQUIRE(below_own.operands_of(0, 4) == 0);
+    STATIC_REQUIRE(below_own.operands_of(3, 4) == 3);
+}
+
 TEST_CASE("a schedule whose type is forgotten is recognised too") {
     const allfold::any_schedule any(direct::reduce({0, 4, 1}), direct::name);
     for (int r = 0; r < 4; ++r) CHECK(fused(any.at(r)) == fused(direct::reduce({r, 4, 1})));
+    const allfold::any_schedule scan(direct::exclusive_scan({0, 4}), direct::name);
+    for (int r = 0; r < 4; ++r) CHECK(fused(scan.at(r)) == fused(direct::exclusive_scan({r, 4})));
 }
 
 TEST_CASE("other schedules are not one pass") {
@@ -86,4 +125,33 @@ TEST_CASE("every difference from the two steps counts") {
     CHECK_FALSE(is_fused([](int round, step& s) {
         if (round == 1) s.how = allfold::fold::left;
     }));
+}
+
+TEST_CASE("every difference from the two steps of a scan counts") {
+    using inclusive = direct::inclusive_scan;
+    using exclusive = direct::exclusive_scan;
+    const auto none = [](int, step&) {};
+    CHECK(is_fused<inclusive>(none));
+    CHECK(is_fused<exclusive>(none));
+    CHECK(is_fused<exclusive>(none, 0));
+    CHECK_FALSE(is_fused<inclusive>([](int round, step& s) {
+        if (round == 0) s.how = allfold::fold::in_rank_order;
+    }));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.local.blocks = block_set::one(2); })));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.local.targets = block_set::one(2); })));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.local.left = allfold::slot::input; })));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.local.into = allfold::slot::scratch_b; })));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.local.what = allfold::local_work::kind::fold; })));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.source = allfold::slot::input; })));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.to = peers::higher(); })));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.from = peers::lower(); })));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.into = allfold::slot::scratch_b; })));
+    CHECK_FALSE(is_fused<inclusive>(then([](step& s) { s.has_more = true; })));
+    CHECK_FALSE(is_fused<exclusive>(then([](step& s) { s.to = peers::everyone(); })));
+    CHECK_FALSE(is_fused<exclusive>(then([](step& s) { s.local.blocks = block_set::one(0); }), 0));
+    CHECK_FALSE(is_fused<exclusive>(then([](step& s) { s.from = peers::everyone(); }), 0));
+    CHECK(fused(inclusive({1, 4})));
+    CHECK_FALSE(fused(other_messages({1, 4})));
+    CHECK_FALSE(fused(other_scratch({1, 4})));
+    CHECK_FALSE(fused(other_blocks({1, 4})));
 }

@@ -122,3 +122,20 @@ TEST_CASE("a schedule exists for every positive number of ranks unless it says o
     STATIC_REQUIRE(allfold::supports<allfold::ring::all_reduce>(7, 2));
     STATIC_REQUIRE_FALSE(allfold::supports<allfold::two_level::barrier>(7, 2));
 }
+
+TEST_CASE("a scratch slot has copies of each block, or of a single one") {
+    STATIC_REQUIRE(allfold::scratch_of(smallest()).count(5) == 5);
+    STATIC_REQUIRE(allfold::scratch_of(smallest()).copied(4) == 4);
+    constexpr allfold::scratch_blocks pieces{.copies = 3};
+    STATIC_REQUIRE(pieces.count(5) == 15);
+    STATIC_REQUIRE(pieces.copied(5) == 1);
+    STATIC_REQUIRE_FALSE(pieces.of_one_block());
+    constexpr allfold::scratch_blocks one{.copies = 3, .only = 4};
+    STATIC_REQUIRE(one.count(5) == 3);
+    STATIC_REQUIRE(one.copied(0) == 4);
+    STATIC_REQUIRE(one.copied(2) == 4);
+    struct with_scratch : smallest {
+        [[nodiscard]] constexpr allfold::scratch_blocks scratch() const { return {.copies = 2}; }
+    };
+    STATIC_REQUIRE(allfold::scratch_of(with_scratch()).count(5) == 10);
+}

@@ -20,6 +20,7 @@ namespace test {
 ///     a=[1]+input      a fold from the left  a=ordered([lower],input)
 ///     -                nothing               input{p}->all    to each peer its own block
 ///     input->1,2       to two of a group
+///     a=prefixes{1}([all],input)  copy i of block 1 is what the ranks 0 to i have, folded
 using table = std::vector<std::vector<std::string>>;
 
 namespace detail {
@@ -61,7 +62,9 @@ inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks
 inline std::string text_of_local(const allfold::local_work& work, int blocks) {
     const allfold::block_set& targets = work.targets.empty() ? work.blocks : work.targets;
     if (work.what == allfold::local_work::kind::identity) return with_blocks(work.into, targets, blocks) + "=identity";
-    const std::string copied = with_blocks(work.into, targets, blocks) + "=" + name_of(work.left);
+    const std::string left =
+        work.targets.empty() ? name_of(work.left) : with_blocks(work.left, work.blocks, blocks);  // of other names
+    const std::string copied = with_blocks(work.into, targets, blocks) + "=" + left;
     return work.what != allfold::local_work::kind::fold ? copied : copied + "+" + name_of(work.right);
 }
 
@@ -74,6 +77,8 @@ inline std::string text_of_receive(const allfold::step& s, const allfold::schedu
         case allfold::fold::right: return into + "=" + mine + "+" + theirs;
         case allfold::fold::in_rank_order: return into + "=ordered(" + theirs + "," + mine + ")";
         case allfold::fold::peers_in_rank_order: return into + "=ordered(" + theirs + ")";
+        case allfold::fold::prefixes_in_rank_order:
+            return name_of(s.into) + "=prefixes{" + std::to_string(s.receive[0]) + "}(" + theirs + "," + mine + ")";
     }
     return "?";
 }

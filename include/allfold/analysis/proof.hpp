@@ -33,6 +33,7 @@ enum class fault : std::uint8_t {
     overwrites_sent,  ///< a block is received into the slot from which the same step sends it
     fold_unclear,     ///< several peers' blocks meet in one place without an ordered fold, or an ordered fold gets
                       ///< another block from each peer
+    no_copies,        ///< prefixes of a block go to a slot that does not have copies of just that block
     received_twice,   ///< two messages of a step, or two parts of one, put something into one block
     misplaced,        ///< a block is written where this rank may not: input, foreign result, undeclared scratch slot
     other_length,     ///< a value goes where a block of another length may lie
@@ -154,6 +155,9 @@ namespace detail {
             return "receives from " + counted(p.found, "peer") + " " +
                    (p.block < 0 ? "a block each, and folds them in rank order"
                                 : "the same block " + number(p.block) + " without an ordered fold");
+        case fault::no_copies:
+            return "folds the prefixes of " + block + " into " + text_of(p.where) +
+                   ", which has no copies of just that";
         case fault::received_twice: return "receives " + block + " into " + text_of(p.where) + " twice in one step";
         case fault::misplaced: return text_of_misplaced(p);
         case fault::other_length:

@@ -42,10 +42,13 @@ namespace detail {
     const cut_for cut = claimed.promise->cut;
     const int blocks = cut == cut_for::nobody ? 0 : cut == cut_for::schedule ? all.blocks(0) : size;
     const int least = cut == cut_for::schedule ? 1 : blocks, wanted = blocks < least ? least : blocks;
-    const int rounds = size == 1 ? 0 : all.rounds(0);
+    const int rounds = size == 1 ? 0 : all.rounds(0), in_scratch = all.scratch(0).count(wanted);
     for (int r = 0; r < size; ++r) {
         if (all.blocks(r) != wanted)
             return {.what = fault::blocks_differ, .rank = r, .found = all.blocks(r), .wanted = wanted};
+        if (all.scratch(r).count(wanted) != in_scratch)
+            return {
+                .what = fault::blocks_differ, .rank = r, .found = all.scratch(r).count(wanted), .wanted = in_scratch};
         if (all.rounds(r) != rounds)
             return {.what = fault::rounds_differ, .rank = r, .found = all.rounds(r), .wanted = rounds};
     }
@@ -59,8 +62,7 @@ enum class way : std::uint8_t { step_by_step, in_one_pass, both };
 template <class Value>
 [[nodiscard]] constexpr proof run(int size, const schedules& all, const claim& claimed,
                                   const std::vector<fused_pass>& passes) {
-    const int blocks = all.blocks(0);
-    prover<Value> reads(size, blocks, all.scratch_copies(0), claimed);
+    prover<Value> reads(size, all, claimed);
     interpreter<prover<Value>> steps(size, all, reads);
     if (passes.empty())
         steps.run();
@@ -68,7 +70,7 @@ template <class Value>
         steps.run_fused(passes);
     if (reads.ok) reads.check_end();
     proof outcome = reads.verdict;
-    outcome.blocks = blocks;
+    outcome.blocks = all.blocks(0);
     outcome.rounds = all.rounds(0);
     outcome.scratch_slots = reads.used_scratch_slots();
     outcome.in_one_pass = !passes.empty() && !reads.ok;

@@ -5,6 +5,7 @@
 
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/dissemination.hpp"
 #include "allfold/schedule/two_level.hpp"
 
@@ -26,7 +27,10 @@ struct exclusive_scan_collective : folding_verbs<exclusive_scan_collective> {
     };
     static constexpr candidate in_memory[]{
         when<all_read::exclusive_scan>(everyone_folds_all, "small: one round, everyone folds its prefix"),
-        when<dissemination::exclusive_scan>(always, "the fewest rounds for every P"),
+        when<dissemination::exclusive_scan>(short_exclusive_scan, "short: the fewest rounds for every P"),
+        when<direct::exclusive_scan>(always,
+                                     "large, shared memory: each rank folds one slice of all prefixes, every byte is "
+                                     "read and written once"),
         when<all_read::exclusive_scan>(always, "one bracketing: everyone folds its prefix"),
     };
     static constexpr candidate by_messages[]{
@@ -55,7 +59,8 @@ struct exclusive_scan_collective : folding_verbs<exclusive_scan_collective> {
 ///
 /// - A single object that is const or a temporary: the operator must have an identity.
 /// - Shapes, order, errors: as in `inclusive_scan`.
-/// - Cost: small, on shared memory, 1 round; otherwise ceil(log2 P) rounds of n elements, for every P.
+/// - Cost: on shared memory, small, 1 round; large, 2 rounds and n folds or less, every byte read and written once;
+///   otherwise ceil(log2 P) rounds of n elements, for every P.
 inline constexpr detail::exclusive_scan_collective exclusive_scan{};
 
 }  // namespace allfold

@@ -5,6 +5,7 @@
 
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/dissemination.hpp"
 #include "allfold/schedule/two_level.hpp"
 
@@ -26,7 +27,10 @@ struct inclusive_scan_collective : folding_verbs<inclusive_scan_collective> {
     };
     static constexpr candidate in_memory[]{
         when<all_read::inclusive_scan>(everyone_folds_all, "small: one round, everyone folds its prefix"),
-        when<dissemination::inclusive_scan>(always, "the fewest rounds, one fold in each"),
+        when<dissemination::inclusive_scan>(short_inclusive_scan, "short: the fewest rounds, one fold in each"),
+        when<direct::inclusive_scan>(always,
+                                     "large, shared memory: each rank folds one slice of all prefixes, every byte is "
+                                     "read and written once"),
         when<all_read::inclusive_scan>(always, "one bracketing: everyone folds its prefix"),
     };
     static constexpr candidate by_messages[]{
@@ -54,7 +58,8 @@ struct inclusive_scan_collective : folding_verbs<inclusive_scan_collective> {
 ///
 /// - Shapes: the same number n of elements on every rank, 0 as well.
 /// - Order: rank order always.
-/// - Cost: small, on shared memory, 1 round; otherwise ceil(log2 P) rounds of n elements and n folds each.
+/// - Cost: on shared memory, small, 1 round; large, 2 rounds and n folds or less, every byte read and written once;
+///   otherwise ceil(log2 P) rounds of n elements and n folds each.
 /// - Errors: as in `all_reduce`.
 inline constexpr detail::inclusive_scan_collective inclusive_scan{};
 

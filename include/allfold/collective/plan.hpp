@@ -51,7 +51,7 @@ class plan {
         const auto add = [&](const block_set& sent, slot source) {
             const bool in_scratch = source == slot::scratch_a || source == slot::scratch_b;
             for (int b = 0; b < sent.size(); ++b)
-                sum += blocks.extent(in_scratch ? sent[b] / mine.scratch_copies() : sent[b]);
+                sum += blocks.extent(in_scratch ? mine.scratch().copied(sent[b]) : sent[b]);
         };
         for (int round = 0; round < mine.rounds(); ++round) {
             const step s = mine[round];

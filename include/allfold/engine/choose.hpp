@@ -49,6 +49,16 @@ struct choose_tuning {
     /// length.
     int flat_tree_ranks_a_processor = 2;
     std::size_t flat_tree_bytes = std::size_t{1} << 20;
+    /// Scans, shared memory: each rank folds a slice of all prefixes where there are more bytes than this, which costs
+    /// a second synchronisation and saves reading the operands of all ranks below. P = 3, 4, 8 and 16 on two cores: as
+    /// long at 32 KiB; above, where the messages of other schedules are lent, 1.2 to 1.4 times faster (P = 3 to 16, 36
+    /// KiB), 1.8 to 2.4 times at 256 KiB.
+    std::size_t scan_bytes = std::size_t{32} << 10;
+    /// Two ranks: in slices each writes half of what the other one has in its cache. 128 KiB: 1.1 times slower if
+    /// outputs are read between calls, 1.1 times faster if not; 1 MiB: 1.5 times faster. Where rank 1 gets a copy and
+    /// nothing is folded, 256 KiB: 1.1 to 1.4 times slower; 512 KiB: 1.1 to 1.3 times faster.
+    std::size_t pair_scan_bytes = std::size_t{128} << 10;
+    std::size_t pair_copy_bytes = std::size_t{256} << 10;
     /// Messages: up to here fewer rounds win, above it less volume. P = 4 over Open MPI, 64 KiB: recursive doubling 59
     /// us, ring 77.
     std::size_t latency_bytes = std::size_t{64} << 10;
@@ -80,6 +90,12 @@ inline constexpr choose_tuning tuned{};
 }
 [[nodiscard]] constexpr bool copies_rather_than_lends(int size, int processors, std::size_t block_bytes) noexcept {
     return size == 2 && processors >= 2 && block_bytes <= tuned.copied_block_bytes;
+}
+[[nodiscard]] constexpr bool short_inclusive_scan(const problem& p) noexcept {
+    return p.bytes <= (p.size == 2 ? tuned.pair_scan_bytes : tuned.scan_bytes);
+}
+[[nodiscard]] constexpr bool short_exclusive_scan(const problem& p) noexcept {
+    return p.bytes <= (p.size == 2 ? tuned.pair_copy_bytes : tuned.scan_bytes);
 }
 [[nodiscard]] constexpr bool few_ranks(const problem& p) noexcept { return p.size <= 16; }
 [[nodiscard]] constexpr bool few_bytes(const problem& p) noexcept {

@@ -164,12 +164,14 @@ class engine {
         memory.window_rows = largest;
         if (own_lengths) return;  // no rank knows how many windows the others would have
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
-        if (Comm::shares_memory && lent && !window_bytes && all.goal.folds && fused(all.schedule)) {
-            memory.copies = all.schedule.in_place && all.rows.packable() &&
-                            copies_rather_than_lends(all.comm.size(), all.comm.processors(), largest * row_bytes);
-            memory.fused = !memory.copies;
-            return;
-        }
+        if (Comm::shares_memory && !window_bytes && all.goal.folds)
+            if (const auto pass = fused(all.schedule); pass && (lent || pass->each != share::fold)) {
+                // A short scan is one pass too: else P - 1 prefixes would be copied into messages.
+                memory.copies = pass->each == share::fold && all.schedule.in_place && all.rows.packable() &&
+                                copies_rather_than_lends(all.comm.size(), all.comm.processors(), largest * row_bytes);
+                memory.fused = !memory.copies;
+                return;
+            }
         const bool pipelines = all.goal.cut != cut_for::pairs && (all.schedule.rounds() > 1 || !all.schedule.in_place);
         const std::size_t bytes = window_bytes.value_or(lent && pipelines ? default_window_bytes : largest * row_bytes);
         if (largest * row_bytes > bytes) memory.window_rows = std::max<std::size_t>(1, bytes / row_bytes);

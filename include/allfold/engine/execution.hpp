@@ -107,7 +107,9 @@ class execution {
 
     [[nodiscard]] const context& about() const noexcept { return all_; }
     /// Whether the pass that has completed the folds has lowered them too.
-    [[nodiscard]] bool lowers() const noexcept { return all_.memory.fused && all_.rows.functions->lower != nullptr; }
+    [[nodiscard]] bool lowers() const noexcept {
+        return fused_ && fused_->lowers() && all_.rows.functions->lower != nullptr;
+    }
 
   private:
     /// One is folded while the next ones travel.

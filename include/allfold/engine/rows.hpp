@@ -135,6 +135,13 @@ struct row_layout {
         }
     }
 
+    /// How many rows are handled at once, so that what is made of them stays in the first-level cache.
+    [[nodiscard]] std::size_t chunk_rows() const noexcept { return std::max<std::size_t>(1, chunk_bytes / row_bytes); }
+    /// How many rows make the first chunk end where a cache line of the first target does, so that all other chunks
+    /// store whole lines.
+    [[nodiscard]] std::size_t rows_to_line_border(std::span<const place> targets,
+                                                  std::size_t chunk_rows) const noexcept;
+
   private:
     struct chunk {
         std::span<const place> sources;
@@ -150,8 +157,6 @@ struct row_layout {
     void fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows, store how,
                         int contributions) const;
     [[nodiscard]] place fold_tree(const chunk& all, int low, int high, std::size_t depth) const;
-    [[nodiscard]] std::size_t rows_to_line_border(std::span<const place> targets,
-                                                  std::size_t chunk_rows) const noexcept;
 };
 
 /// A few kilobytes at a time, so that partial folds stay in the first-level cache and go to memory once.
@@ -159,7 +164,7 @@ inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span
                                        store how, int contributions) const {
     const int size = static_cast<int>(sources.size());
     const auto levels = std::max<std::size_t>(1, static_cast<std::size_t>(power_of_two_fold(size).rounds()));
-    const std::size_t chunk_rows = std::max<std::size_t>(1, chunk_bytes / row_bytes);
+    const std::size_t chunk_rows = this->chunk_rows();
     const std::size_t line = std::max(buffer_alignment, functions->alignment);
     std::size_t buffer_bytes = 0;
     for (std::size_t c = 0; c < columns(); ++c) buffer_bytes += align_up(chunk_rows * bytes[c], line);
@@ -202,8 +207,6 @@ inline place row_layout::fold_tree(const chunk& all, int low, int high, std::siz
     return to;
 }
 
-/// How many rows make the first chunk end where a cache line of the first target does, so that all other chunks store
-/// whole lines.
 inline std::size_t row_layout::rows_to_line_border(std::span<const place> targets,
                                                    std::size_t chunk_rows) const noexcept {
     constexpr std::size_t line = 64;

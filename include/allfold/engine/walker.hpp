@@ -15,6 +15,7 @@
 #include "allfold/engine/detail/leave_behind.hpp"
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/operands.hpp"
+#include "allfold/engine/prefixes.hpp"
 #include "allfold/engine/rows.hpp"
 #include "allfold/engine/window_memory.hpp"
 #include "allfold/engine/wire.hpp"
@@ -443,7 +444,7 @@ class walker {
     void fold_in_rank_order(const context& all) {
         const int self = all.comm.rank();
         const auto count = static_cast<std::size_t>(from_count_);
-        const bool with_mine = now_.how == fold::in_rank_order;
+        const bool with_mine = now_.how != fold::peers_in_rank_order;
         const auto below = static_cast<std::size_t>(now_.from.count_below(self, all.comm.size()));
         const std::size_t columns = all.rows.columns();
         small_array<place, 16> sources;
@@ -459,10 +460,22 @@ class walker {
                 sources[k + (with_mine && k >= below ? 1 : 0)] = {where.data() + k * columns, 0};
             }
             if (with_mine) sources[below] = memory_.locate(all, now_.mine, b);
+            if (now_.folds_prefixes()) {
+                fold_to_copies(all, sources.span(), rows);
+                continue;
+            }
             const place into = memory_.locate_to_write(all, now_.into, b, rows, sources[0]);
             all.rows.fold(sources.span(), std::span(&into, 1), rows.count);
         }
         arrived_.clear();
+    }
+
+    void fold_to_copies(const context& all, std::span<const place> sources, const rows_in_window& rows) {
+        small_array<place, 16> prefixes;
+        prefixes.resize(sources.size());
+        for (std::size_t i = 0; i < sources.size(); ++i)
+            prefixes[i] = memory_.locate_to_write(all, now_.into, static_cast<int>(i), rows, sources[0]);
+        fold_prefixes(all.rows, sources, prefixes.span(), rows.count);
     }
 
     /// Where block number `index` of the received set lies in a message.

@@ -26,7 +26,8 @@ class window_memory {
 
     void begin(const context& all, std::size_t window) {
         window_ = window;
-        is_whole_ = all.memory.blocks->blocks() == 1 && all.schedule.scratch_copies() == 1;
+        scratch_blocks_ = all.schedule.scratch();
+        is_whole_ = all.memory.blocks->blocks() == 1 && scratch_blocks_.copies == 1;
         if (is_whole_) whole_ = rows_of(all, *all.memory.blocks, 0);
         if (all.memory.stage_input) stage(all);
     }
@@ -46,7 +47,7 @@ class window_memory {
     [[nodiscard]] rows_in_window rows_of(const context& all, slot where, int block) const noexcept {
         if (is_whole_) return whole_;
         const partition& blocks = blocks_of(all, where);
-        if (is_scratch(where)) block /= all.schedule.scratch_copies();
+        if (is_scratch(where)) block = scratch_blocks_.copied(block);
         return rows_of(all, blocks, block);
     }
     /// Where a block lies that is there already.
@@ -71,7 +72,7 @@ class window_memory {
                                         const place& sample) {
         if (is_scratch(where)) {
             scratch& memory = scratch_[where == slot::scratch_a ? 0 : 1];
-            if (memory.empty()) allocate(all, memory, all.schedule.scratch_copies(), sample);
+            if (memory.empty()) allocate(all, memory, scratch_blocks_, sample);
         }
         return locate(all, where, block, rows);
     }
@@ -85,13 +86,13 @@ class window_memory {
         const std::size_t begin = whole.begin + window_ * all.memory.window_rows;
         return {begin, whole.end <= begin ? 0 : std::min(all.memory.window_rows, whole.end - begin)};
     }
-    void allocate(const context& all, scratch& memory, int copies, const place& sample) const {
-        const auto blocks = static_cast<std::size_t>(all.memory.blocks->blocks() * copies);
+    void allocate(const context& all, scratch& memory, const scratch_blocks& made, const place& sample) const {
+        const auto blocks = static_cast<std::size_t>(made.count(all.memory.blocks->blocks()));
         memory.allocate(all.rows, blocks * std::min(all.memory.window_rows, all.memory.blocks->largest()), sample);
     }
     void stage(const context& all) {
         const operand& input = all.memory.input;
-        if (staged_.empty()) allocate(all, staged_, 1, input.first);
+        if (staged_.empty()) allocate(all, staged_, {}, input.first);
         for (int b = 0; b < all.memory.blocks->blocks(); ++b) {
             const rows_in_window rows = rows_of(all, slot::input, b);
             if (rows.count == 0 || !all.goal.input(all.schedule.where(), b).exists()) continue;
@@ -103,6 +104,7 @@ class window_memory {
     std::size_t window_ = 0;
     bool is_whole_ = false;  // there is one block: its rows are
     rows_in_window whole_{};
+    scratch_blocks scratch_blocks_{};
     std::array<scratch, 2> scratch_;
     scratch staged_;
 };

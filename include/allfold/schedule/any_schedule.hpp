@@ -56,8 +56,8 @@ class any_schedule {
         return functions_->received_from == nullptr ? block_set::one(peer)
                                                     : functions_->received_from(memory_, round, peer);
     }
-    [[nodiscard]] int scratch_copies() const noexcept {
-        return functions_->scratch_copies == nullptr ? 1 : functions_->scratch_copies(memory_);
+    [[nodiscard]] scratch_blocks scratch() const noexcept {
+        return functions_->scratch == nullptr ? scratch_blocks{} : functions_->scratch(memory_);
     }
     [[nodiscard]] bool equal_blocks() const noexcept { return functions_->equal_blocks; }
 
@@ -87,7 +87,7 @@ class any_schedule {
         step (*also)(const void*, int round) = nullptr;
         block_set (*sent_to)(const void*, int round, int peer) = nullptr;
         block_set (*received_from)(const void*, int round, int peer) = nullptr;
-        int (*scratch_copies)(const void*) = nullptr;
+        scratch_blocks (*scratch)(const void*) = nullptr;
     };
 
     template <class S>
@@ -111,8 +111,8 @@ class any_schedule {
             all.received_from = [](const void* m, int round, int peer) -> block_set {
                 return as<S>(m).received_from(round, peer);
             };
-        if constexpr (requires { S::scratch_copies; } || requires(const S& s) { s.scratch_copies(); })
-            all.scratch_copies = [](const void* m) { return scratch_copies_of(as<S>(m)); };
+        if constexpr (requires(const S& s) { s.scratch(); })
+            all.scratch = [](const void* m) -> scratch_blocks { return as<S>(m).scratch(); };
         return all;
     }
     template <class S>

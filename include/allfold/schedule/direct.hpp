@@ -8,7 +8,7 @@
 
 /// @file
 /// Direct: every rank owns one block, gets that block of all operands from their ranks, folds it in rank order, and
-/// publishes it.
+/// publishes it: in a scan to each rank its prefix.
 ///
 ///     P = 4     round 0: own block of everyone       round 1: everyone's block
 ///     rank 0    block 0 ◄── 1, 2, 3                  ◄── 1: block 1   2: block 2   3: block 3
@@ -19,10 +19,11 @@
 /// With blocks of b = m / P bytes: 2 rounds for all_reduce and reduce, 1 for the others; in all_reduce a rank sends
 /// 2·(P - 1)·b in 2·(P - 1) messages and folds (P - 1)·b: the least possible volume and work. Where ranks share memory
 /// it is the bound for traffic too: all_reduce is one pass that reads every input once and writes every output once.
-/// Folds are bracketed as the canonical tree.
+/// Folds are bracketed as the canonical tree; the prefixes of a scan, each of which is the one before it folded with
+/// one operand more, from left to right. A scan costs what all_reduce does.
 ///
 /// Source: the kernels for large messages in NCCL's symmetric memory (RSxLD_AGxST: load and fold one slice of everyone,
-/// store it to everyone), 2025.
+/// store it to everyone), 2025. Scans are the same idea.
 
 namespace allfold {
 
@@ -94,6 +95,43 @@ struct direct {
         }
     };
 
+    class inclusive_scan : public schedule_of<direct> {
+      public:
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 1;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr scratch_blocks scratch() const noexcept { return {size(), rank()}; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 2 : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            return round == 0 ? fold_prefixes(rank()) : publish_prefixes(rank(), rank(), peers::everyone());
+        }
+    };
+
+    /// The fold of all operands is made with the other prefixes, and nobody gets it.
+    class exclusive_scan : public schedule_of<direct> {
+      public:
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 1;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr scratch_blocks scratch() const noexcept { return {size(), rank()}; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 2 : 0; }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (round == 0) return fold_prefixes(rank());
+            step s = publish_prefixes(rank(), rank() - 1, peers::range(1, size()));
+            if (rank() > 0) return s;
+            s.local = set_identity(block_set::all(size()));
+            s.from = {};
+            return s;
+        }
+        [[nodiscard]] constexpr block_set sent_to(int round, int peer) const noexcept {
+            return block_set::one(round == 0 ? peer : peer - 1);
+        }
+    };
+
     /// Every rank sends each other one its block: one round, P - 1 messages and (P - 1)/P of its operand.
     class all_to_all : public schedule_of<direct> {
       public:
@@ -125,6 +163,23 @@ struct direct {
         return {.to = peers::everyone(),
                 .send = block_set::one(rank),
                 .source = source,
+                .from = peers::everyone(),
+                .received = addressed::per_peer};
+    }
+    [[nodiscard]] static constexpr step fold_prefixes(int rank) noexcept {
+        step s = fold_own_block(rank, slot::scratch_a);
+        s.how = fold::prefixes_in_rank_order;
+        return s;
+    }
+    /// Of the own block: `kept` is the number of the prefix that stays here.
+    [[nodiscard]] static constexpr step publish_prefixes(int rank, int kept, peers to) noexcept {
+        return {.local = {.what = local_work::kind::copy,
+                          .left = slot::scratch_a,
+                          .blocks = block_set::one(kept),
+                          .targets = block_set::one(rank)},
+                .to = to,
+                .sent = addressed::per_peer,
+                .source = slot::scratch_a,
                 .from = peers::everyone(),
                 .received = addressed::per_peer};
     }

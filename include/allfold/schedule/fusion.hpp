@@ -3,29 +3,43 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <cstdint>
 #include <optional>
 
 #include "allfold/schedule/step.hpp"
 
 /// @file
 /// Two steps that ranks with shared memory run as one pass: "everyone folds its own block of all inputs in rank order,
-/// then publishes it".
+/// then publishes it", or in a scan every prefix of it.
 ///
 ///     step by step     step 0: P - 1 messages to every rank, folded in rank order
-///                      step 1: the outcome goes to those who want it
+///                      step 1: the outcome goes to those who want it; or to each rank its prefix
 ///     as one pass      every rank lends input and result to all others, reads its own block of all inputs, folds it in
-///                      rank order, and stores it in the results of those who want it
+///                      rank order, and stores it in the results of those who want it; or in each its prefix
 ///
 /// A rank touches nothing but its own block of all inputs and results, and that block belongs to no other rank: so it
 /// does not matter who comes first, in place neither. `prove` runs both ways.
 
 namespace allfold {
 
+/// What the result of a rank gets of a block.
+enum class share : std::uint8_t {
+    fold,          ///< of all operands
+    prefix,        ///< of the operands up to its own
+    prefix_before  ///< of those below its own: rank 0 gets the identity
+};
+
 /// What one rank does in the pass.
 struct fused_pass {
     int block;       ///< its own
-    peers targets;   ///< whose results get it,
+    peers targets;   ///< whose results get their share of it,
     bool keeps_own;  ///< and whether its own result does
+    share each = share::fold;
+
+    /// From how many operands, counted from rank 0 on, the share of a rank is folded.
+    [[nodiscard]] constexpr int operands_of(int rank, int size) const noexcept {
+        return each == share::fold ? size : each == share::prefix ? rank + 1 : rank;
+    }
     friend constexpr bool operator==(const fused_pass&, const fused_pass&) = default;
 };
 
@@ -35,32 +49,63 @@ namespace detail {
     return blocks.size() == 1 && blocks[0] == block;
 }
 
-/// The rank gives every other one the block that bears its number, and folds what it gets with its own, in rank order.
+/// The rank gives every other one the block that bears its number, and folds what it gets with its own, as `how` says.
 template <schedule S>
-[[nodiscard]] constexpr bool folds_own_block(const S& s, const step& now) {
+[[nodiscard]] constexpr bool folds_own_block(const S& s, const step& now, fold how) {
     const int self = s.where().rank, size = s.where().size;
     if (now.local.what != local_work::kind::none || now.has_more) return false;
     if (now.to != peers::everyone() || now.source != slot::input) return false;
     if (now.from != peers::everyone() || now.received != addressed::alike || !is_one(now.receive, self)) return false;
-    if (now.how != fold::in_rank_order || now.mine != slot::input) return false;
+    if (now.how != how || now.mine != slot::input) return false;
     for (int i = 0; i < size - 1; ++i)
         if (const int peer = now.to.at(i, self); !is_one(sent_to(s, now, 0, peer), peer)) return false;
     return true;
 }
 
-/// The rank sends its own block from `source` to some, and stores what it gets: from each peer the peer's block.
+/// The rank stores what it gets: from each peer the peer's block.
 template <schedule S>
-[[nodiscard]] constexpr bool publishes_own_block(const S& s, const step& now, slot source) {
-    const int self = s.where().rank, size = s.where().size;
-    if (now.local.what != local_work::kind::none || now.has_more) return false;
-    const int targets = now.to.count(self, size), sources = now.from.count(self, size);
-    if (targets > 0 && now.source != source) return false;
+[[nodiscard]] constexpr bool stores_blocks_of_peers(const S& s, const step& now) {
+    const int self = s.where().rank, sources = now.from.count(self, s.where().size);
     if (sources > 0 && (now.how != fold::store || now.into != slot::result)) return false;
-    for (int i = 0; i < targets; ++i)
-        if (!is_one(sent_to(s, now, 1, now.to.at(i, self)), self)) return false;
     for (int i = 0; i < sources; ++i)
         if (const int peer = now.from.at(i, self); !is_one(received_from(s, now, 1, peer), peer)) return false;
     return true;
+}
+
+/// The rank sends its own block from `source` to some.
+template <schedule S>
+[[nodiscard]] constexpr bool publishes_own_block(const S& s, const step& now, slot source) {
+    const int self = s.where().rank, targets = now.to.count(self, s.where().size);
+    if (now.local.what != local_work::kind::none || now.has_more) return false;
+    if (targets > 0 && now.source != source) return false;
+    for (int i = 0; i < targets; ++i)
+        if (!is_one(sent_to(s, now, 1, now.to.at(i, self)), self)) return false;
+    return stores_blocks_of_peers(s, now);
+}
+
+/// The rank keeps its share of its own block, of which `source` holds the prefixes; or the identity of all blocks.
+[[nodiscard]] constexpr bool keeps_share(const local_work& work, slot source, int operands, int self, int size) {
+    if (work.into != slot::result) return false;
+    if (operands == 0)
+        return work.what == local_work::kind::identity && work.blocks == block_set::all(size) && work.targets.empty();
+    return work.what == local_work::kind::copy && work.left == source && is_one(work.blocks, operands - 1) &&
+           is_one(work.targets, self);
+}
+
+/// The rank sends everyone its share of its own block, unless that is the identity, and gets its own share of all
+/// others.
+template <schedule S>
+[[nodiscard]] constexpr bool publishes_prefixes(const S& s, const step& now, slot source, const fused_pass& pass) {
+    const int self = s.where().rank, size = s.where().size, own = pass.operands_of(self, size);
+    if (scratch_of(s).only != self || now.source != source || now.has_more) return false;
+    if (!keeps_share(now.local, source, own, self, size)) return false;
+    for (int r = 0; r < size; ++r) {
+        if (r == self) continue;
+        const int operands = pass.operands_of(r, size);
+        if (now.to.contains(r, self) != (operands > 0)) return false;
+        if (operands > 0 && !is_one(sent_to(s, now, 1, r), operands - 1)) return false;
+    }
+    return now.from.count(self, size) == (own > 0 ? size - 1 : 0) && stores_blocks_of_peers(s, now);
 }
 
 }  // namespace detail
@@ -73,11 +118,19 @@ template <schedule S>
 template <schedule S>
 [[nodiscard]] constexpr std::optional<fused_pass> fused(const S& s) {
     if (s.rounds() != 2 || s.blocks() != s.where().size) return std::nullopt;
+    const int self = s.where().rank;
     const step first = s[0];
-    if (!detail::folds_own_block(s, first)) return std::nullopt;
-    const step second = s[1];
-    if (!detail::publishes_own_block(s, second, first.into)) return std::nullopt;
-    return fused_pass{s.where().rank, second.to, first.into == slot::result};
+    if (detail::folds_own_block(s, first, fold::in_rank_order)) {
+        if (const step second = s[1]; detail::publishes_own_block(s, second, first.into))
+            return fused_pass{self, second.to, first.into == slot::result};
+    } else if (detail::folds_own_block(s, first, fold::prefixes_in_rank_order)) {
+        const step second = s[1];
+        for (const share each : {share::prefix, share::prefix_before})
+            if (const fused_pass pass{self, peers::everyone(), true, each};
+                detail::publishes_prefixes(s, second, first.into, pass))
+                return pass;
+    }
+    return std::nullopt;
 }
 
 }  // namespace allfold

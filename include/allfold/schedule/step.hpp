@@ -122,9 +122,21 @@ class peers {
 /// the peer may still be reading. (Alternating between two slots is how an exchange of whole vectors satisfies that.)
 ///
 /// Each slot has its own blocks. Input and result have those of the contract, or as many as `blocks()` says where a
-/// schedule cuts by itself. A scratch slot has `scratch_copies` (1, unless the schedule says otherwise) of each: block
-/// b's are scratch_copies·b, scratch_copies·b + 1, ..., so that a partial result can be kept in several pieces.
+/// schedule cuts by itself. Those of the scratch slots are copies of them, see `scratch_blocks`.
 enum class slot : std::uint8_t { input, result, scratch_a, scratch_b };
+
+/// What blocks a scratch slot has, so that a partial result can be kept in several pieces: so many copies of each
+/// block, where those of block b are copies·b, copies·b + 1, ...; or copies of a single block, which are 0, 1, ...
+struct scratch_blocks {
+    int copies = 1;
+    int only = -1;  ///< the single block; -1: all of them
+
+    [[nodiscard]] constexpr bool of_one_block() const noexcept { return only >= 0; }
+    /// How many there are, where the other slots have so many.
+    [[nodiscard]] constexpr int count(int blocks) const noexcept { return of_one_block() ? copies : blocks * copies; }
+    /// Of which block that one is a copy.
+    [[nodiscard]] constexpr int copied(int block) const noexcept { return of_one_block() ? only : block / copies; }
+};
 
 /// How received blocks are combined with what is here. `mine` is this rank's value of the same block, in the step's
 /// slot `mine`.
@@ -134,7 +146,9 @@ enum class fold : std::uint8_t {
     right,          ///< into ← mine ∘ received
     in_rank_order,  ///< into ← received from the lower peers, mine, received from the higher ones, in rank order and
                     ///< bracketed as the canonical tree of that many operands
-    peers_in_rank_order,  ///< the same without mine: into ← what the peers sent
+    peers_in_rank_order,     ///< the same without mine: into ← what the peers sent
+    prefixes_in_rank_order,  ///< copy 0 of the one block in `into` ← the first of those operands, mine among them;
+                             ///< copy i ← copy i - 1 ∘ operand i
 };
 
 /// The fold that keeps rank order when `self` receives from `peer`: what comes from below belongs on the left.
@@ -207,8 +221,9 @@ struct step {
     }
     /// Whether what is received waits for the messages of all peers.
     [[nodiscard]] constexpr bool folds_in_order() const noexcept {
-        return how == fold::in_rank_order || how == fold::peers_in_rank_order;
+        return how == fold::in_rank_order || how == fold::peers_in_rank_order || folds_prefixes();
     }
+    [[nodiscard]] constexpr bool folds_prefixes() const noexcept { return how == fold::prefixes_in_rank_order; }
 };
 
 /// A schedule: a pure value that can be asked for any round of one rank at any time. `schedule_of` is its base.
@@ -222,7 +237,7 @@ struct step {
 ///
 /// At P = 1 there are no rounds: the engine copies input to result itself.
 /// Not required: `sent_to(round, peer)` and `received_from(round, peer)`, see `addressed`; `also(round)`, see `step`;
-/// `scratch_copies`, a constant or a function, see `slot`; `static constexpr bool equal_blocks`, for one that moves
+/// `scratch()`, which returns `scratch_blocks`; `static constexpr bool equal_blocks`, for one that moves
 /// blocks under names of other blocks and so needs all of them to have one length; `static constexpr bool supports(int
 /// size)`, for one that does not exist for every P; `static constexpr bool grouped`, for one that knows which ranks
 /// share memory (the number of ranks is then a multiple of `where().group`). What the compiler cannot see, namely that
@@ -280,15 +295,13 @@ template <class S>
         return {};
 }
 
-/// How many blocks of a scratch slot belong to one of the others.
+/// What blocks the scratch slots have.
 template <class S>
-[[nodiscard]] constexpr int scratch_copies_of(const S& s) noexcept {
-    if constexpr (requires { s.scratch_copies(); })
-        return s.scratch_copies();
-    else if constexpr (requires { S::scratch_copies; })
-        return S::scratch_copies;
+[[nodiscard]] constexpr scratch_blocks scratch_of(const S& s) noexcept {
+    if constexpr (requires { s.scratch(); })
+        return s.scratch();
     else
-        return 1;
+        return {};
 }
 
 /// Whether a schedule needs all blocks to have one length.

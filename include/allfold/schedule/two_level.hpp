@@ -297,7 +297,7 @@ struct two_level {
         static constexpr bool equal_blocks = true;
 
         using schedule_of::schedule_of;
-        [[nodiscard]] constexpr int scratch_copies() const noexcept { return group(); }
+        [[nodiscard]] constexpr scratch_blocks scratch() const noexcept { return {.copies = group()}; }
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
         [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? groups() + 2 : 0; }
         [[nodiscard]] constexpr step operator[](int round) const noexcept {

@@ -28,6 +28,9 @@ class costs : public reader {
     constexpr void folds_kept(const running_rank& self, int, int, int own, const cell_at_rank&) {
         first_[self.rank].folds += self.receiving.count() - (own < 0 ? 1 : 0);
     }
+    constexpr void folds_prefix(const running_rank& self, int, int, int, int n, const cell_at_rank&) {
+        if (n > 0) ++first_[self.rank].folds;
+    }
 
     /// Writes the sums of all ranks, and what the busiest rank does.
     constexpr void add_to(proof& p) const {

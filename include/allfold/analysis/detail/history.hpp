@@ -57,7 +57,7 @@ class history : public reader {
         : size_(size),
           rounds_(size > 1 ? all.rounds(0) : 0),
           blocks_(all.blocks(0)),
-          scratch_copies_(all.scratch_copies(0)),
+          schedules_(all),
           claimed_(claimed) {
         interpreter<history> steps(size, all, *this);
         if (rounds_ > 0) steps.run();
@@ -107,14 +107,16 @@ class history : public reader {
         kept_[{self.rank, part, i}][peer] = operand_of(from, self);
     }
     void folds_kept(const running_rank& self, int part, int i, int own, const cell_at_rank& into) {
-        std::vector<operand_shown> parts;
-        for (const auto& [peer, value] : kept_[{self.rank, part, i}]) {
-            if (peer == own) parts.push_back(operand_of(own_of(self, part, i), self));
-            parts.push_back(value);
-        }
-        if (own == static_cast<int>(parts.size())) parts.push_back(operand_of(own_of(self, part, i), self));
+        const std::vector<operand_shown> parts = operands_kept(self, part, i, own);
         kept_.erase({self.rank, part, i});
         add(received_, into, parts);
+        hold(into, parts);
+    }
+    void folds_prefix(const running_rank& self, int part, int i, int own, int n, const cell_at_rank& into) {
+        std::vector<operand_shown> parts = operands_kept(self, part, i, own);
+        if (n == self.receiving.count()) kept_.erase({self.rank, part, i});
+        parts.resize(static_cast<std::size_t>(n) + 1);
+        if (n > 0) add(received_, into, parts);
         hold(into, parts);
     }
     void erases(const running_rank&, const cell_at_rank& into) { held_[key(into)].clear(); }
@@ -130,6 +132,16 @@ class history : public reader {
         return self.at(self.part(part).mine, self.part(part).receive[i]);
     }
 
+    /// In the order in which they are folded.
+    [[nodiscard]] std::vector<operand_shown> operands_kept(const running_rank& self, int part, int i, int own) {
+        std::vector<operand_shown> operands;
+        for (const auto& [peer, value] : kept_[{self.rank, part, i}]) {
+            if (peer == own) operands.push_back(operand_of(own_of(self, part, i), self));
+            operands.push_back(value);
+        }
+        if (own == static_cast<int>(operands.size())) operands.push_back(operand_of(own_of(self, part, i), self));
+        return operands;
+    }
     [[nodiscard]] operand_shown operand_of(const cell_at_rank& p, const running_rank& self) const {
         return {value(p), p.rank != self.rank};
     }
@@ -148,19 +160,19 @@ class history : public reader {
     }
 
     /// Blocks of a scratch slot bear the names of those whose copies they are.
-    [[nodiscard]] int name_of(slot where, int block) const {
-        return where == slot::input || where == slot::result ? block : block / scratch_copies_;
+    [[nodiscard]] int name_of(int rank, slot where, int block) const {
+        return where == slot::input || where == slot::result ? block : schedules_.scratch(rank).copied(block);
     }
     void remember_sent(const running_rank& self, int part, int peer) {
         const block_set blocks = self.sent_to(part, peer);
         for (int i = 0; i < blocks.size(); ++i)
-            sent_[{self.rank, self.round}].insert(name_of(self.part(part).source, blocks[i]));
+            sent_[{self.rank, self.round}].insert(name_of(self.rank, self.part(part).source, blocks[i]));
     }
     /// Blocks with the same operands are listed together.
     void add(by_rank_and_round<std::vector<outcome>>& to, const cell_at_rank& into,
              const std::vector<operand_shown>& operands) const {
         std::vector<outcome>& all = to[{into.rank, into.round}];
-        const int block = name_of(into.where, into.block);
+        const int block = name_of(into.rank, into.where, into.block);
         for (outcome& each : all)
             if (each.operands == operands) return each.blocks.push_back(block);
         all.push_back({{block}, operands});
@@ -179,7 +191,7 @@ class history : public reader {
     int size_;
     int rounds_;
     int blocks_;
-    int scratch_copies_;
+    const schedules& schedules_;
     claim claimed_;
     std::map<std::tuple<int, slot, int>, ranks> held_;
     std::map<std::tuple<int, int, int>, std::map<int, operand_shown>> kept_;

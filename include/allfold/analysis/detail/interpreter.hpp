@@ -91,6 +91,10 @@ struct reader {
     /// operand, if there is one, is operand number `own`; else that is -1.
     constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const cell_at_rank& /*into*/) {
     }
+    /// into ← operand n of those that were kept for block i of that part, numbered as above; unless it is the first,
+    /// the prefix before it, one copy below, ∘ that operand.
+    constexpr void folds_prefix(const running_rank&, int /*part*/, int /*i*/, int /*own*/, int /*n*/,
+                                const cell_at_rank& /*into*/) {}
     /// What was copied there to be sent has been sent, and may never have been there.
     constexpr void drops(const running_rank&, const cell_at_rank& /*copy*/) {}
     /// into ← the identity
@@ -297,7 +301,13 @@ class interpreter {
     constexpr void fold_kept(state& self, int part) {
         const step& now = self.part(part);
         if (!now.folds_in_order() || self.receiving.count() == 0) return;
-        const int own = now.how == fold::in_rank_order ? self.now.from.count_below(self.rank, size_) : -1;
+        const int below = self.now.from.count_below(self.rank, size_);
+        if (now.folds_prefixes()) {
+            for (int n = 0; n <= self.receiving.count() && reader_.ok; ++n)
+                reader_.folds_prefix(self, part, 0, below, n, self.at(now.into, n));
+            return;
+        }
+        const int own = now.how == fold::in_rank_order ? below : -1;
         for (int i = 0; i < now.receive.size() && reader_.ok; ++i)
             reader_.folds_kept(self, part, i, own, self.at(now.into, now.receive[i]));
     }
@@ -305,7 +315,7 @@ class interpreter {
     // Steps that are fused
 
     /// It reads its own block of all inputs where they lie, folds it as its first step says, and stores it in the
-    /// results of those to whom its second step sends it.
+    /// results of those to whom its second step sends it; of prefixes, in all results each one's.
     constexpr void run_fused(state& self, const fused_pass& pass) {
         self.round = 0;
         self.now = schedules_.at(self.rank, 0);
@@ -315,9 +325,19 @@ class interpreter {
         for (int i = 0; i < size_ - 1 && reader_.ok; ++i)
             reader_.keeps(self, 0, i, 0, at(self.now.from.at(i, self.rank)).at(slot::input, pass.block));
         fold_kept(self, 0);
+        if (pass.each != share::fold) return share_prefixes(self, pass);
         for (int i = 0; i < pass.targets.count(self.rank, size_) && reader_.ok; ++i) {
             const state& target = at(pass.targets.at(i, self.rank));
             reader_.copies(self, self.at(self.now.into, pass.block), target.at(slot::result, pass.block));
+        }
+    }
+    constexpr void share_prefixes(state& self, const fused_pass& pass) {
+        for (int r = 0; r < size_ && reader_.ok; ++r) {
+            const cell_at_rank into = at(r).at(slot::result, pass.block);
+            if (const int operands = pass.operands_of(r, size_); operands > 0)
+                reader_.copies(self, self.at(self.now.into, operands - 1), into);
+            else
+                reader_.erases(self, into);
         }
     }
 
@@ -339,6 +359,12 @@ class interpreter {
 
     constexpr void check_fold(const state& self, const step& part) {
         const int count = self.receiving.count();
+        if (part.folds_prefixes() && !keeps_prefixes(self, part))
+            reader_.fail({.what = fault::no_copies,
+                          .rank = self.rank,
+                          .round = self.round,
+                          .block = part.receive.empty() ? -1 : part.receive[0],
+                          .where = part.into});
         if (part.received == addressed::per_peer ? part.folds_in_order()
                                                  : count > 1 && !part.folds_in_order() && !part.receive.empty())
             reader_.fail({.what = fault::fold_unclear,
@@ -346,6 +372,13 @@ class interpreter {
                           .round = self.round,
                           .block = part.received == addressed::per_peer ? -1 : part.receive[0],
                           .found = count});
+    }
+
+    /// Whether they go to a scratch slot that has copies of that block alone.
+    [[nodiscard]] constexpr bool keeps_prefixes(const state& self, const step& part) const {
+        const scratch_blocks scratch = schedules_.scratch(self.rank);
+        return (part.into == slot::scratch_a || part.into == slot::scratch_b) && scratch.of_one_block() &&
+               part.receive == block_set::one(scratch.only);
     }
 
     // Who waits for whom

@@ -9,6 +9,7 @@
 #include "allfold/analysis/detail/held_values.hpp"
 #include "allfold/analysis/detail/interpreter.hpp"
 #include "allfold/analysis/detail/rank_bits.hpp"
+#include "allfold/analysis/detail/schedules.hpp"
 #include "allfold/analysis/proof.hpp"
 #include "allfold/schedule/canonical_tree.hpp"
 #include "allfold/schedule/contract.hpp"
@@ -21,18 +22,19 @@ namespace allfold::detail {
 template <class Value>
 class prover : public costs {
   public:
-    constexpr prover(int size, int blocks, int scratch_copies, const claim& claimed)
+    constexpr prover(int size, const schedules& all, const claim& claimed)
         : costs(size),
+          schedules_(all),
           claimed_(claimed),
           promise_(*claimed.promise),
           size_(size),
-          blocks_(blocks),
-          scratch_copies_(scratch_copies),
+          blocks_(all.blocks(0)),
           kept_(2 * static_cast<std::size_t>(size)) {
-        slot_of(slot::input).blocks = blocks;
-        open(slot::result, blocks, true);
-        open(slot::scratch_a, blocks * scratch_copies, claimed.scratch_slots >= 1);
-        open(slot::scratch_b, blocks * scratch_copies, claimed.scratch_slots >= 2);
+        const int in_scratch = all.scratch(0).count(blocks_);
+        slot_of(slot::input).blocks = blocks_;
+        open(slot::result, blocks_, true);
+        open(slot::scratch_a, in_scratch, claimed.scratch_slots >= 1);
+        open(slot::scratch_b, in_scratch, claimed.scratch_slots >= 2);
         results_ = slot_of(slot::result).cells;
         first_kept_ = kept_.data();
         if (promise_.meets) open_meeting();
@@ -70,14 +72,18 @@ class prover : public costs {
         const int operands = self.receiving.count() + (own < 0 ? 0 : 1);
         write(into, fold_range({self, part, i, own, operands, into}, 0, operands));
     }
+    constexpr void folds_prefix(const running_rank& self, int part, int i, int own, int n, const cell_at_rank& into) {
+        costs::folds_prefix(self, part, i, own, n, into);
+        const Value last = operand({self, part, i, own, self.receiving.count() + 1, into}, n);
+        write(into, n == 0 ? last : join(into, read(self.at(into.where, into.block - 1)), last));
+    }
     constexpr void drops(const running_rank&, const cell_at_rank& copy) {
         const slot_of_all_ranks& holder = slots_[static_cast<int>(copy.where)];
         if (ok && holder.cells != nullptr) holder.cells[holder.index_of(copy)] = Value{};
     }
     constexpr void erases(const running_rank&, const cell_at_rank& into) {
-        const int item =
-            into.where == slot::result ? promised(into.rank, into.block).item : into.block / scratch_copies_;
-        write(into, Value::of({item, 0, 0}));
+        const content there = into.where == slot::result ? promised(into.rank, into.block) : copied(into);
+        write(into, Value::of({there.item, 0, 0}));
     }
 
     /// After the run: what every rank has.
@@ -135,6 +141,10 @@ class prover : public costs {
     [[nodiscard]] constexpr content promised(int rank, int block) const {
         return promise_.result(claimed_.at(rank, size_), block);
     }
+    /// Of which block a scratch block is a copy.
+    [[nodiscard]] constexpr content copied(const cell_at_rank& p) const {
+        return content{schedules_.scratch(p.rank).copied(p.block)};
+    }
     [[nodiscard]] constexpr Value read(const cell_at_rank& p) {
         const slot_of_all_ranks& source = slots_[static_cast<int>(p.where)];
         if (p.block < 0 || p.block >= source.blocks) return fail_block(p), Value{};
@@ -150,7 +160,7 @@ class prover : public costs {
         slot_of_all_ranks& target = slots_[static_cast<int>(p.where)];
         if (!ok) return;
         if (p.block < 0 || p.block >= target.blocks) return fail_block(p);
-        const content there = p.where == slot::result ? promised(p.rank, p.block) : content{p.block / scratch_copies_};
+        const content there = p.where == slot::result ? promised(p.rank, p.block) : copied(p);
         if (target.cells == nullptr || !there.exists()) return fail_at(p, fault::misplaced);
         if (!claimed_.equal_blocks && !fits(p.where, there, value)) return fail_length(p, value);
         target.cells[target.index_of(p)] = value;
@@ -229,29 +239,38 @@ class prover : public costs {
         const bool maybe_same = claimed_.in_place && source == slot::input && into == slot::result;
         if (source != into && !maybe_same) return;
         for (int i = 0; i < self.receiving.count() && ok; ++i) {
-            const block_set blocks = self.received_from(received, self.now.from.at(i, self.rank));
+            const block_set blocks = written_for(self, received, self.now.from.at(i, self.rank));
             for (int j = 0; j < blocks.size(); ++j)
                 if (self.sends_block(sent, blocks[j])) fail_overwritten(self, into, blocks[j], maybe_same);
             if (self.part(received).received == addressed::alike) return;
         }
     }
 
+    /// Where a part of the message of a peer goes.
+    [[nodiscard]] constexpr block_set written_for(const running_rank& self, int part, int peer) const {
+        return self.part(part).folds_prefixes() ? block_set::all(self.receiving.count() + 1)
+                                                : self.received_from(part, peer);
+    }
+
     /// Several messages, or parts of one, do not meet in one block: it would depend on which is last.
     constexpr void check_once(const running_rank& self) {
-        const int blocks = slot_of(slot::scratch_a).blocks;
-        rank_bits seen(4 * blocks);
+        rank_bits seen(4 * most_blocks());
         for (int part = 0; part < self.parts(); ++part) {
             const step& now = self.part(part);
             const int messages = now.received == addressed::alike ? 1 : self.receiving.count();
             for (int i = 0; i < messages && ok; ++i)
-                insert_once(self, now.into, self.received_from(part, self.now.from.at(i, self.rank)), seen);
+                insert_once(self, now.into, written_for(self, part, self.now.from.at(i, self.rank)), seen);
         }
+    }
+    [[nodiscard]] constexpr int most_blocks() {
+        const int in_scratch = slot_of(slot::scratch_a).blocks;
+        return blocks_ < in_scratch ? in_scratch : blocks_;
     }
     constexpr void insert_once(const running_rank& self, slot into, const block_set& received, rank_bits& seen) {
         for (int i = 0; i < received.size() && ok; ++i) {
             const cell_at_rank p = self.at(into, received[i]);
             if (p.block < 0 || p.block >= slot_of(into).blocks) return fail_block(p);
-            const int number = static_cast<int>(into) * slot_of(slot::scratch_a).blocks + p.block;
+            const int number = static_cast<int>(into) * most_blocks() + p.block;
             if (seen.contains(number)) fail_at(p, fault::received_twice);
             seen.insert(number);
         }
@@ -346,11 +365,11 @@ class prover : public costs {
               .where = into});
     }
 
+    const schedules& schedules_;
     claim claimed_;
     const contract& promise_;
     int size_;
     int blocks_;
-    int scratch_copies_;
     slot_of_all_ranks slots_[4]{};
     const Value* results_ = nullptr;
     std::vector<kept_operands> kept_;  ///< rank by rank and part by part

@@ -16,8 +16,7 @@ class schedules {
   public:
     [[nodiscard]] virtual constexpr int blocks(int rank) const = 0;
     [[nodiscard]] virtual constexpr int rounds(int rank) const = 0;
-    /// How many blocks of a scratch slot belong to one of the others.
-    [[nodiscard]] virtual constexpr int scratch_copies(int rank) const = 0;
+    [[nodiscard]] virtual constexpr scratch_blocks scratch(int rank) const = 0;
     [[nodiscard]] virtual constexpr step at(int rank, int round) const = 0;
     [[nodiscard]] virtual constexpr step also(int rank, int round) const = 0;
     [[nodiscard]] virtual constexpr block_set sent_to(int rank, int round, int peer) const = 0;
@@ -43,7 +42,7 @@ class schedules_of final : public schedules {
 
     [[nodiscard]] constexpr int blocks(int rank) const override { return first_[rank].blocks(); }
     [[nodiscard]] constexpr int rounds(int rank) const override { return first_[rank].rounds(); }
-    [[nodiscard]] constexpr int scratch_copies(int rank) const override { return scratch_copies_of(first_[rank]); }
+    [[nodiscard]] constexpr scratch_blocks scratch(int rank) const override { return scratch_of(first_[rank]); }
     [[nodiscard]] constexpr step at(int rank, int round) const override { return first_[rank][round]; }
     [[nodiscard]] constexpr step also(int rank, int round) const override { return also_of(first_[rank], round); }
     [[nodiscard]] constexpr block_set sent_to(int rank, int round, int peer) const override {

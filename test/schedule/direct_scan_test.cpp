@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/schedule/direct.hpp"
+#include "test/schedule/proofs.hpp"
+#include "test/schedule/steps.hpp"
+
+/// @file
+/// Apart from direct_test.cpp because the proofs at compile time take memory.
+
+using allfold::direct;
+
+static_assert(direct::inclusive_scan::keeps == allfold::order::rank);
+static_assert(test::proved_up_to<allfold::inclusive_scan, direct{}, 32>);
+
+TEST_CASE("the steps of a direct inclusive_scan at P = 3 are these") {
+    CHECK(test::steps_of(allfold::inclusive_scan, direct{}, 3) ==
+          test::table{
+              {"input{p}->all a=prefixes{0}([all],input)", "result{0}=a{0} a{p}->all result{p}<-all"},
+              {"input{p}->all a=prefixes{1}([all],input)", "result{1}=a{1} a{p}->all result{p}<-all"},
+              {"input{p}->all a=prefixes{2}([all],input)", "result{2}=a{2} a{p}->all result{p}<-all"},
+          });
+}
+
+TEST_CASE("a direct inclusive_scan is proved for many ranks and costs what it says") {
+    test::prove_for(allfold::inclusive_scan, direct{}, test::sizes_up_to(test::many / 4),
+                    [](const allfold::proof& p, const auto&) {
+                        CHECK(p.rounds == 2 * std::min(p.size - 1, 1));
+                        CHECK(p.busiest_blocks_sent == 2 * (p.size - 1));
+                        CHECK(p.busiest_folds == p.size - 1);
+                        CHECK(p.scratch_slots == (p.size > 1 ? 1 : 0));
+                    });
+}
