@@ -11,6 +11,7 @@ import matplotlib.pyplot as pyplot  # noqa: E402
 
 INK, PALE = "#24292f", "#d8dee4"
 OURS, BOUND, MPI = "#0969da", "#57606a", "#d4770c"
+PLACES = {"smt": "threads of one core", "near": "near cores", "far": "far cores", "one": "a single processor"}
 SETTINGS = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -66,7 +67,8 @@ def draw_times(axes, table):
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(time_name)
     axes.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
-    axes.set_title(f"{table.placement}", loc="left")
+    axes.set_title(PLACES[table.placement], loc="left")
+    axes.legend(loc="upper left")
 
 
 def draw_ratios(axes, table):
@@ -74,10 +76,13 @@ def draw_ratios(axes, table):
     for name, ratios, colour, marker in (("MPI / allfold", table.to_mpi, MPI, "s"),
                                          ("allfold / bound", table.to_bound, BOUND, "o")):
         if ratios:
-            axes.plot(list(ratios), list(ratios.values()), color=colour, marker=marker, label=name)
+            mean = statistics.geometric_mean(ratios.values())
+            axes.plot(list(ratios), list(ratios.values()), color=colour, marker=marker, label=f"{name}, mean {mean:.2f}")
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(lambda x, _: f"{x:g}")
     axes.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, borderpad=0.2, handlelength=1.5, fontsize=8,
+                columnspacing=1.2)
 
 
 def share_sizes(axes, sizes):
@@ -103,7 +108,7 @@ def draw(path, tables):
         return print("--plot: one size makes no line, nothing is drawn")
     columns = max(map(len, bands))
     with pyplot.rc_context(SETTINGS):
-        figure = pyplot.figure(figsize=(1.2 + 4.3 * columns, 4.6 * len(bands)), layout="constrained")
+        figure = pyplot.figure(figsize=(1 + 4.2 * columns, 4.6 * len(bands)), layout="constrained")
         parts = figure.subfigures(len(bands), 1, squeeze=False)[:, 0]
         for part, band in zip(parts, bands):
             draw_band(part, band)
@@ -121,4 +126,3 @@ def draw_band(part, band):
             share_sizes(each, list(table.cells))
     for row, label in zip(axes, ("time of a call", "ratio")):
         row[0].set_ylabel(label)
-        row[0].legend(loc="upper left")
