@@ -129,9 +129,10 @@ def read_options():
 
 def check(options):
     """Puts what was meant in place of what was written."""
-    options.ranks = [number("--ranks", text, 1, MOST_RANKS) for text in
-                     (options.ranks or ("2" if options.over_mpi else "2,8" if options.quick else "2,4,8")).split(",")]
-    options.rounds = number("--rounds", options.rounds or ("3" if options.quick else "5"), 1, 1000)
+    given = lambda option, default: default if option is None else option
+    ranks = given(options.ranks, "2" if options.over_mpi else "2,8" if options.quick else "2,4,8")
+    options.ranks = [number("--ranks", text, 1, MOST_RANKS) for text in ranks.split(",")]
+    options.rounds = number("--rounds", given(options.rounds, "3" if options.quick else "5"), 1, 1000)
     options.rows = rows_of(options)
     check_files(options)
 
@@ -140,12 +141,14 @@ def rows_of(options):
     """The sizes of each row."""
     known = SIZES_OVER_MPI if options.over_mpi else SIZES
     every = options.all or options.over_mpi or options.earlier
-    names = options.rows.split(",") if options.rows else list(known) if every else ["all_reduce", "merge"]
+    names = list(known) if every else ["all_reduce", "merge"]
+    if options.rows is not None:
+        names = options.rows.split(",")
     for name in names:
         if name not in known:
             raise ValueError(f"--rows: there is no row '{name}', but {', '.join(known)}")
     rows = {name: known[name] for name in names}
-    if options.sizes:
+    if options.sizes is not None:
         sizes = [size_of(text) for text in options.sizes.split(",")]
         rows = {name: default if default == [0] else sizes for name, default in rows.items()}
         for name in rows:
@@ -164,7 +167,10 @@ def number(option, text, least, most):
 
 def size_of(text):
     unit = {"K": KIB, "M": MIB}.get(text[-1:], 1)
-    return unit * number("--sizes", text[:-1] if unit > 1 else text, 1, 4 * GIB // unit)
+    figures = text[:-1] if unit > 1 else text
+    if not figures.isdecimal() or not 1 <= int(figures) * unit <= 4 * GIB:
+        raise ValueError(f"--sizes: '{text}' is not a number of bytes from 1 to 4096M")
+    return int(figures) * unit
 
 
 def unit_of(row, ranks):
@@ -189,9 +195,9 @@ def check_files(options):
     for option, file in (("--csv", options.csv), ("--plot", options.plot)):
         if file and (file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK)):
             raise ValueError(f"{option}: {file} cannot be written")
+    options.measurements = Measurements(min(3, options.rounds))
     for file in options.earlier or []:
-        if not os.access(file, os.R_OK) or file.is_dir():
-            raise ValueError(f"--from: {file} cannot be read")
+        options.measurements.read(file)
     if not options.plot:
         return
     if options.over_mpi:
@@ -330,12 +336,17 @@ class Measurements:
             writer.writerows(self.lines)
 
     def read(self, path):
-        with path.open(newline="") as file:
-            lines = csv.reader(file)
-            if next(lines, None) != COLUMNS:
-                raise ValueError(f"--from: {path} is not what --csv writes")
-            for line in lines:
-                self.add(line)
+        try:
+            with path.open(newline="") as file:
+                lines = csv.reader(file)
+                if next(lines, None) != COLUMNS:
+                    raise ValueError
+                for line in lines:
+                    self.add(line)
+        except OSError:
+            raise ValueError(f"--from: {path} cannot be read") from None
+        except ValueError:
+            raise ValueError(f"--from: {path} is not what --csv writes") from None
 
 
 COLUMNS = "row contestant ranks bytes placement median_us low_us high_us batches".split()
@@ -502,10 +513,8 @@ def compare_over_mpi(options, programs, library):
 
 def compare_threads(options, programs):
     start = time.monotonic()
-    measurements = Measurements(min(3, options.rounds))
+    measurements = options.measurements
     if options.earlier:
-        for file in options.earlier:
-            measurements.read(file)
         options.ranks = sorted({ranks for _, ranks in measurements.seen})
     else:
         peers = [] if options.no_mpi else map(programs.peer, programs.libraries)
