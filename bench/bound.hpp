@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,7 @@
 #endif
 
 #include "bench/measure.hpp"
+#include "bench/stage.hpp"
 #include "bench/workload.hpp"
 
 /// @file
@@ -78,9 +80,16 @@ void copy(void* to, const void* from, std::size_t bytes) {
     if constexpr (How == stores::streaming) copy_streaming(to, from, bytes);
 }
 
+/// How the ranks of a hand-written collective wait for each other.
+enum class meeting {
+    flags,   ///< a line for each rank, which all others look at
+    counter  ///< one number that all count up: where they share processors, the last one to come waits for nobody
+};
+
 /// What the ranks of a hand-written collective share.
 struct bound_board {
-    static constexpr std::size_t most_ranks = 16;
+    explicit bound_board(int ranks) : standard(ranks) {}
+
     struct alignas(128) flag {
         std::atomic<std::uint32_t> sequence{0};
     };
@@ -94,11 +103,14 @@ struct bound_board {
         std::array<void*, 2> slots;
     };
     std::array<flag, most_ranks> flags;
+    flag counter;
     std::array<std::array<cell, 2>, most_ranks> cells;
     std::array<addresses, most_ranks> memory;
+    std::barrier<> standard;
 };
 
-/// One rank's end of hand-written collectives.
+/// One rank's end of hand-written collectives. Those with a barrier behind end with a meeting; where all have read what
+/// they need by then, it is the only one.
 template <class Workload>
 class bound {
   public:
@@ -117,14 +129,15 @@ class bound {
         board.memory[rank_] = {input_, output_, {slots_[0].template as<element>(), slots_[1].template as<element>()}};
     }
 
+    /// From the next collective on, by all ranks.
+    void meet_by(meeting way) { way_ = way; }
+
     /// A barrier; also the exchange that the others are made of.
     void meet() {
-        const std::uint32_t sequence = ++meetings_;
-        board_.flags[rank_].sequence.store(sequence, std::memory_order_release);
-        each_other([&](std::size_t peer) {
-            const auto& theirs = board_.flags[peer].sequence;
-            wait([&] { return static_cast<std::int32_t>(theirs.load(std::memory_order_acquire) - sequence) >= 0; });
-        });
+        ++meetings_;
+        if (way_ == meeting::counter) return count_up();
+        board_.flags[rank_].sequence.store(meetings_, std::memory_order_release);
+        each_other([&](std::size_t peer) { reach(board_.flags[peer].sequence, meetings_); });
     }
 
     // --- all_reduce
@@ -133,18 +146,10 @@ class bound {
     /// has seen the others one call further, where they no longer read it.
     template <std::size_t Count>
     void in_cells() {
-        using values = std::array<element, Count>;
-        static_assert(sizeof(values) <= sizeof(bound_board::cell::value));
-        const std::uint32_t sequence = ++cells_used_;
-        values sum, theirs;
-        std::memcpy(&sum, input_, sizeof sum);
-        auto& mine = board_.cells[rank_][sequence % 2];
-        std::memcpy(mine.value.data(), &sum, sizeof sum);
-        mine.sequence.store(sequence, std::memory_order_release);
+        ++cells_used_;
+        values<Count> sum = post_cell<Count>(input_), theirs;
         each_other([&](std::size_t peer) {
-            const auto& other = board_.cells[peer][sequence % 2];
-            wait([&] { return other.sequence.load(std::memory_order_acquire) == sequence; });
-            std::memcpy(&theirs, other.value.data(), sizeof theirs);
+            read_cell(peer, theirs);
             Workload::fold(sum.data(), sum.data(), theirs.data(), Count);
         });
         std::memcpy(output_, &sum, sizeof sum);
@@ -205,7 +210,7 @@ class bound {
         each_other([&](std::size_t peer) { copy_slice<stores::plain>(peer, output_, slot(peer, parity)); });
     }
 
-    // --- reduce_scatter, in blocks of n / P, and inclusive_scan
+    // --- reduce_scatter and all_gather, in blocks
 
     template <stores How>
     void scatter_through_slots() {
@@ -218,14 +223,130 @@ class bound {
         fold_ranks(ranks_, output_, rank_ * block, (rank_ + 1) * block, inputs());
         meet();
     }
+    template <std::size_t Count>
+    void gather_in_cells() {
+        ++cells_used_;
+        const values<Count> mine = post_cell<Count>(input_);
+        std::memcpy(output_ + rank_ * Count, &mine, sizeof mine);
+        each_other([&](std::size_t peer) {
+            values<Count> theirs;
+            read_cell(peer, theirs);
+            std::memcpy(output_ + peer * Count, &theirs, sizeof theirs);
+        });
+    }
+    template <stores How>
+    void gather_through_slots() {
+        gather_from<stores::plain>(posted<How>());
+    }
+    template <stores How>
+    void gather() {
+        meet();
+        gather_from<How>(inputs());
+        leave<How>();
+    }
+    template <stores How>
+    void gather_by_push() {
+        meet();
+        for (std::size_t r = 0; r < ranks_; ++r)
+            copy<How>(output((rank_ + r) % ranks_) + rank_ * n_, input_, n_ * sizeof(element));
+        leave<How>();
+    }
+
+    // --- broadcast of what is in the output of rank 0, and a barrier
+
+    template <std::size_t Count>
+    void broadcast_in_cells() {
+        ++cells_used_;
+        values<Count> x;
+        if (rank_ == 0) {
+            post_cell<Count>(output_);
+        } else {
+            read_cell(0, x);
+            std::memcpy(output_, &x, sizeof x);
+        }
+        meet();
+    }
+    template <stores How>
+    void broadcast_through_slot() {
+        if (rank_ == 0) copy<How>(slot(0, 0), output_, n_ * sizeof(element));
+        from_root(slot(0, 0));
+    }
+    void broadcast() { from_root(output(0)); }
+    /// Everybody hands a slice of the root's to all.
+    template <stores How>
+    void broadcast_in_slices() {
+        meet();
+        for (std::size_t r = 1; r < ranks_; ++r) copy_slice<How>(rank_, output(r), output(0));
+        leave<How>();
+    }
+
+    // --- reduce to rank 0, and a barrier
+
+    template <std::size_t Count>
+    void reduce_in_cells() {
+        ++cells_used_;
+        if (rank_ == 0)
+            fold_cells<Count>(ranks_);
+        else
+            post_cell<Count>(input_);
+        meet();
+    }
+    template <stores How>
+    void reduce_through_slots() {
+        if (rank_ != 0) copy<How>(slot(rank_, 0), input_, n_ * sizeof(element));
+        to_root(slots(0));
+    }
+    void reduce() { to_root(inputs()); }
+    /// Everybody folds a slice, and stores it at the root.
+    template <stores How>
+    void reduce_in_slices() {
+        meet();
+        by_chunks(begin(rank_), begin(rank_ + 1), [&](std::size_t i, std::size_t count, element* local) {
+            element* const here = How == stores::plain ? output(0) + i : local;
+            fold_chunk(ranks_, here, i, count, inputs());
+            if (here == local) copy<How>(output(0) + i, local, count * sizeof(element));
+        });
+        leave<How>();
+    }
+
+    // --- inclusive_scan, and a barrier
+
+    template <std::size_t Count>
+    void scan_in_cells() {
+        ++cells_used_;
+        post_cell<Count>(input_);
+        fold_cells<Count>(rank_ + 1);
+        meet();
+    }
     template <stores How>
     void scan_through_slots() {
-        fold_ranks(rank_ + 1, output_, 0, n_, posted<How>());
+        copy<How>(slot(rank_, 0), input_, n_ * sizeof(element));
+        announce();
+        await(0, rank_);
+        fold_ranks(rank_ + 1, output_, 0, n_, slots(0));
+        meet();
     }
     void scan() {
-        meet();
+        announce();
+        await(0, rank_);
         fold_ranks(rank_ + 1, output_, 0, n_, inputs());
         meet();
+    }
+    /// Everybody computes its slice of all prefixes: every input is read once, and every output written once.
+    template <stores How>
+    void scan_in_slices() {
+        meet();
+        by_chunks(begin(rank_), begin(rank_ + 1), [&](std::size_t i, std::size_t count, element* local) {
+            const element* prefix = input(0) + i;
+            copy<How>(output(0) + i, prefix, count * sizeof(element));
+            for (std::size_t r = 1; r < ranks_; ++r) {
+                element* const here = How == stores::plain ? output(r) + i : local;
+                Workload::fold(here, prefix, input(r) + i, count);
+                if (here == local) copy<How>(output(r) + i, local, count * sizeof(element));
+                prefix = here;
+            }
+        });
+        leave<How>();
     }
 
   private:
@@ -236,12 +357,15 @@ class bound {
     [[nodiscard]] std::size_t begin(std::size_t rank) const {
         return rank == ranks_ ? n_ : n_ * rank / ranks_ / grain * grain;
     }
+    [[nodiscard]] const element* input(std::size_t rank) const {
+        return static_cast<const element*>(board_.memory[rank].input);
+    }
     [[nodiscard]] element* output(std::size_t rank) const { return static_cast<element*>(board_.memory[rank].output); }
     [[nodiscard]] element* slot(std::size_t rank, std::size_t parity) const {
         return static_cast<element*>(board_.memory[rank].slots[parity]);
     }
     [[nodiscard]] auto inputs() const {
-        return [this](std::size_t r) { return static_cast<const element*>(board_.memory[r].input); };
+        return [this](std::size_t r) { return input(r); };
     }
     [[nodiscard]] auto slots(std::size_t parity) const {
         return [this, parity](std::size_t r) { return r == rank_ ? input_ : slot(r, parity); };
@@ -259,9 +383,73 @@ class bound {
     void each_other(Use use) const {
         for (std::size_t i = 1; i < ranks_; ++i) use((rank_ + i) % ranks_);
     }
-    template <class Ready>
-    void wait(Ready ready) const {
-        while (!ready()) yields_ ? std::this_thread::yield() : relax();
+    void reach(const std::atomic<std::uint32_t>& number, std::uint32_t wanted) const {
+        while (static_cast<std::int32_t>(number.load(std::memory_order_acquire) - wanted) < 0)
+            yields_ ? std::this_thread::yield() : relax();
+    }
+    void count_up() {
+        board_.counter.sequence.fetch_add(1, std::memory_order_acq_rel);
+        reach(board_.counter.sequence, counted_ += static_cast<std::uint32_t>(ranks_));
+    }
+
+    template <std::size_t Count>
+    using values = std::array<element, Count>;
+    template <std::size_t Count>
+    values<Count> post_cell(const element* from) {
+        static_assert(sizeof(values<Count>) <= sizeof(bound_board::cell::value));
+        values<Count> mine;
+        std::memcpy(&mine, from, sizeof mine);
+        auto& cell = board_.cells[rank_][cells_used_ % 2];
+        std::memcpy(cell.value.data(), &mine, sizeof mine);
+        cell.sequence.store(cells_used_, std::memory_order_release);
+        return mine;
+    }
+    template <std::size_t Count>
+    void read_cell(std::size_t peer, values<Count>& to) const {
+        const auto& cell = board_.cells[peer][cells_used_ % 2];
+        reach(cell.sequence, cells_used_);
+        std::memcpy(&to, cell.value.data(), sizeof to);
+    }
+    /// output ← the values of the ranks 0 to ranks - 1, of which this is one.
+    template <std::size_t Count>
+    void fold_cells(std::size_t ranks) {
+        values<Count> sum, theirs;
+        const auto read = [&](std::size_t r, values<Count>& to) {
+            r == rank_ ? static_cast<void>(std::memcpy(&to, input_, sizeof to)) : read_cell(r, to);
+        };
+        read(0, sum);
+        for (std::size_t r = 1; r < ranks; ++r) {
+            read(r, theirs);
+            Workload::fold(sum.data(), sum.data(), theirs.data(), Count);
+        }
+        std::memcpy(output_, &sum, sizeof sum);
+    }
+
+    /// In one direction: to be called by all ranks once in a collective, whether somebody waits for them or not.
+    void announce() { board_.cells[rank_][0].sequence.store(++cells_used_, std::memory_order_release); }
+    void await(std::size_t first, std::size_t last) const {
+        for (std::size_t r = first; r < last; ++r) reach(board_.cells[r][0].sequence, cells_used_);
+    }
+    void from_root(const element* from) {
+        announce();
+        if (rank_ != 0) {
+            await(0, 1);
+            std::memcpy(output_, from, n_ * sizeof(element));
+        }
+        meet();
+    }
+    template <class Sources>
+    void to_root(Sources source) {
+        announce();
+        if (rank_ == 0) {
+            await(1, ranks_);
+            fold_ranks(ranks_, output_, 0, n_, source);
+        }
+        meet();
+    }
+    template <stores How, class Sources>
+    void gather_from(Sources source) const {
+        for (std::size_t r = 0; r < ranks_; ++r) copy<How>(output_ + r * n_, source(r), n_ * sizeof(element));
     }
     template <stores How>
     void leave() {
@@ -296,11 +484,13 @@ class bound {
     bound_board& board_;
     std::size_t rank_, ranks_;
     bool yields_;
-    std::size_t n_;
+    meeting way_ = meeting::flags;
+    std::size_t n_;  // of the input
     element* input_;
     element* output_;
     std::array<buffer, 2> slots_;
     std::uint32_t meetings_ = 0;
+    std::uint32_t counted_ = 0;
     std::uint32_t cells_used_ = 0;
 };
 

@@ -2,7 +2,7 @@
 /// @file
 /// allfold over MPI beside the collectives of the MPI library itself, between the same processes:
 ///
-///     mpi RANKS ROW:BYTES,BYTES,... ...           ROW is one of those in `measure` below
+///     mpi RANKS ROW:BYTES,BYTES,... ...           ROW is one of those in `contests` below
 ///     mpi --peer RANKS ROW:BYTES,BYTES,... ...    the collectives of the library alone
 ///
 /// The output is that of bench/threads.cpp. Without arguments it prints the name of the library. Contestants:
@@ -14,6 +14,7 @@
 ///     MPI          MPI's own collective
 ///     MPI, one     of a merge: MPI's own collective with an operator of the user's, where MPI is three all-reduces
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -111,13 +112,17 @@ class user_operator {
     using element = typename Workload::element;
 };
 
-/// The operands of a row in which every rank has as many elements before as after.
+/// The operands of a row.
 template <class Element>
 struct operands {
-    explicit operands(const process_stage& on) : input(on.input.all<Element>()), output(on.output.all<Element>()) {}
+    explicit operands(const process_stage& on) : operands(on.input.all<Element>(), on.output.all<Element>()) {}
+    operands(std::span<const Element> in, std::span<Element> out) : input(in), output(out) {}
 
     void all_reduce(MPI_Datatype type, MPI_Op op) const {
         MPI_Allreduce(input.data(), output.data(), count(), type, op, MPI_COMM_WORLD);
+    }
+    void start_all_reduce(MPI_Request& request) const {
+        MPI_Iallreduce(input.data(), output.data(), count(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
     }
     void inclusive_scan(MPI_Datatype type, MPI_Op op) const {
         MPI_Scan(input.data(), output.data(), count(), type, op, MPI_COMM_WORLD);
@@ -125,17 +130,18 @@ struct operands {
     void exclusive_scan(MPI_Datatype type, MPI_Op op) const {
         MPI_Exscan(input.data(), output.data(), count(), type, op, MPI_COMM_WORLD);
     }
-    [[nodiscard]] int count() const { return static_cast<int>(output.size()); }
+    /// In a block, where there are blocks.
+    [[nodiscard]] int count() const { return static_cast<int>(std::min(input.size(), output.size())); }
 
     std::span<const Element> input;
     std::span<Element> output;
 };
 
-/// With a barrier behind each: a loop of scans alone runs ahead in the lower ranks, and has no latency to measure.
-template <class Scan>
-[[nodiscard]] auto then_meet(Scan scan) {
-    return [scan](auto&&... arguments) {
-        scan(arguments...);
+/// With a barrier behind: a loop of these alone runs ahead where nobody is waited for, and has no latency to measure.
+template <class Call>
+[[nodiscard]] auto then_meet(Call call) {
+    return [call](auto&&... arguments) {
+        call(arguments...);
         MPI_Barrier(MPI_COMM_WORLD);
     };
 }
@@ -154,6 +160,49 @@ void reduce_scatter(process_stage& on) {
     });
     on.measure<sum_of_floats>("MPI", [&] {
         MPI_Reduce_scatter_block(x.input.data(), x.output.data(), x.count(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    });
+}
+
+void all_gather(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours<blocks_of_floats>("ours", [&] { allfold::all_gather(on.comm, x.input, x.output); });
+    on.measure<blocks_of_floats>("MPI", [&] {
+        MPI_Allgather(x.input.data(), x.count(), MPI_FLOAT, x.output.data(), x.count(), MPI_FLOAT, MPI_COMM_WORLD);
+    });
+}
+
+void broadcast(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours<sum_of_floats>("ours", then_meet([&] { allfold::broadcast(on.comm, x.output); }));
+    on.measure<sum_of_floats>("MPI",
+                              then_meet([&] { MPI_Bcast(x.output.data(), x.count(), MPI_FLOAT, 0, MPI_COMM_WORLD); }));
+}
+
+void reduce(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours_and_delegated<sum_of_floats>(then_meet(
+        [&](communicator& comm, delegate how) { allfold::reduce(comm, x.input, x.output, allfold::sum{}, how); }));
+    on.measure<sum_of_floats>("MPI", then_meet([&] {
+                                  MPI_Reduce(x.input.data(), x.output.data(), x.count(), MPI_FLOAT, MPI_SUM, 0,
+                                             MPI_COMM_WORLD);
+                              }));
+}
+
+void start(process_stage& on) {
+    const operands<float> x(on);
+    on.measure<sum_of_floats>("MPI", [&] {
+        MPI_Request request;
+        x.start_all_reduce(request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    });
+}
+
+void in_flight(process_stage& on) {
+    on.measure_in_flight<sum_of_floats>("MPI", [](const auto& inputs, const auto& outputs) {
+        std::array<MPI_Request, operations_in_flight> requests;
+        for (std::size_t i = 0; i < requests.size(); ++i)
+            operands<float>(inputs[i], outputs[i]).start_all_reduce(requests[i]);
+        MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
     });
 }
 
@@ -225,15 +274,28 @@ void barrier(process_stage& on) {
     on.measure<sum_of_floats>("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
 }
 
-void measure(process_stage& on) {
-    if (on.what.row == "all_reduce") all_reduce(on);
-    if (on.what.row == "reduce_scatter") reduce_scatter(on);
-    if (on.what.row == "inclusive_scan") inclusive_scan(on);
-    if (on.what.row == "exclusive_scan") exclusive_scan(on);
-    if (on.what.row == "merge") merge(on);
-    if (on.what.row == "product") product(on);
-    if (on.what.row == "scan") scan(on);
-    if (on.what.row == "barrier") barrier(on);
+struct contest {
+    std::string_view row;
+    void (*measure)(process_stage&);
+};
+constexpr std::array contests{
+    contest{"all_reduce", all_reduce},
+    contest{"merge", merge},
+    contest{"product", product},
+    contest{"all_gather", all_gather},
+    contest{"reduce_scatter", reduce_scatter},
+    contest{"broadcast", broadcast},
+    contest{"reduce", reduce},
+    contest{"inclusive_scan", inclusive_scan},
+    contest{"exclusive_scan", exclusive_scan},
+    contest{"scan", scan},
+    contest{"start", start},
+    contest{"in_flight", in_flight},
+    contest{"barrier", barrier},
+};
+[[nodiscard]] const contest* contest_of(std::string_view row) {
+    const auto* const found = std::ranges::find(contests, row, &contest::row);
+    return found == contests.end() ? nullptr : found;
 }
 
 /// Seen by rank 0; the others sleep, so as not to disturb it.
@@ -251,7 +313,7 @@ void measure(process_stage& on) {
 void report(process_group& group, const cell& what, bool peer_alone) {
     const std::string before = placement_of(group);
     process_stage on(group, what, peer_alone);
-    measure(on);
+    contest_of(what.of.name)->measure(on);
     const std::string after = placement_of(group);
     if (group.rank() == 0) print(what, before == after ? before : "moved", on.results);
 }
@@ -265,11 +327,11 @@ void print_library() {
 
 void run(std::span<char* const> arguments) {
     process_group group;
-    if (arguments.size() < 2) return print_library();
-    const bool peer_alone = arguments[1] == std::string_view("--peer");
-    if (peer_alone) arguments = arguments.subspan(1);
+    if (arguments.empty()) return print_library();
+    const bool peer_alone = arguments[0] == std::string_view("--peer");
+    const auto cells = cells_of(arguments.subspan(peer_alone ? 1 : 0), contest_of);
     if (!oversubscribed(group.size())) pin(group.rank());
-    for (const cell& what : cells_of(arguments)) report(group, what, peer_alone);
+    for (const cell& what : cells) report(group, what, peer_alone);
 }
 
 }  // namespace
@@ -278,7 +340,7 @@ void run(std::span<char* const> arguments) {
 int main(int count, char** arguments) {
     MPI_Init(&count, &arguments);
     try {
-        bench::run({arguments, static_cast<std::size_t>(count)});
+        bench::run(std::span(arguments, static_cast<std::size_t>(count)).subspan(1));
     } catch (const std::exception& e) {
         std::cerr << e.what() << '\n';
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);

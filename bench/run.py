@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Measures allfold beside what the machine allows and beside Open MPI, by turns, and prints tables.
+"""Measures allfold beside what the machine allows and beside MPI, by turns, and prints tables.
 
 Times are microseconds a call: medians over the turns of medians over batches, of the slowest rank. GB/s counts the
 operand of one rank. Between two calls every contestant reads its result and writes new inputs, as a program does.
 
-  ours/bound   the bound is the fastest of several collectives written by hand for this size (bench/bound.hpp)
-  MPI/ours     Open MPI as it is installed, in processes; for the merge three all-reduces, as it is done with MPI
+  ours/bound   the bound is the fastest of several collectives written by hand for this size (bench/bound.hpp); with
+               more ranks than processors, with the best wait written by hand; of start, in_flight and persistent it is
+               the blocking call of ours
+  MPI/ours     the best of the MPI libraries that are there, as they are installed, in processes; for the merge three
+               all-reduces, as it is done with MPI
 
 A hypervisor may move the processors about. Only figures of one placement are compared: smt (threads of one core), near
-(cores near each other) or far; each has tables of its own. With more ranks than processors every contestant yields.
+(cores near each other) or far; each has tables of its own, and columns in the last lines, which tell the geometric mean
+and the worst size of each row. With more ranks than processors every contestant yields; MPICH cannot.
 
 --over-mpi compares allfold over MPI with the collectives of the same MPI library in the same processes, for every
 library that is there. Ratios above 1 are in favour of ours; they are medians over the turns, of ratios within a turn.
@@ -18,7 +22,9 @@ library that is there. Ratios above 1 are in favour of ours; they are medians ov
   one/ours       of a merge: one all-reduce with the user's operator on an array of structs
   MPI/automatic  the same call where nothing is said of delegate
   MPI/agreed     delegated at every size, once the ranks agree: where automatic delegation would pay off
-  MPI/always     delegated at every size without agreement"""
+  MPI/always     delegated at every size without agreement
+
+build/bench/bench/threads --table 2 all_reduce:8,1048576 prints allfold's times with the columns of nccl-tests."""
 
 import argparse
 import collections
@@ -33,19 +39,30 @@ import subprocess
 import sys
 import time
 
-KIB, MIB = 1 << 10, 1 << 20
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 STATE, MATRIX = 264, 32  # bytes
 LENGTHS = [8, 64, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB]
+SHORT = LENGTHS[:5]
 SIZES = {
     "all_reduce": LENGTHS,
     "merge": [states * STATE for states in (1, 32, KIB, 16 * KIB, 256 * KIB)],
+    "all_gather": LENGTHS,
     "reduce_scatter": LENGTHS,
+    "broadcast": LENGTHS,
+    "reduce": LENGTHS,
+    "inclusive_scan": LENGTHS,
     "scan": [matrices * MATRIX for matrices in (1, 32, KIB, 32 * KIB)],
+    "start": SHORT,
+    "in_flight": SHORT,
+    "persistent": SHORT,
     "barrier": [0],
 }
 SIZES_OVER_MPI = {
     "all_reduce": LENGTHS,
+    "all_gather": LENGTHS,
     "reduce_scatter": LENGTHS,
+    "broadcast": LENGTHS,
+    "reduce": LENGTHS,
     "inclusive_scan": LENGTHS,
     "exclusive_scan": LENGTHS,
     "merge": [states * STATE for states in (1, 4, 32, 256, KIB, 16 * KIB, 256 * KIB)],
@@ -56,49 +73,147 @@ SIZES_OVER_MPI = {
 TITLES = {
     "all_reduce": "all_reduce, sum of floats",
     "merge": "all_reduce, softmax merge of states of 264 bytes",
+    "all_gather": "all_gather of floats, bytes of all blocks",
     "reduce_scatter": "reduce_scatter, sum of floats",
+    "broadcast": "broadcast of floats, and a barrier",
+    "reduce": "reduce, sum of floats, and a barrier",
     "inclusive_scan": "inclusive_scan, sum of floats, and a barrier",
     "exclusive_scan": "exclusive_scan, sum of floats, and a barrier",
     "product": "all_reduce, product of 2x2 matrices",
     "scan": "inclusive_scan, product of 2x2 matrices, and a barrier",
+    "start": "all_reduce, sum of floats, started and waited for",
+    "in_flight": "all_reduce, sum of floats, one of 16 in flight",
+    "persistent": "all_reduce, sum of floats, prepared once, started and waited for",
     "barrier": "barrier",
 }
+ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX}  # bytes, of others a float
+IN_BLOCKS = ("all_gather", "reduce_scatter")
+WITHOUT_MPI = ("persistent",)  # of MPI 4 on
 PLACEMENTS = ("smt", "near", "far", "one")
+MOST_RANKS = 16
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}\n")
 
 
 def read_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--over-mpi", action="store_true", help="allfold over MPI beside MPI's own collectives")
-    parser.add_argument("--ranks", help="numbers of ranks (default 2,4,8; over MPI 2)")
+    parser.add_argument("--ranks", help=f"numbers of ranks, up to {MOST_RANKS} (default 2,4,8; over MPI 2)")
     parser.add_argument("--rows", help=f"of {', '.join(SIZES)} (default the first two), "
                         f"over MPI of {', '.join(SIZES_OVER_MPI)} (default all)")
     parser.add_argument("--all", action="store_true", help="all rows")
-    parser.add_argument("--sizes", help="bytes of an operand, instead of those of the rows")
-    parser.add_argument("--rounds", type=int, help="turns of each contestant (default 5)")
-    parser.add_argument("--quick", action="store_true", help="at most a minute: 3 rounds, 2 and 8 ranks, up to 4 MiB")
+    parser.add_argument("--sizes", help="bytes of an operand, such as 264 or 16K or 4M, instead of those of the rows")
+    parser.add_argument("--rounds", help="turns of each contestant (default 5)")
+    parser.add_argument("--both", action="store_true",
+                        help="more turns, up to 5 times as many, until near and far have enough of them")
+    parser.add_argument("--quick", action="store_true", help="about a minute: 3 rounds, 2 and 8 ranks, up to 4 MiB")
     parser.add_argument("--no-mpi", action="store_true", help="ours and the bound only")
     parser.add_argument("--priority", action="store_true", help="keep other programs off the processors (as root)")
     parser.add_argument("--csv", type=pathlib.Path, metavar="FILE", help="where to write every measurement")
+    parser.add_argument("--from", type=pathlib.Path, nargs="+", metavar="FILE", dest="earlier",
+                        help="measure nothing: tables of what --csv wrote")
+    parser.add_argument("--plot", type=pathlib.Path, metavar="FILE",
+                        help="draw time against size, and the ratios (.svg, .png or .pdf; needs matplotlib)")
     parser.add_argument("--programs", type=pathlib.Path, metavar="FOLDER", help="of the built programs",
                         default=pathlib.Path(__file__).parent.parent / "build/bench/bench")
     options = parser.parse_args()
-    numbers = lambda text: [int(number) for number in text.split(",")]
-    options.ranks = numbers(options.ranks or ("2" if options.over_mpi else "2,8" if options.quick else "2,4,8"))
-    options.rounds = options.rounds or (3 if options.quick else 5)
-    known = SIZES_OVER_MPI if options.over_mpi else SIZES
-    every = options.all or options.over_mpi
-    names = options.rows.split(",") if options.rows else list(known) if every else ["all_reduce", "merge"]
-    for name in set(names) - set(known):
-        parser.error(f"there is no row {name}")
-    options.rows = {name: numbers(options.sizes) if options.sizes else known[name] for name in names}
-    if options.quick:
-        options.rows = {name: [s for s in sizes if s < 5 * MIB] for name, sizes in options.rows.items()}
+    try:
+        check(options)
+    except ValueError as error:
+        parser.error(error)
     return options
 
 
+def check(options):
+    """Puts what was meant in place of what was written."""
+    given = lambda option, default: default if option is None else option
+    ranks = given(options.ranks, "2" if options.over_mpi else "2,8" if options.quick else "2,4,8")
+    options.ranks = [number("--ranks", text, 1, MOST_RANKS) for text in ranks.split(",")]
+    options.rounds = number("--rounds", given(options.rounds, "3" if options.quick else "5"), 1, 1000)
+    options.rows = rows_of(options)
+    check_files(options)
+
+
+def rows_of(options):
+    """The sizes of each row."""
+    known = SIZES_OVER_MPI if options.over_mpi else SIZES
+    every = options.all or options.over_mpi or options.earlier
+    names = list(known) if every else ["all_reduce", "merge"]
+    if options.rows is not None:
+        names = options.rows.split(",")
+    for name in names:
+        if name not in known:
+            raise ValueError(f"--rows: there is no row '{name}', but {', '.join(known)}")
+    rows = {name: known[name] for name in names}
+    if options.sizes is not None:
+        sizes = [size_of(text) for text in options.sizes.split(",")]
+        rows = {name: default if default == [0] else sizes for name, default in rows.items()}
+        for name in rows:
+            for ranks in options.ranks:
+                check_sizes(name, rows[name], ranks)
+    if options.quick:
+        rows = {name: [size for size in sizes if size < 5 * MIB] for name, sizes in rows.items()}
+    return rows
+
+
+def number(option, text, least, most):
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise ValueError(f"{option}: '{text}' is not a number from {least} to {most}")
+    return int(text)
+
+
+def size_of(text):
+    unit = {"K": KIB, "M": MIB}.get(text[-1:], 1)
+    figures = text[:-1] if unit > 1 else text
+    if not figures.isdecimal() or not 1 <= int(figures) * unit <= 4 * GIB:
+        raise ValueError(f"--sizes: '{text}' is not a number of bytes from 1 to 4096M")
+    return int(figures) * unit
+
+
+def unit_of(row, ranks):
+    """Bytes of the smallest operand: of one element, or of one for each rank."""
+    return ELEMENTS.get(row, 4) * (ranks if row in IN_BLOCKS else 1)
+
+
+def check_sizes(row, sizes, ranks):
+    unit = unit_of(row, ranks)
+    for size in sizes:
+        if 0 < size < unit:
+            raise ValueError(f"--sizes: {size} is less than one element of {row}, which takes {unit} bytes"
+                             + (f" at {ranks} ranks" if row in IN_BLOCKS else ""))
+        needed = size * ranks * 4 * (16 if row == "in_flight" else 1)  # input, output, and as much to copy them into
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > there:
+            raise ValueError(f"--sizes: {size} bytes of {row} at {ranks} ranks take {needed / GIB:.0f} GiB of memory, "
+                             f"but there are {there / GIB:.0f}")
+
+
+def check_files(options):
+    for option, file in (("--csv", options.csv), ("--plot", options.plot)):
+        if file and (file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK)):
+            raise ValueError(f"{option}: {file} cannot be written")
+    options.measurements = Measurements(min(3, options.rounds))
+    for file in options.earlier or []:
+        options.measurements.read(file)
+    if not options.plot:
+        return
+    if options.over_mpi:
+        raise ValueError("--plot draws what threads do: it does not go with --over-mpi")
+    if options.plot.suffix not in (".svg", ".png", ".pdf"):
+        raise ValueError(f"--plot: {options.plot} should end with .svg, .png or .pdf")
+    try:
+        import plot  # noqa: F401
+    except ImportError:
+        raise ValueError("--plot needs matplotlib, which is not there: pip install matplotlib") from None
+
+
 def sizes_for(row, sizes, ranks):
-    """Blocks of reduce_scatter are equal, and not empty."""
-    return [size for size in sizes if size % (4 * ranks) == 0] if row == "reduce_scatter" else sizes
+    """Of whole elements, in equal blocks where there are blocks."""
+    unit = unit_of(row, ranks)
+    return sorted({size // unit * unit for size in sizes if size == 0 or size >= unit})
 
 
 def get_priority():
@@ -108,11 +223,13 @@ def get_priority():
     os.setpriority(os.PRIO_PROCESS, 0, -20)
 
 
-def is_crowded(ranks):
-    return ranks > len(os.sched_getaffinity(0))
+def processors():
+    return len(os.sched_getaffinity(0))
 
 
-Library = collections.namedtuple("Library", "name launcher program")
+Library = collections.namedtuple("Library", "name launcher program yields")
+# Of those who are measured by turns: `has(row, ranks)`, `run(ranks, cells)`.
+Contestant = collections.namedtuple("Contestant", "name has run")
 
 
 class Programs:
@@ -123,7 +240,6 @@ class Programs:
         self.prepare = get_priority if options.priority else None
         found = [self.find_mpi(options.programs / f"mpi_{name}", name) for name in ("openmpi", "mpich", "mpi")]
         self.libraries = [library for library in found if library]
-        self.peer = next((library for library in self.libraries if library.name.startswith("Open MPI")), None)
 
     def find_mpi(self, program, name):
         launcher = shutil.which(f"mpirun.{name}") or (name == "mpi" and shutil.which("mpirun"))
@@ -133,7 +249,8 @@ class Programs:
             name = self.output([launcher, "-n", "1", program]).splitlines()[0].split(",")[0]
         except subprocess.CalledProcessError:
             return None
-        return Library(name.replace(" Version:", "").replace("\t", " "), launcher, program)
+        return Library(name.replace(" Version:", "").replace("\t", " "), launcher, program,
+                       yields=name.startswith("Open MPI"))
 
     def output(self, command):
         environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -145,30 +262,49 @@ class Programs:
 
     def run_mpi(self, library, ranks, cells, *, alone):
         command = [library.launcher, "-n", str(ranks)]
-        if library.name.startswith("Open MPI"):
+        if library.yields:
             command += ["--bind-to", "none"]
-            if is_crowded(ranks):
+            if ranks > processors():
                 command += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
         return self.output([*command, library.program, *(["--peer"] if alone else []), str(ranks), *cells])
 
+    def ours(self):
+        return Contestant("", lambda row, ranks: True, self.run_ours)
 
-# Of one contestant, one time a turn; of a bound, also its name.
-Times = collections.namedtuple("Times", "ours bound mpi others bound_name")
+    def peer(self, library):
+        has = lambda row, ranks: row not in WITHOUT_MPI and (library.yields or ranks <= processors())
+        return Contestant(library.name, has, functools.partial(self.run_mpi, library, alone=True))
+
+    def over_mpi(self, library):
+        return Contestant("", lambda row, ranks: True, functools.partial(self.run_mpi, library, alone=False))
+
+
+# Of one contestant, one time a turn; of the best bound and of the best MPI, also its name.
+Times = collections.namedtuple("Times", "ours bound mpi others bound_name mpi_name")
 
 
 class Measurements:
-    def __init__(self, needed, needed_rounds):
-        self.needed = needed
+    def __init__(self, needed_rounds):
         self.needed_rounds = needed_rounds
         self.lines = []
         self.times = collections.defaultdict(lambda: collections.defaultdict(list))
+        self.seen = collections.defaultdict(set)  # contestants
 
-    def take(self, run, ranks, rows):
-        cells = [f"{row}:{','.join(map(str, sizes))}" for row, sizes in rows.items() if sizes]
-        for line in csv.reader(run(ranks, cells).splitlines(), delimiter=";"):
-            row, contestant, _, size, placement, median = line[:6]
-            self.lines.append(line)
-            self.times[row, ranks, placement, int(size)][contestant].append(float(median))
+    def take(self, contestant, ranks, rows):
+        cells = [f"{row}:{','.join(map(str, sizes))}" for row, sizes in rows.items()
+                 if sizes and contestant.has(row, ranks)]
+        if not cells:
+            return
+        for line in csv.reader(contestant.run(ranks, cells).splitlines(), delimiter=";"):
+            if line[1] == "MPI" and contestant.name:
+                line[1] = f"MPI: {contestant.name}"
+            self.add(line)
+
+    def add(self, line):
+        row, contestant, ranks, size, placement, median = line[:6]
+        self.lines.append(line)
+        self.seen[row, int(ranks)].add(contestant)
+        self.times[row, int(ranks), placement, int(size)][contestant].append(float(median))
 
     def sizes(self, row, ranks, placement):
         """Those with enough turns."""
@@ -176,29 +312,52 @@ class Measurements:
         return [size for size in found if self.is_complete(row, ranks, placement, size)]
 
     def is_complete(self, row, ranks, placement, size):
-        times = self.times[row, ranks, placement, size]
-        return all(len(times[contestant]) >= self.needed_rounds for contestant in self.needed)
+        times = self.times.get((row, ranks, placement, size), {})
+        needed = {"ours", *(who for who in self.seen[row, ranks] if who.startswith("MPI"))}
+        return all(len(times.get(who, [])) >= self.needed_rounds for who in needed)
 
-    def incomplete(self, rows, ranks):
-        """The sizes of each row for which no placement has enough turns."""
-        return {row: [size for size in sizes if not any(self.is_complete(row, ranks, p, size) for p in PLACEMENTS)]
-                for row, sizes in rows.items()}
+    def incomplete(self, rows, ranks, both):
+        """The sizes of each row for which no placement has enough turns, or not both near and far."""
+        enough = lambda row, size: [p for p in PLACEMENTS if self.is_complete(row, ranks, p, size)]
+        is_done = lambda found: {"near", "far"} <= set(found) if both else found
+        return {row: [size for size in sizes if not is_done(enough(row, size))] for row, sizes in rows.items()}
 
     def cell(self, row, ranks, placement, size):
         times = self.times[row, ranks, placement, size]
-        ways = {who: taken for who, taken in times.items() if who.startswith("bound: ")}
-        best = min(ways, key=lambda way: statistics.median(ways[way]))
-        others = {who: taken for who, taken in times.items() if who not in ways and who not in ("ours", "MPI")}
-        return Times(times["ours"], ways[best], times["MPI"], others, best.removeprefix("bound: "))
+        bound, mpi = best_of(times, "bound: "), best_of(times, "MPI: ")
+        others = {who: taken for who, taken in times.items() if who != "ours" and ": " not in who}
+        return Times(times["ours"], times.get(bound, []), times.get(mpi, []), others,
+                     bound.removeprefix("bound: "), mpi.removeprefix("MPI: "))
 
     def write(self, path):
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow("row contestant ranks bytes placement median_us low_us high_us batches".split())
+            writer.writerow(COLUMNS)
             writer.writerows(self.lines)
 
+    def read(self, path):
+        try:
+            with path.open(newline="") as file:
+                lines = csv.reader(file)
+                if next(lines, None) != COLUMNS:
+                    raise ValueError
+                for line in lines:
+                    self.add(line)
+        except OSError:
+            raise ValueError(f"--from: {path} cannot be read") from None
+        except ValueError:
+            raise ValueError(f"--from: {path} is not what --csv writes") from None
 
-def number(x):
+
+COLUMNS = "row contestant ranks bytes placement median_us low_us high_us batches".split()
+
+
+def best_of(times, kind):
+    """The name of the fastest contestant of a kind, empty where there is none."""
+    return min((who for who in times if who.startswith(kind)), key=lambda who: statistics.median(times[who]), default="")
+
+
+def figure(x):
     return f"{x:.3f}" if x < 10 else f"{x:.1f}" if x < 100 else f"{x:.0f}"
 
 
@@ -214,23 +373,27 @@ def wide_spread(name, times):
     if len(times) < 2:
         return []
     low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
-    return [f"{name} {number(low)}..{number(high)}"] if high - low > 0.15 * middle else []
+    return [f"{name} {figure(low)}..{figure(high)}"] if high - low > 0.15 * middle else []
 
 
-def geometric_mean(ratios):
-    return math.exp(statistics.fmean(map(math.log, ratios)))
+def mean_and_worst(ratios, worst):
+    """Of ratios by size."""
+    if not ratios:
+        return "-"
+    size = worst(ratios, key=ratios.get)
+    return f"{statistics.geometric_mean(ratios.values()):.2f} ({ratios[size]:.2f} at {size_name(size)})"
 
 
 class Table:
     """Of one row at one number of ranks and one placement."""
 
     def __init__(self, measurements, row, ranks, placement):
-        self.name = f"{row}, P = {ranks}, {placement}"
+        self.row, self.ranks, self.placement = row, ranks, placement
         self.title = f"{TITLES[row]}, P = {ranks}, {placement}"
         self.cells = {size: measurements.cell(row, ranks, placement, size)
                       for size in measurements.sizes(row, ranks, placement)}
-        self.to_bound = [self.ratio(cell.ours, cell.bound) for cell in self.cells.values()]
-        self.to_mpi = [self.ratio(cell.mpi, cell.ours) for cell in self.cells.values() if cell.mpi]
+        self.to_bound = {size: self.ratio(cell.ours, cell.bound) for size, cell in self.cells.items() if cell.bound}
+        self.to_mpi = {size: self.ratio(cell.mpi, cell.ours) for size, cell in self.cells.items() if cell.mpi}
 
     @staticmethod
     def ratio(times, reference):
@@ -239,19 +402,36 @@ class Table:
     def print(self):
         print(f"\n{self.title}\n   bytes   ours us    GB/s  bound us    MPI us | ours/bound  MPI/ours |  n  notes")
         for size, cell in self.cells.items():
-            ours, bound = statistics.median(cell.ours), statistics.median(cell.bound)
-            mpi = statistics.median(cell.mpi) if cell.mpi else None
-            notes = [f"bound: {cell.bound_name}"]
-            notes += [f"{who} {number(statistics.median(times))}" for who, times in cell.others.items()]
-            notes += wide_spread("ours", cell.ours) + wide_spread("bound", cell.bound) + wide_spread("MPI", cell.mpi)
-            print(f"{size_name(size):>8} {number(ours):>9} {size / ours / 1e3:>7.2f} {number(bound):>9} "
-                  f"{number(mpi) if mpi else '-':>9} | {ours / bound:>10.2f} {f'{mpi / ours:.2f}' if mpi else '-':>9} |"
-                  f" {len(cell.ours):>2}  {'; '.join(notes)}")
+            ours = statistics.median(cell.ours)
+            shown = lambda times: figure(statistics.median(times)) if times else "-"
+            ratio = lambda ratios: f"{ratios[size]:.2f}" if size in ratios else "-"
+            print(f"{size_name(size):>8} {figure(ours):>9} {size / ours / 1e3:>7.2f} {shown(cell.bound):>9} "
+                  f"{shown(cell.mpi):>9} | {ratio(self.to_bound):>10} {ratio(self.to_mpi):>9} |"
+                  f" {len(cell.ours):>2}  {'; '.join(self.notes(cell))}")
 
-    def print_means(self):
-        mpi = f"{geometric_mean(self.to_mpi):>9.2f} (least {min(self.to_mpi):.2f})" if self.to_mpi else f"{'-':>9}"
-        print(f"  {self.name:<36} ours/bound {geometric_mean(self.to_bound):>5.2f} (most {max(self.to_bound):.2f})"
-              f"   MPI/ours {mpi}")
+    @staticmethod
+    def notes(cell):
+        names = [f"{kind}: {name}" for kind, name in (("bound", cell.bound_name), ("MPI", cell.mpi_name)) if name]
+        others = [f"{who} {figure(statistics.median(times))}" for who, times in cell.others.items()]
+        spreads = [wide_spread(*named) for named in (("ours", cell.ours), ("bound", cell.bound), ("MPI", cell.mpi))]
+        return names + others + sum(spreads, [])
+
+    @staticmethod
+    def print_means(tables):
+        """One line for each row and number of ranks."""
+        places = [place for place in PLACEMENTS if any(table.placement == place for table in tables)]
+        rows = collections.defaultdict(dict)
+        for table in tables:
+            rows[table.row, table.ranks][table.placement] = table
+        cells = lambda pairs: "".join(f"   {bound:<21}{mpi:<21}" for bound, mpi in pairs)
+        line = lambda row, ranks, pairs: print(f"{row:<16} {ranks:>2}{cells(pairs)}".rstrip())
+        line("", "", [(place, "") for place in places])
+        line("row", "P", [("ours/bound (most)", "MPI/ours (least)")] * len(places))
+        for (row, ranks), by_place in rows.items():
+            line(row, ranks, [by_place[place].ratios() if place in by_place else ("", "") for place in places])
+
+    def ratios(self):
+        return mean_and_worst(self.to_bound, max), mean_and_worst(self.to_mpi, min)
 
 
 class TableOverMpi:
@@ -274,34 +454,33 @@ class TableOverMpi:
         heads = [f"{who} us" for who in self.cells[first]] + list(self.ratios(first))
         print(f"\n{self.title}\n   bytes" + "".join(f"{head:>14}" for head in heads) + "    n  notes")
         for size, times in self.cells.items():
-            figures = [number(statistics.median(taken)) for taken in times.values()]
+            figures = [figure(statistics.median(taken)) for taken in times.values()]
             figures += [f"{ratio:.2f}" for ratio in self.ratios(size).values()]
             notes = [note for who in ("ours", "MPI") for note in wide_spread(who, times[who])]
-            print(f"{size_name(size):>8}" + "".join(f"{figure:>14}" for figure in figures),
+            print(f"{size_name(size):>8}" + "".join(f"{each:>14}" for each in figures),
                   f"{len(times['ours']):>4}  {'; '.join(notes)}")
 
-    def print_means(self):
-        ratios = {size: self.ratios(size) for size in self.cells}
-        means = []
-        for head in next(iter(ratios.values())):
-            least = min(ratios, key=lambda size: ratios[size][head])
-            mean = geometric_mean([each[head] for each in ratios.values()])
-            means.append(f"{head} {mean:.2f} (least {ratios[least][head]:.2f} at {size_name(least)})")
-        print(f"  {self.name:<32}" + "   ".join(means))
+    @staticmethod
+    def print_means(tables):
+        for table in tables:
+            by_size = {size: table.ratios(size) for size in table.cells}
+            means = [f"{head} {mean_and_worst({size: by_size[size][head] for size in by_size}, min)}"
+                     for head in next(iter(by_size.values()))]
+            print(f"  {table.name:<32}" + "   ".join(means))
 
 
 def measure(options, contestants, measurements):
     for ranks in options.ranks:
         rows = {row: sizes_for(row, sizes, ranks) for row, sizes in options.rows.items()}
-        for turn in range(2 * options.rounds):
+        for turn in range(options.rounds * (5 if options.both else 2)):
             if turn >= options.rounds:
-                rows = measurements.incomplete(rows, ranks)
+                rows = measurements.incomplete(rows, ranks, options.both)
             if not any(rows.values()):
                 break
             if sys.stderr.isatty():
                 print(f"\rP = {ranks}, turn {turn + 1} ", end="", file=sys.stderr)
-            for run in contestants:
-                measurements.take(run, ranks, rows)
+            for contestant in contestants:
+                measurements.take(contestant, ranks, rows)
     if sys.stderr.isatty():
         print(end="\r", file=sys.stderr)
 
@@ -309,21 +488,23 @@ def measure(options, contestants, measurements):
 def print_tables(tables, start):
     for table in tables:
         table.print()
-    print(f"\nGeometric means ({time.monotonic() - start:.0f} s):")
-    for table in tables:
-        table.print_means()
+    print(f"\nGeometric means, and the worst size ({time.monotonic() - start:.0f} s):")
+    if tables:
+        tables[0].print_means(tables)
+    else:
+        print("  nothing was measured often enough at one placement: more --rounds, or fewer other programs")
 
 
 def tables_of(kind, measurements, options):
     tables = [kind(measurements, row, ranks, placement)
-              for ranks in options.ranks for row in options.rows for placement in PLACEMENTS]
+              for row in options.rows for ranks in options.ranks for placement in PLACEMENTS]
     return [table for table in tables if table.cells]
 
 
 def compare_over_mpi(options, programs, library):
     start = time.monotonic()
-    measurements = Measurements(("ours", "MPI"), min(3, options.rounds))
-    measure(options, [functools.partial(programs.run_mpi, library, alone=False)], measurements)
+    measurements = Measurements(min(3, options.rounds))
+    measure(options, [programs.over_mpi(library)], measurements)
     if options.csv:
         measurements.write(options.csv.with_stem(f"{options.csv.stem}_{library.program.name}"))
     print(f"\n=== {library.name} ===")
@@ -332,22 +513,38 @@ def compare_over_mpi(options, programs, library):
 
 def compare_threads(options, programs):
     start = time.monotonic()
-    contestants = [programs.run_ours]
-    if programs.peer and not options.no_mpi:
-        contestants.append(functools.partial(programs.run_mpi, programs.peer, alone=True))
-    measurements = Measurements(("ours", "MPI")[:len(contestants)], min(3, options.rounds))
-    measure(options, contestants, measurements)
+    measurements = options.measurements
+    if options.earlier:
+        options.ranks = sorted({ranks for _, ranks in measurements.seen})
+    else:
+        peers = [] if options.no_mpi else map(programs.peer, programs.libraries)
+        measure(options, [programs.ours(), *peers], measurements)
     if options.csv:
         measurements.write(options.csv)
-    print_tables(tables_of(Table, measurements, options), start)
+    tables = tables_of(Table, measurements, options)
+    print_tables(tables, start)
+    if options.plot and tables:
+        import plot
+        plot.draw(options.plot, tables)
+
+
+def what_is_there(options, programs):
+    if options.earlier:
+        return "measured earlier: " + ", ".join(map(str, options.earlier))
+    names = [library.name for library in programs.libraries]
+    if not names:
+        names = ["MPI is missing (Debian: openmpi-bin, libopenmpi-dev): nothing to compare with"]
+    elif not options.over_mpi and max(options.ranks) > processors():
+        names = [library.name if library.yields else f"{library.name} (does not yield: up to {processors()} ranks only)"
+                 for library in programs.libraries]
+    count = f"{processors()} processors" if processors() > 1 else "a single processor: near and far are missing"
+    return "; ".join([*names, count, f"load {os.getloadavg()[0]:.1f}"])
 
 
 def main():
     options = read_options()
     programs = Programs(options)
-    names = [library.name for library in programs.libraries if options.over_mpi or library is programs.peer]
-    print(*(names or ["MPI is missing (Debian: openmpi-bin, libopenmpi-dev): nothing to compare with"]),
-          f"{len(os.sched_getaffinity(0))} processors, load {os.getloadavg()[0]:.1f}", sep="; ")
+    print(what_is_there(options, programs), flush=True)
     if not options.over_mpi:
         return compare_threads(options, programs)
     for library in programs.libraries:

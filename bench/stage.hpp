@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,31 +23,86 @@
 
 namespace bench {
 
+/// What can be measured.
+struct row {
+    std::string_view name;
+    std::size_t element;  ///< bytes; 0 where there is no operand
+    std::string_view type, fold;
+    bool in_blocks = false;  ///< every rank has an equal block of the operand, before or after
+};
+inline constexpr std::array rows{
+    row{"all_reduce", 4, "float", "sum"},
+    row{"merge", sizeof(merge_of_states::element), "state", "merge"},
+    row{"product", sizeof(product_of_matrices::element), "2x2", "prod"},
+    row{"all_gather", 4, "float", "none", true},
+    row{"reduce_scatter", 4, "float", "sum", true},
+    row{"broadcast", 4, "float", "none"},
+    row{"reduce", 4, "float", "sum"},
+    row{"inclusive_scan", 4, "float", "sum"},
+    row{"exclusive_scan", 4, "float", "sum"},
+    row{"scan", sizeof(product_of_matrices::element), "2x2", "prod"},
+    row{"start", 4, "float", "sum"},
+    row{"in_flight", 4, "float", "sum"},
+    row{"persistent", 4, "float", "sum"},
+    row{"barrier", 0, "none", "none"},
+};
+
 /// What is measured at a time: the contestants of one row of the table, at one size of the operand.
 struct cell {
-    std::string row;
+    row of;
     int ranks;
     std::size_t bytes;
+    bool ours_alone = false;
 
-    [[nodiscard]] std::size_t output_bytes() const {
-        return row == "reduce_scatter" ? bytes / static_cast<std::size_t>(ranks) : bytes;
-    }
+    [[nodiscard]] std::size_t blocks() const { return of.in_blocks ? static_cast<std::size_t>(ranks) : 1; }
+    [[nodiscard]] std::size_t input_bytes() const { return of.name == "all_gather" ? bytes / blocks() : bytes; }
+    [[nodiscard]] std::size_t output_bytes() const { return of.name == "reduce_scatter" ? bytes / blocks() : bytes; }
+    /// Where the operand that a rank starts with is in the output.
+    [[nodiscard]] bool is_in_place(int rank) const { return of.name == "broadcast" && rank == 0; }
     /// How many ranks' inputs are folded in the output of a rank.
     [[nodiscard]] int folded(int rank) const {
-        if (row == "exclusive_scan") return rank;
-        return row == "inclusive_scan" || row == "scan" ? rank + 1 : ranks;
+        if (of.name == "broadcast") return 1;
+        if (of.name == "reduce") return rank == 0 ? ranks : 0;
+        if (of.name == "exclusive_scan") return rank;
+        return of.name == "inclusive_scan" || of.name == "scan" ? rank + 1 : ranks;
     }
 };
 
-/// The cells of the arguments RANKS ROW:BYTES,BYTES,... ...
-[[nodiscard]] inline std::vector<cell> cells_of(std::span<char* const> arguments) {
+inline constexpr int most_ranks = 16;
+inline constexpr std::size_t operations_in_flight = 16;
+
+/// Throws `std::invalid_argument` for anything but a number from `least` to `most`.
+[[nodiscard]] inline std::size_t number_of(std::string_view text, std::size_t least, std::size_t most) {
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most)
+        throw std::invalid_argument("'" + std::string(text) + "' is not a number from " + std::to_string(least) +
+                                    " to " + std::to_string(most));
+    return number;
+}
+
+/// Throws `std::invalid_argument` where a size is not that of whole elements, in each block.
+[[nodiscard]] inline cell cell_of(const row& of, int ranks, std::string_view size) {
+    cell what{of, ranks, number_of(size, of.element, of.element == 0 ? 0 : std::size_t{1} << 40)};
+    const std::size_t unit = of.element * what.blocks();
+    if (unit != 0 && (what.bytes < unit || what.bytes % unit != 0))
+        throw std::invalid_argument(std::string(of.name) + ": " + std::string(size) + " bytes are not a multiple of " +
+                                    std::to_string(unit));
+    return what;
+}
+
+/// The cells of the arguments RANKS ROW:BYTES,BYTES,... ..., of which a program has rows.
+[[nodiscard]] inline std::vector<cell> cells_of(std::span<char* const> arguments, auto has_row) {
     std::vector<cell> cells;
-    if (arguments.size() < 2) return cells;
-    for (const std::string_view argument : arguments.subspan(2)) {
-        const auto colon = argument.find(':');
-        std::istringstream sizes{std::string(argument.substr(colon + 1))};
-        for (std::string bytes; std::getline(sizes, bytes, ',');)
-            cells.push_back({std::string(argument.substr(0, colon)), std::atoi(arguments[1]), std::stoul(bytes)});
+    if (arguments.size() < 2) throw std::invalid_argument("RANKS ROW:BYTES,BYTES,... are missing");
+    const int ranks = static_cast<int>(number_of(arguments[0], 1, most_ranks));
+    for (const std::string_view argument : arguments.subspan(1)) {
+        const std::string_view name = argument.substr(0, argument.find(':'));
+        const auto* const of = std::ranges::find(rows, name, &row::name);
+        if (of == rows.end() || !has_row(name)) throw std::invalid_argument("there is no row " + std::string(name));
+        std::istringstream sizes{std::string(argument.substr(std::min(argument.size(), name.size() + 1)))};
+        if (sizes.peek() == EOF) throw std::invalid_argument(std::string(name) + ": sizes are missing");
+        for (std::string bytes; std::getline(sizes, bytes, ',');) cells.push_back(cell_of(*of, ranks, bytes));
     }
     return cells;
 }
@@ -57,8 +115,8 @@ struct result {
 /// A line for each contestant; the driver knows the columns.
 inline void print(const cell& what, const std::string& placement, const std::vector<result>& results) {
     for (const auto& [contestant, time] : results)
-        std::printf("%s;%s;%d;%zu;%s;%.5f;%.5f;%.5f;%d\n", what.row.c_str(), contestant.c_str(), what.ranks, what.bytes,
-                    placement.c_str(), time.median * 1e6, time.low * 1e6, time.high * 1e6, time.samples);
+        std::printf("%s;%s;%d;%zu;%s;%.5f;%.5f;%.5f;%d\n", what.of.name.data(), contestant.c_str(), what.ranks,
+                    what.bytes, placement.c_str(), time.median * 1e6, time.low * 1e6, time.high * 1e6, time.samples);
     std::fflush(stdout);
 }
 
@@ -67,20 +125,43 @@ template <class Group>
 class stage {
   public:
     stage(Group& ranks, cell measured)
-        : group(ranks), what(std::move(measured)), input(what.bytes, 1), output(what.output_bytes(), 18) {}
+        : group(ranks), what(std::move(measured)), input(what.input_bytes(), 1), output(what.output_bytes(), 18) {}
 
     template <class Workload, class Call>
     void measure(const std::string& contestant, Call call) {
-        Workload::fill(input, group.rank());
+        if (what.ours_alone && contestant != "ours") return;
+        const buffer& written = what.is_in_place(group.rank()) ? output : input;
         output.clear();
+        Workload::fill(written, group.rank());
         const summary time = bench::measure(group, [&] {
-            use<typename Workload::scalar>(input, output);
+            use<typename Workload::scalar>(written, output);
             call();
         });
         const bool right = Workload::right(output, what.folded(group.rank()));
         if (group.max(right ? 0 : 1) > 0)
-            throw std::runtime_error(what.row + ": the result of " + contestant + " is wrong");
+            throw std::runtime_error(std::string(what.of.name) + ": the result of " + contestant + " is wrong");
         results.push_back({contestant, time});
+    }
+
+    /// `call(inputs, outputs)` is several operations at once, of the size of the cell each; a sample is the time of
+    /// one.
+    template <class Workload, class Call>
+    void measure_in_flight(const std::string& contestant, Call call) {
+        using element = typename Workload::element;
+        cell all = what;
+        all.bytes *= operations_in_flight;
+        stage many(group, all);
+        std::array<std::span<const element>, operations_in_flight> inputs;
+        std::array<std::span<element>, operations_in_flight> outputs;
+        for (std::size_t i = 0, n = what.bytes / sizeof(element); i < operations_in_flight; ++i) {
+            inputs[i] = many.input.template all<element>().subspan(i * n, n);
+            outputs[i] = many.output.template all<element>().subspan(i * n, n);
+        }
+        many.template measure<Workload>(contestant, [&] { call(inputs, outputs); });
+        for (auto& [name, time] : many.results) {
+            constexpr double calls = operations_in_flight;
+            results.push_back({name, {time.median / calls, time.low / calls, time.high / calls, time.samples}});
+        }
     }
 
     Group& group;

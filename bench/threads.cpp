@@ -2,22 +2,26 @@
 /// @file
 /// allfold, and what is possible, on threads:
 ///
-///     threads RANKS ROW:BYTES,BYTES,... ...        ROW is all_reduce, merge, reduce_scatter, scan or barrier
+///     threads RANKS ROW:BYTES,BYTES,... ...            ROW is one of those in `contests` below
+///     threads --table RANKS ROW:BYTES,BYTES,... ...    allfold alone
 ///
-/// prints one line for each contestant and size; bench/run.py makes a table of them.
+/// prints one line for each contestant and size, of which bench/run.py makes tables; or a table with the columns of
+/// nccl-tests (bench/table.hpp).
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <barrier>
 #include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,6 +30,7 @@
 #include "bench/ours.hpp"
 #include "bench/placement.hpp"
 #include "bench/stage.hpp"
+#include "bench/table.hpp"
 #include "bench/workload.hpp"
 #include <allfold/allfold.hpp>
 
@@ -36,7 +41,7 @@ namespace {
 struct meeting_place {
     std::atomic<int> waiting{0};
     std::atomic<int> generation{0};
-    std::array<double, bound_board::most_ranks> values{};
+    std::array<double, most_ranks> values{};
 };
 
 class thread_group {
@@ -78,14 +83,35 @@ class bounds {
         : on_(on), hands_(board, on.group.rank(), on.group.size(), on.input, on.output, has_slots()) {
         on.group.barrier();
     }
+    /// Where ranks share processors they wait at a counter, which is never slower; short ones at flags as well.
     template <class Call>
-    void measure(const char* way, Call call) {
-        on_.template measure<Workload>(std::string("bound: ") + way, [&] { call(hands_); });
+    void measure(const std::string& way, Call call) {
+        const bool crowded = oversubscribed(on_.what.ranks);
+        const auto measure_with = [&](meeting at, const std::string& name) {
+            hands_.meet_by(at);
+            on_.template measure<Workload>("bound: " + name, [&] { call(hands_); });
+        };
+        if (crowded) measure_with(meeting::counter, way + ", counter");
+        if (!crowded || on_.what.bytes <= 1 << 10) measure_with(meeting::flags, way);
+    }
+    /// `call(hands, count)` where the input has few elements, of which a cell holds so many.
+    template <class Call>
+    void measure_in_cells(Call call) {
+        const std::size_t n = on_.input.bytes() / sizeof(element);
+        const auto try_count = [&]<std::size_t Count>(std::integral_constant<std::size_t, Count> count) {
+            if constexpr (Count * sizeof(element) <= sizeof(bound_board::cell::value))
+                if (n == Count) measure("cells", [&](auto& hands) { call(hands, count); });
+        };
+        [&]<std::size_t... Counts>(std::index_sequence<Counts...>) {
+            (try_count(std::integral_constant<std::size_t, Counts>{}), ...);
+        }(std::index_sequence<1, 2, 4, 8, 16>{});
     }
     /// Above, copies into slots only cost.
     [[nodiscard]] bool has_slots() const { return on_.what.bytes <= 8 << 20; }
 
   private:
+    using element = typename Workload::element;
+
     thread_stage& on_;
     bound<Workload> hands_;
 };
@@ -95,10 +121,7 @@ void bounds_of_all_reduce(thread_stage& on, bound_board& board) {
     using enum stores;
     const std::size_t bytes = on.what.bytes;
     bounds<Workload> by_hand(on, board);
-    if constexpr (sizeof(typename Workload::element) == 4) {
-        if (bytes == 8) by_hand.measure("cells", [](auto& hands) { hands.template in_cells<2>(); });
-        if (bytes == 64) by_hand.measure("cells", [](auto& hands) { hands.template in_cells<16>(); });
-    }
+    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template in_cells<count()>(); });
     const bool folds_all = on.what.ranks == 2 || bytes <= 16 << 10;  // otherwise there is too much to fold
     if (folds_all && bytes <= 256 << 10) {
         by_hand.measure("slots", [](auto& hands) { hands.template through_slots<plain>(); });
@@ -146,49 +169,180 @@ void reduce_scatter(thread_stage& on, communicator& comm, bound_board& board) {
     }
 }
 
-/// With a barrier behind each: a loop of scans alone runs ahead in the lower ranks, and has no latency to measure.
-void scan(thread_stage& on, communicator& comm, bound_board& board) {
+void all_gather(thread_stage& on, communicator& comm, bound_board& board) {
     using enum stores;
-    const std::span<const product_of_matrices::element> input = on.input.all<product_of_matrices::element>();
-    const std::span<product_of_matrices::element> output = on.output.all<product_of_matrices::element>();
-    on.measure<product_of_matrices>("ours", [&] {
-        allfold::inclusive_scan(comm, input, output, matrix_product);
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    on.measure<blocks_of_floats>("ours", [&] { allfold::all_gather(comm, input, output); });
+
+    bounds<blocks_of_floats> by_hand(on, board);
+    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template gather_in_cells<count()>(); });
+    if (by_hand.has_slots()) {
+        by_hand.measure("slots", [](auto& hands) { hands.template gather_through_slots<plain>(); });
+        by_hand.measure("slots, string", [](auto& hands) { hands.template gather_through_slots<string>(); });
+    }
+    if (on.what.bytes < 4 << 10) return;
+    by_hand.measure("pull", [](auto& hands) { hands.template gather<plain>(); });
+    by_hand.measure("push, string", [](auto& hands) { hands.template gather_by_push<string>(); });
+    if (on.what.bytes < 1 << 20) return;
+    by_hand.measure("pull, streaming", [](auto& hands) { hands.template gather<streaming>(); });
+    by_hand.measure("push, streaming", [](auto& hands) { hands.template gather_by_push<streaming>(); });
+}
+
+// --- With a barrier behind each: a loop of these alone runs ahead where nobody is waited for, and has no latency.
+
+void broadcast(thread_stage& on, communicator& comm, bound_board& board) {
+    using enum stores;
+    const std::span<float> x = on.output.all<float>();
+    on.measure<sum_of_floats>("ours", [&] {
+        allfold::broadcast(comm, x);
         allfold::barrier(comm);
     });
 
-    bounds<product_of_matrices> by_hand(on, board);
-    by_hand.measure("inputs", [](auto& hands) { hands.scan(); });
-    by_hand.measure("slots", [](auto& hands) { hands.template scan_through_slots<plain>(), hands.meet(); });
-    by_hand.measure("slots, string", [](auto& hands) { hands.template scan_through_slots<string>(), hands.meet(); });
+    bounds<sum_of_floats> by_hand(on, board);
+    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template broadcast_in_cells<count()>(); });
+    by_hand.measure("root", [](auto& hands) { hands.broadcast(); });
+    if (by_hand.has_slots()) {
+        by_hand.measure("slot", [](auto& hands) { hands.template broadcast_through_slot<plain>(); });
+        by_hand.measure("slot, string", [](auto& hands) { hands.template broadcast_through_slot<string>(); });
+    }
+    if (on.what.bytes < 16 << 10) return;
+    by_hand.measure("slices", [](auto& hands) { hands.template broadcast_in_slices<plain>(); });
+    by_hand.measure("slices, string", [](auto& hands) { hands.template broadcast_in_slices<string>(); });
+    if (on.what.bytes < 1 << 20) return;
+    by_hand.measure("slices, streaming", [](auto& hands) { hands.template broadcast_in_slices<streaming>(); });
 }
 
-void barrier(thread_stage& on, communicator& comm, bound_board& board, std::barrier<>& standard) {
+void reduce(thread_stage& on, communicator& comm, bound_board& board) {
+    using enum stores;
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    on.measure<sum_of_floats>("ours", [&] {
+        allfold::reduce(comm, input, output, allfold::sum{});
+        allfold::barrier(comm);
+    });
+
+    bounds<sum_of_floats> by_hand(on, board);
+    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template reduce_in_cells<count()>(); });
+    by_hand.measure("inputs", [](auto& hands) { hands.reduce(); });
+    if (by_hand.has_slots()) {
+        by_hand.measure("slots", [](auto& hands) { hands.template reduce_through_slots<plain>(); });
+        by_hand.measure("slots, string", [](auto& hands) { hands.template reduce_through_slots<string>(); });
+    }
+    if (on.what.bytes < 16 << 10) return;
+    by_hand.measure("slices", [](auto& hands) { hands.template reduce_in_slices<plain>(); });
+    by_hand.measure("slices, string", [](auto& hands) { hands.template reduce_in_slices<string>(); });
+    if (on.what.bytes < 1 << 20) return;
+    by_hand.measure("slices, streaming", [](auto& hands) { hands.template reduce_in_slices<streaming>(); });
+}
+
+template <class Workload>
+void inclusive_scan_with(thread_stage& on, communicator& comm, bound_board& board, const auto& op) {
+    using enum stores;
+    const auto input = std::span<const typename Workload::element>(on.input.all<typename Workload::element>());
+    const auto output = on.output.all<typename Workload::element>();
+    on.measure<Workload>("ours", [&] {
+        allfold::inclusive_scan(comm, input, output, op);
+        allfold::barrier(comm);
+    });
+
+    bounds<Workload> by_hand(on, board);
+    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template scan_in_cells<count()>(); });
+    by_hand.measure("inputs", [](auto& hands) { hands.scan(); });
+    if (by_hand.has_slots()) {
+        by_hand.measure("slots", [](auto& hands) { hands.template scan_through_slots<plain>(); });
+        by_hand.measure("slots, string", [](auto& hands) { hands.template scan_through_slots<string>(); });
+    }
+    if (on.what.bytes < 4 << 10) return;
+    by_hand.measure("slices", [](auto& hands) { hands.template scan_in_slices<plain>(); });
+    by_hand.measure("slices, string", [](auto& hands) { hands.template scan_in_slices<string>(); });
+    if (on.what.bytes < 1 << 20) return;
+    by_hand.measure("slices, streaming", [](auto& hands) { hands.template scan_in_slices<streaming>(); });
+}
+
+void inclusive_scan(thread_stage& on, communicator& comm, bound_board& board) {
+    inclusive_scan_with<sum_of_floats>(on, comm, board, allfold::sum{});
+}
+void scan(thread_stage& on, communicator& comm, bound_board& board) {
+    inclusive_scan_with<product_of_matrices>(on, comm, board, matrix_product);
+}
+
+// --- The same all_reduce in other ways than by a call, which is what bounds them.
+
+void measure_call(thread_stage& on, communicator& comm) {
+    on.measure<sum_of_floats>("bound: call", [&, in = on.input.all<float>(), out = on.output.all<float>()] {
+        allfold::all_reduce(comm, in, out, allfold::sum{});
+    });
+}
+
+void start(thread_stage& on, communicator& comm, bound_board&) {
+    on.measure<sum_of_floats>("ours", [&, in = on.input.all<float>(), out = on.output.all<float>()] {
+        allfold::all_reduce.start(comm, in, out, allfold::sum{}).wait();
+    });
+    measure_call(on, comm);
+}
+
+void in_flight(thread_stage& on, communicator& comm, bound_board&) {
+    on.measure_in_flight<sum_of_floats>("ours", [&](const auto& inputs, const auto& outputs) {
+        std::array<allfold::operation, operations_in_flight> started;
+        for (std::size_t i = 0; i < started.size(); ++i)
+            started[i] = allfold::all_reduce.start(comm, inputs[i], outputs[i], allfold::sum{});
+        allfold::wait_all(started);
+    });
+    measure_call(on, comm);
+}
+
+void persistent(thread_stage& on, communicator& comm, bound_board&) {
+    auto prepared = allfold::all_reduce.prepare(comm, on.input.all<float>(), on.output.all<float>(), allfold::sum{});
+    on.measure<sum_of_floats>("ours", [&] { prepared(); });
+    measure_call(on, comm);
+}
+
+void barrier(thread_stage& on, communicator& comm, bound_board& board) {
     on.measure<sum_of_floats>("ours", [&] { allfold::barrier(comm); });
     bounds<sum_of_floats>(on, board).measure("flags", [](auto& hands) { hands.meet(); });
-    on.measure<sum_of_floats>("std::barrier", [&] { standard.arrive_and_wait(); });
+    on.measure<sum_of_floats>("std::barrier", [&] { board.standard.arrive_and_wait(); });
+}
+
+struct contest {
+    std::string_view row;
+    void (*measure)(thread_stage&, communicator&, bound_board&);
+};
+constexpr std::array contests{
+    contest{"all_reduce", all_reduce},
+    contest{"merge", merge},
+    contest{"all_gather", all_gather},
+    contest{"reduce_scatter", reduce_scatter},
+    contest{"broadcast", broadcast},
+    contest{"reduce", reduce},
+    contest{"scan", scan},
+    contest{"inclusive_scan", inclusive_scan},
+    contest{"start", start},
+    contest{"in_flight", in_flight},
+    contest{"persistent", persistent},
+    contest{"barrier", barrier},
+};
+[[nodiscard]] const contest* contest_of(std::string_view row) {
+    const auto* const found = std::ranges::find(contests, row, &contest::row);
+    return found == contests.end() ? nullptr : found;
 }
 
 [[nodiscard]] std::vector<result> measure(const cell& what) {
     meeting_place place;
-    const auto board = std::make_unique<bound_board>();
-    std::barrier standard(what.ranks);
+    const auto board = std::make_unique<bound_board>(what.ranks);
     std::vector<result> results;
     allfold::run(what.ranks, [&](communicator& comm) {
         if (!oversubscribed(comm.size())) pin(comm.rank());
         thread_group group(place, comm.rank(), comm.size());
         stage on(group, what);
-        if (what.row == "all_reduce") all_reduce(on, comm, *board);
-        if (what.row == "merge") merge(on, comm, *board);
-        if (what.row == "reduce_scatter") reduce_scatter(on, comm, *board);
-        if (what.row == "scan") scan(on, comm, *board);
-        if (what.row == "barrier") barrier(on, comm, *board, standard);
+        contest_of(what.of.name)->measure(on, comm, *board);
         if (comm.rank() == 0) results = std::move(on.results);
     });
     return results;
 }
 
 /// Once more where the processors were moved meanwhile.
-void report(const cell& what) {
+void report(const cell& what, auto&& print) {
     for (int attempt = 0; attempt < 3; ++attempt) {
         const std::string before = placement();
         const auto results = measure(what);
@@ -198,13 +352,28 @@ void report(const cell& what) {
     }
 }
 
+void run(std::span<char* const> arguments) {
+    const bool as_table = !arguments.empty() && arguments[0] == std::string_view("--table");
+    const auto cells = cells_of(arguments.subspan(as_table ? 1 : 0), contest_of);
+    table_printer table;
+    for (cell what : cells) {
+        what.ours_alone = as_table;
+        if (as_table)
+            report(what, table);
+        else
+            report(what, print);
+    }
+}
+
 }  // namespace
 }  // namespace bench
 
 int main(int count, char** arguments) {
     try {
-        for (const bench::cell& what : bench::cells_of({arguments, static_cast<std::size_t>(count)}))
-            bench::report(what);
+        bench::run(std::span(arguments, static_cast<std::size_t>(count)).subspan(1));
+    } catch (const std::invalid_argument& e) {
+        std::cerr << e.what() << '\n';
+        return 2;
     } catch (const std::exception& e) {
         std::cerr << e.what() << '\n';
         return EXIT_FAILURE;

@@ -62,8 +62,11 @@ void use(const buffer& input, const buffer& output) {
     constexpr std::size_t line = 64 / sizeof(Scalar);
     constexpr Scalar little = sizeof(Scalar) == 4 ? Scalar(1e-9) : Scalar(1e-18);
     const auto in = input.all<Scalar>(), out = output.all<Scalar>();
-    for (std::size_t part = 0; part < in.size(); part += out.size())  // an output may be a part of an input in size
-        for (std::size_t i = 0; i < out.size(); i += line) in[part + i] += little * out[i];
+    const std::size_t part = std::min(in.size(), out.size());  // one may be several times as large as the other
+    for (std::size_t from = 0; from < in.size(); from += part)
+        for (std::size_t i = 0; i < part; i += line) in[from + i] += little * out[i];
+    for (std::size_t from = part; from < out.size(); from += part)
+        for (std::size_t i = 0; i < part; i += line) in[i] += little * out[from + i];
 }
 
 /// 1 + 2 + ... + n
@@ -84,6 +87,17 @@ struct sum_of_floats {
     static void fold(element* out, const element* left, const element* right, std::size_t n) {
         BENCH_ELEMENTWISE
         for (std::size_t i = 0; i < n; ++i) out[i] = left[i] + right[i];
+    }
+};
+
+/// Floats that are not folded, in blocks of each rank.
+struct blocks_of_floats : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        const auto x = output.all<element>();
+        const std::size_t block = x.size() / static_cast<std::size_t>(ranks);
+        for (std::size_t i = 0; i < x.size(); ++i)
+            if (x[i] != static_cast<float>(i / block + 1)) return false;
+        return true;
     }
 };
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/stage.hpp"
+
+/// @file
+/// Times as nccl-tests prints them, with the same columns, units and factors; those who come from the OSU
+/// micro-benchmarks find their sizes and times in them as well.
+
+namespace bench {
+
+/// By what the bandwidth of the algorithm, bytes of the operand a second, is multiplied to get that of the bus: what
+/// goes in and out of a rank, so that figures of different collectives and numbers of ranks can be compared with what
+/// the machine moves. nccl-tests has no scans; here they count as its reduce does.
+[[nodiscard]] inline double bus_factor(const cell& what) {
+    const double others = static_cast<double>(what.ranks - 1) / what.ranks;
+    if (what.of.in_blocks) return others;
+    const auto& name = what.of.name;
+    return name == "broadcast" || name == "reduce" || name == "inclusive_scan" || name == "scan" ? 1 : 2 * others;
+}
+
+/// Prints a line for each cell, and what the columns are before the first one of a row.
+class table_printer {
+  public:
+    void operator()(const cell& what, const std::string& placement, const std::vector<result>& results) {
+        const row& of = what.of;
+        const std::string title = std::string(of.name) + ", " + std::to_string(what.ranks) + " ranks, " + placement;
+        if (title != title_) print_head(title);
+        title_ = title;
+        const double seconds = results.front().time.median, speed = static_cast<double>(what.bytes) / seconds / 1e9;
+        const std::size_t count = what.bytes / std::max<std::size_t>(1, of.element) / what.blocks();
+        std::printf("%12zu  %12zu  %8s  %6s  %9.2f  %6.2f  %6.2f\n", what.bytes, count, of.type.data(), of.fold.data(),
+                    seconds * 1e6, speed, speed * bus_factor(what));
+        std::fflush(stdout);
+    }
+
+  private:
+    static void print_head(const std::string& title) {
+        std::printf("# %s\n", title.c_str());
+        std::printf("#%11s  %12s  %8s  %6s  %9s  %6s  %6s\n", "size", "count", "type", "redop", "time", "algbw",
+                    "busbw");
+        std::printf("#%11s  %12s  %8s  %6s  %9s  %6s  %6s\n", "(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)");
+    }
+
+    std::string title_;
+};
+
+}  // namespace bench
