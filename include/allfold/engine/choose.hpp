@@ -9,6 +9,7 @@
 
 #include "allfold/schedule/any_schedule.hpp"
 #include "allfold/schedule/contract.hpp"
+#include "allfold/schedule/fusion.hpp"
 #include "allfold/schedule/step.hpp"
 
 /// @file
@@ -88,9 +89,6 @@ inline constexpr choose_tuning tuned{};
     return p.processors > 0 && p.size > tuned.flat_tree_ranks_a_processor * p.processors &&
            p.bytes * processors * processors <= tuned.flat_tree_bytes;
 }
-[[nodiscard]] constexpr bool copies_rather_than_lends(int size, int processors, std::size_t block_bytes) noexcept {
-    return size == 2 && processors >= 2 && block_bytes <= tuned.copied_block_bytes;
-}
 [[nodiscard]] constexpr bool short_inclusive_scan(const problem& p) noexcept {
     return p.bytes <= (p.size == 2 ? tuned.pair_scan_bytes : tuned.scan_bytes);
 }
@@ -106,6 +104,13 @@ inline constexpr choose_tuning tuned{};
     return p.size >= 8 && p.equal_blocks && p.bytes <= tuned.bruck_bytes * static_cast<std::size_t>(p.size);
 }
 [[nodiscard]] constexpr bool any_order(const problem& p) noexcept { return p.level == order::any; }
+
+/// Whether a schedule that would be one pass over lent memory runs step by step instead, its blocks copied.
+[[nodiscard]] inline bool copies_blocks(const any_schedule& schedule, int processors, std::size_t block_bytes) {
+    if (schedule.size() != 2 || processors < 2 || block_bytes > tuned.copied_block_bytes) return false;
+    const auto pass = fused(schedule);
+    return schedule.in_place && pass && pass->each == share::fold;
+}
 
 /// A schedule that can be made for any setting: of a collective's candidate, or of what the caller names.
 struct schedule_maker {

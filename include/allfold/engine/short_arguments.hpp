@@ -97,11 +97,11 @@ class short_arguments {
         return true;
     }
 
-    [[nodiscard]] call_key key(const void* types, int root) const noexcept {
+    [[nodiscard]] call_key key(const void* types, const call_options& options) const noexcept {
         if constexpr (in_place)
-            return {types, output_.rows(), output_.rows(), root};
+            return {types, output_.rows(), output_.rows(), options.root, options.delegation};
         else
-            return {types, input_.rows(), output_.rows(), root};
+            return {types, input_.rows(), output_.rows(), options.root, options.delegation};
     }
     /// If the communicator remembers a call like this: runs it again.
     template <class Comm>

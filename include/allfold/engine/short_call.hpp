@@ -14,6 +14,7 @@
 #include "allfold/data/detail/heap_array.hpp"
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/operands.hpp"
+#include "allfold/engine/options.hpp"
 #include "allfold/engine/shape.hpp"
 #include "allfold/engine/short_program.hpp"
 #include "allfold/transport/background.hpp"
@@ -31,6 +32,7 @@ struct call_key {
     const void* types = nullptr;  ///< of the collective, operator, elements and order
     std::size_t input_rows = 0, output_rows = 0;
     int root = 0;
+    delegate delegation = delegate::automatic;
 
     friend bool operator==(const call_key&, const call_key&) = default;
 };
@@ -251,6 +253,7 @@ class short_wait {
 
     /// Does what can be done without waiting; true when the call is complete.
     bool poll() {
+        all_.comm.progress();
         for (; round_ < all_.what.program.rounds(); ++round_) {
             const short_program::round& now = all_.what.program[round_];
             if (now.is_local_first) work(now);

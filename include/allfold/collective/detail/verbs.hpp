@@ -221,10 +221,15 @@ template <class Comm, class Collective, class Bound, class Algorithm>
 template <class Collective, class Op, class Element, class Order>
 inline constexpr int types_of_call = 0;
 
+/// What a call may say that is remembered.
+template <class Option>
+inline constexpr bool short_option =
+    std::same_as<Option, root> || std::same_as<Option, delegate> || is_order<Option>;
+
 /// Whether calls of these types may be remembered.
 template <class Comm, class Op, class In, class Out, class... Options>
 inline constexpr bool may_be_remembered =
-    Comm::has_short_way && may_be_short<Op, In, Out> && ((std::same_as<Options, root> || is_order<Options>) && ...);
+    Comm::has_short_way && may_be_short<Op, In, Out> && (short_option<Options> && ...);
 
 /// Runs a call that the communicator remembers; false where it does not, and the engine has to. `key`: to remember it.
 template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
@@ -234,7 +239,7 @@ template <class Collective, class In, class Out, class Comm, class Op, class Dat
     const used data = bind([](auto&... x) { return used(x...); });
     if (!data.are_plain()) return false;
     using order_option = order_among<Options...>;
-    key = data.key(&types_of_call<Collective, Op, typename used::state, order_option>, call_options(options...).root);
+    key = data.key(&types_of_call<Collective, Op, typename used::state, order_option>, call_options(options...));
     return data.run(comm, op, key);
 }
 
@@ -315,13 +320,12 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
 /// Says so where a call is one that the communicator will remember.
 template <class Collective, class Comm, class... Options>
 [[nodiscard]] plan with_short_way(plan own, const Comm& comm, std::size_t bytes) {
-    if constexpr (Comm::has_short_way && ((std::same_as<Options, root> || is_order<Options>) && ...)) {
+    if constexpr (Comm::has_short_way && (short_option<Options> && ...)) {
         const any_schedule mine = own.schedule(comm.rank());
         const int cut = Collective::promise.cut == cut_for::schedule ? mine.blocks() : comm.size();
         const partition blocks = partition::even(bytes, std::max(1, cut));
         const bool copies = !comm.lends(blocks.largest(), true) ||
-                            (Collective::promise.folds && fused(mine) &&
-                             copies_rather_than_lends(comm.size(), comm.processors(), blocks.largest()));
+                            (Collective::promise.folds && copies_blocks(mine, comm.processors(), blocks.largest()));
         if (would_be_short(mine, blocks, copies ? blocks.largest() : 0))
             own.add_reason("; remembered, and short when it is made again");
     }
