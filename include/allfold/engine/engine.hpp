@@ -13,6 +13,7 @@
 
 #include "allfold/engine/agreement.hpp"
 #include "allfold/engine/arguments.hpp"
+#include "allfold/engine/repeat.hpp"
 #include "allfold/engine/request.hpp"
 #include "allfold/engine/task.hpp"
 
@@ -215,6 +216,8 @@ template <communicator Comm>
 void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& arguments, [[maybe_unused]] native own) {
     const arguments_given call = lay_out(comm, what, arguments);
     arguments.begin();
+    if constexpr (remembers_calls<Comm>)
+        if (repeat(comm, what, arguments)) return;
     if constexpr (Comm::has_native)
         if (own != nullptr && delegates(comm, what, arguments)) return run_native(comm, what, arguments, own);
     execution<Comm> running([&] { return make_call(comm, what, call, arguments); });
@@ -225,6 +228,7 @@ void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& argumen
         throw;
     }
     arguments.finish(running.lowers());
+    if constexpr (remembers_calls<Comm>) remember(comm, what, arguments, running);
 }
 
 template <communicator Comm>

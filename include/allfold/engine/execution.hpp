@@ -106,6 +106,10 @@ class execution {
     }
 
     [[nodiscard]] const context& about() const noexcept { return all_; }
+    /// Of a call that is through: what it did, if that was short.
+    [[nodiscard]] std::optional<short_call> describe() const {
+        return is_short_ ? short_.describe(all_) : std::nullopt;
+    }
     /// Whether the pass that has completed the folds has lowered them too.
     [[nodiscard]] bool lowers() const noexcept { return all_.memory.fused && all_.rows.functions->lower != nullptr; }
 

@@ -6,12 +6,14 @@
 #include <atomic>
 #include <cstddef>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/schedule/step.hpp"
+#include "allfold/transport/detail/recent_calls.hpp"
 
 /// @file
 /// Runs a schedule that is one step, whose messages are one block each: what short calls consist of, where a walk
@@ -74,6 +76,37 @@ class short_walk {
         for (int i = 0; i < to_count_; ++i) visit(now_.to.at(i, all.comm.rank()));
     }
     void drop() noexcept { arrived_.clear(); }
+
+    /// What it has done, for the next call that is alike: nothing where that took several messages, or one that was not
+    /// copied.
+    [[nodiscard]] std::optional<short_call> describe(const context& all) const {
+        const int self = all.comm.rank();
+        if (to_count_ > 1 || from_count_ > 1 || !all.rows.packable() || now_.folds_in_order()) return std::nullopt;
+        short_call brief;
+        brief.agreed = all.agreed;
+        brief.hash = all.agreed.hash();
+        brief.how = now_.how;
+        const auto in_input = [&](const block& b) { return some_rows{b.at.row - all.memory.input.first.row, b.rows}; };
+        const auto in_result = [&](const block& b) { return some_rows{b.at.row - all.memory.result.first.row, b.rows}; };
+        if (to_count_ == 1) {
+            brief.to = now_.to.at(0, self);
+            const block_set sent = now_.sent == addressed::alike ? now_.send : all.schedule.sent_to(0, brief.to);
+            if (!sent.empty()) brief.sent = in_input(input(all, sent));
+            if (all.lends(brief.sent.count * all.rows.row_bytes)) return std::nullopt;
+        }
+        if (from_count_ == 1) {
+            brief.from = now_.from.at(0, self);
+            if (const block to = target_of(all, brief.from); to.rows != 0) brief.received = in_result(to);
+            if (brief.how != fold::store) brief.mine = in_input(input(all, now_.receive));
+        }
+        if (now_.local.what == local_work::kind::copy) {
+            brief.kept = in_input(input(all, now_.local.blocks));
+            brief.kept_at = in_result(result(all, now_.local.blocks)).first;
+        }
+        if (now_.local.what == local_work::kind::identity && all.rows.functions->set_identity != nullptr)
+            brief.identity = in_result(result(all, now_.local.blocks));
+        return brief;
+    }
 
   private:
     struct block {
@@ -202,6 +235,9 @@ class short_walk {
                 return nullptr;
             const block target = self.target_of(all, peer);
             return bytes == target.rows * all.rows.row_bytes ? all.rows.address(target.at, 0) : nullptr;
+        }
+        [[nodiscard]] std::size_t expected_bytes() const {
+            return self.target_of(all, peer).rows * all.rows.row_bytes;
         }
     };
     void combine(const context& all, std::byte* column, const block& into) const {

@@ -149,6 +149,15 @@ template <class Sink>
         return nullptr;
 }
 
+/// How many bytes the sink expects the message to have; 0 where it does not know, or does not say.
+template <class Sink>
+[[nodiscard]] std::size_t bytes_expected_by(Sink& sink) {
+    if constexpr (requires { sink.expected_bytes(); })
+        return sink.expected_bytes();
+    else
+        return 0;
+}
+
 /// A sink that does something to a message before it hands it on, for transports that are made of others.
 template <class Sink, class Handing>
 class handing_on {
@@ -161,6 +170,7 @@ class handing_on {
     [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
         return destination_for(sink_, signature, bytes);
     }
+    [[nodiscard]] std::size_t expected_bytes() const { return bytes_expected_by(sink_); }
 
   private:
     Sink& sink_;
@@ -252,7 +262,8 @@ concept posting_notices = requires(C& comm, const C& view, const peers& to, lane
 /// 3. `try_post(to, lane, message)` sends, or returns false when there is no room now. It never blocks.
 /// 4. `try_receive(from, lane, sink)` hands the next message on this lane from this rank to `sink` where it lies, or
 ///    returns false when there is none yet. Messages of one pair on one lane arrive in the order of their posts. It may
-///    ask `destination_for(sink, signature, bytes)` where the sink would have this message, and put it there.
+///    ask `bytes_expected_by(sink)` how long this message should be, and `destination_for(sink, signature, bytes)` where
+///    the sink would have it, and put it there.
 /// 5. `lends(bytes, copyable)`: whether such a message would be read in place, in the sender's memory, after the post.
 /// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
 ///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns

@@ -28,6 +28,7 @@
 #include "allfold/transport/detail/mpi_outbox.hpp"
 #include "allfold/transport/detail/mpi_shutdown.hpp"
 #include "allfold/transport/detail/mpi_tuning.hpp"
+#include "allfold/transport/detail/recent_calls.hpp"
 
 /// @file
 /// Ranks are processes of an MPI job, of any MPI library from version 3.1 on. Nothing else in allfold knows mpi.h.
@@ -97,6 +98,13 @@ class communicator : public transport_defaults {
         opened_.add(first, lanes, what);
         return first;
     }
+    lane open_again(const allfold::detail::short_call& call) {
+        latest_call_ = call.agreed.what;
+        control_.throw_if_failed(latest_call_);
+        opened_.add_again(next_lane_, call.hash, call.agreed);
+        return next_lane_++;
+    }
+    [[nodiscard]] allfold::detail::recent_calls& recent_calls() noexcept { return recent_calls_; }
     void announce(lane first, unsigned lanes, const signature& what) {
         latest_call_ = what.what;
         opened_.add(first, lanes, what);
@@ -157,6 +165,7 @@ class communicator : public transport_defaults {
     const char* latest_call_ = "collective";
     unsigned polls_ = 0;
     allfold::detail::opened_lanes opened_;
+    allfold::detail::recent_calls recent_calls_;
     allfold::detail::known_signatures known_;
     allfold::detail::bounce_pool pool_{allfold::detail::most_overhead + tuning_.eager_bytes};
     detail::outbox outbox_{job_.get(), job_.size(), pool_, tuning_};

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 
+#include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 
 /// @file
@@ -11,11 +12,25 @@
 
 namespace allfold::mpi {
 
+/// What a library takes over at once between processes of one node is limited, by default, to 4040 bytes (Open MPI 4.1)
+/// or 8248 (MPICH 4.0).
+#if defined(OPEN_MPI)
+inline constexpr std::size_t default_chunk_bytes = 4040;
+#elif defined(MPICH_VERSION)
+inline constexpr std::size_t default_chunk_bytes = 8248;
+#else
+inline constexpr std::size_t default_chunk_bytes = 0;
+#endif
+
 /// The numbers of the MPI transport, with what was measured for each.
 struct tuning {
     /// Up to here a message is copied and comes with its envelope. With a limit of 16 KiB messages of 32 and 64 KiB
     /// take 1.3 to 1.9 times as long; one of 128 KiB is no gain (two processes, Open MPI 4.1 and MPICH 4.0).
     std::size_t eager_bytes = std::size_t{64} << 10;
+    /// Messages of more bytes than this, envelope included, go in chunks of so many while they have at most
+    /// `chunked_bytes`: it is what the library takes over at once, in one copy, where ranks share a node. 0: they don't.
+    std::size_t chunk_bytes = default_chunk_bytes;
+    std::size_t chunked_bytes = std::size_t{64} << 10;
     /// Parts from here on go by themselves where the message as a whole does not come with its envelope.
     std::size_t long_bytes = std::size_t{4} << 10;
     /// The longest message that MPI is given; longer ones go in pieces. Counts are `int` before MPI-4.
@@ -40,4 +55,34 @@ struct tuning {
     friend bool operator==(const tuning&, const tuning&) = default;
 };
 
+namespace detail {
+
+/// How a payload that is copied is cut.
+class chunks {
+  public:
+    chunks(const tuning& numbers, std::size_t bytes) noexcept : numbers_(numbers), bytes_(bytes) {}
+
+    [[nodiscard]] bool are_several() const noexcept {
+        return bytes_ + allfold::detail::envelope_bytes > numbers_.chunk_bytes && numbers_.chunk_bytes >= shortest &&
+               bytes_ <= numbers_.chunked_bytes && bytes_ <= numbers_.eager_bytes;
+    }
+    /// What comes along with the envelope.
+    [[nodiscard]] std::size_t first() const noexcept {
+        using namespace allfold::detail;
+        return whole_lines(numbers_.chunk_bytes - envelope_bytes - payload_table::padded_bytes(0));
+    }
+    /// Of the others but for the last.
+    [[nodiscard]] std::size_t next() const noexcept { return whole_lines(numbers_.chunk_bytes); }
+
+  private:
+    [[nodiscard]] static std::size_t whole_lines(std::size_t bytes) noexcept {
+        constexpr std::size_t line = allfold::detail::line_of_message;
+        return bytes / line * line;
+    }
+    static constexpr std::size_t shortest = 256;
+    const tuning& numbers_;
+    std::size_t bytes_;
+};
+
+}  // namespace detail
 }  // namespace allfold::mpi
