@@ -214,10 +214,10 @@ class engine {
 
 template <communicator Comm>
 void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& arguments, [[maybe_unused]] native own) {
-    const arguments_given call = lay_out(comm, what, arguments);
-    arguments.begin();
     if constexpr (remembers_calls<Comm>)
         if (repeat(comm, what, arguments)) return;
+    const arguments_given call = lay_out(comm, what, arguments);
+    arguments.begin();
     if constexpr (Comm::has_native)
         if (own != nullptr && delegates(comm, what, arguments)) return run_native(comm, what, arguments, own);
     execution<Comm> running([&] { return make_call(comm, what, call, arguments); });

@@ -3,15 +3,17 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/mismatch.hpp"
 #include "allfold/engine/request.hpp"
+#include "allfold/engine/short_call.hpp"
 #include "allfold/engine/task.hpp"
-#include "allfold/transport/detail/recent_calls.hpp"
 
 /// @file
 /// Short calls that are made again and again, where ranks exchange messages: all that was found out the first time is
@@ -27,7 +29,7 @@ class repeated_call {
         : comm_(comm), call_(call), rows_(rows), memory_(memory) {}
 
     void open() {
-        lane_ = comm_.open_again(call_);
+        lane_ = comm_.open_again(call_.agreed, call_.hash);
         hash_ = comm_.background().follow(call_.hash, lane_);
         is_posted_ = call_.to < 0;
         is_received_ = call_.from < 0;
@@ -104,32 +106,34 @@ class repeated_call {
     std::atomic<int> lent_{0};
 };
 
-/// Under what a call is remembered; nothing where it has options of its own.
-[[nodiscard]] inline std::optional<call_key> key_of(const request& what, const bound_arguments& arguments,
-                                                    std::size_t row_bytes, bool in_place) noexcept {
+/// Under what a call is remembered. Those that have options of their own are not.
+[[nodiscard]] inline bool is_plain(const request& what) noexcept {
     const call_options& options = what.options;
-    if (what.named != nullptr || options.window_bytes || options.blocks != nullptr || options.input_blocks != nullptr ||
-        options.output_blocks != nullptr || options.check != nullptr)
-        return std::nullopt;
-    return call_key{what.type_hash,
-                    arguments.input_rows,
-                    arguments.output_rows,
-                    row_bytes,
-                    options.root,
-                    what.level,
-                    static_cast<std::uint8_t>(options.delegation),
-                    in_place};
+    return what.named == nullptr && !options.window_bytes && options.blocks == nullptr &&
+           options.input_blocks == nullptr && options.output_blocks == nullptr && options.check == nullptr;
+}
+[[nodiscard]] inline call_key key_of(const request& what, const bound_arguments& arguments,
+                                     std::size_t row_bytes) noexcept {
+    return {what.type_hash,    arguments.input_rows, arguments.output_rows,   row_bytes,
+            what.options.root, what.level,           what.options.delegation, arguments.is_in_place};
 }
 
 /// Runs a call to its end if one that is alike was remembered and nothing is in flight; false otherwise.
 template <remembers_calls Comm>
 [[nodiscard]] bool repeat(Comm& comm, const request& what, bound_arguments& arguments) {
+    const auto* const calls = static_cast<const recent_calls*>(comm.kept_by_engine().get());
+    if (calls == nullptr || !is_plain(what)) return false;
     const row_layout rows = arguments.rows();
+    const short_call* const known = calls->find(key_of(what, arguments, rows.row_bytes));
+    if (known == nullptr || background::in_flight() || comm.background().is_running()) return false;
+    arguments.laid_out = known->where;
+    arguments.check({what.collective.promise->name, setting{comm.rank(), comm.size(), what.options.root, comm.group()},
+                     arguments.is_in_place, arguments.input_rows, arguments.output_rows, &what.options},
+                    known->where);
+    arguments.begin();
     operands memory;
     arguments.memory(memory);
-    const std::optional<call_key> key = key_of(what, arguments, rows.row_bytes, memory.in_place);
-    const short_call* const known = key ? comm.recent_calls().find(*key) : nullptr;
-    if (known == nullptr || background::in_flight() || comm.background().is_running()) return false;
+    if (memory.in_place != known->in_place) return false;
     repeated_call<Comm> run(comm, *known, rows, memory);
     try {
         run.open();
@@ -147,12 +151,15 @@ template <remembers_calls Comm>
 /// After a call has come to its end: remembers it, if it is a short one.
 template <remembers_calls Comm>
 void remember(Comm& comm, const request& what, const bound_arguments& arguments, const execution<Comm>& run) {
-    const call<Comm>& about = run.about();
-    if (const auto key = key_of(what, arguments, about.rows.row_bytes, about.memory.in_place))
-        if (std::optional<short_call> brief = run.describe()) {
-            brief->key = *key;
-            comm.recent_calls().add(*brief);
-        }
+    if (!is_plain(what)) return;
+    std::optional<short_call> brief = run.describe();
+    if (!brief) return;
+    brief->key = key_of(what, arguments, run.about().rows.row_bytes);
+    brief->where = arguments.where();
+    brief->in_place = run.about().memory.in_place;
+    auto& calls = comm.kept_by_engine();
+    if (calls == nullptr) calls = std::make_unique<recent_calls>();
+    static_cast<recent_calls&>(*calls).add(*brief);
 }
 
 }  // namespace allfold::detail

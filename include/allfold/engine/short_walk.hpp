@@ -12,8 +12,8 @@
 
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/operands.hpp"
+#include "allfold/engine/short_call.hpp"
 #include "allfold/schedule/step.hpp"
-#include "allfold/transport/detail/recent_calls.hpp"
 
 /// @file
 /// Runs a schedule that is one step, whose messages are one block each: what short calls consist of, where a walk

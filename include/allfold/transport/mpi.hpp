@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -20,6 +21,7 @@
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/kept.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_control.hpp"
 #include "allfold/transport/detail/mpi_handle.hpp"
@@ -28,7 +30,6 @@
 #include "allfold/transport/detail/mpi_outbox.hpp"
 #include "allfold/transport/detail/mpi_shutdown.hpp"
 #include "allfold/transport/detail/mpi_tuning.hpp"
-#include "allfold/transport/detail/recent_calls.hpp"
 
 /// @file
 /// Ranks are processes of an MPI job, of any MPI library from version 3.1 on. Nothing else in allfold knows mpi.h.
@@ -98,13 +99,15 @@ class communicator : public transport_defaults {
         opened_.add(first, lanes, what);
         return first;
     }
-    lane open_again(const allfold::detail::short_call& call) {
-        latest_call_ = call.agreed.what;
+    /// Opens one lane for a call that this rank has made before; its signature has this hash.
+    lane open_again(const signature& what, std::uint32_t hash) {
+        latest_call_ = what.what;
         control_.throw_if_failed(latest_call_);
-        opened_.add_again(next_lane_, call.hash, call.agreed);
+        opened_.add_again(next_lane_, hash, what);
         return next_lane_++;
     }
-    [[nodiscard]] allfold::detail::recent_calls& recent_calls() noexcept { return recent_calls_; }
+    /// What the engine keeps here.
+    [[nodiscard]] std::unique_ptr<allfold::detail::kept>& kept_by_engine() noexcept { return kept_; }
     void announce(lane first, unsigned lanes, const signature& what) {
         latest_call_ = what.what;
         opened_.add(first, lanes, what);
@@ -165,11 +168,11 @@ class communicator : public transport_defaults {
     const char* latest_call_ = "collective";
     unsigned polls_ = 0;
     allfold::detail::opened_lanes opened_;
-    allfold::detail::recent_calls recent_calls_;
+    std::unique_ptr<allfold::detail::kept> kept_;
     allfold::detail::known_signatures known_;
     allfold::detail::bounce_pool pool_{allfold::detail::most_overhead + tuning_.eager_bytes};
     detail::outbox outbox_{job_.get(), job_.size(), pool_, tuning_};
-    mutable detail::inbox inbox_{job_.get(), pool_, known_, tuning_};
+    mutable detail::inbox inbox_{job_.get(), pool_, known_, opened_, tuning_};
     detail::control control_{job_, outbox_, known_};
     detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_};
     detail::vigil vigil_;

@@ -211,8 +211,11 @@ template <class Comm, class Collective, class Bound, class Algorithm>
 [[nodiscard]] constexpr typename Comm::native_function native_for(order level) noexcept {
     if constexpr (Collective::promise.folds && std::same_as<Algorithm, automatic> &&
                   column_count<typename Bound::state> == 1 && !Bound::has_lift)
-        if (level == order::any)
-            return Comm::template native<typename Bound::operation, typename Bound::state>(Collective::promise.name);
+        if (level == order::any) {
+            constexpr auto own =
+                Comm::template native<typename Bound::operation, typename Bound::state>(Collective::promise.name);
+            return own;
+        }
     return nullptr;
 }
 

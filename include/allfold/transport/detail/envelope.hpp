@@ -37,6 +37,11 @@ struct envelope {
     std::uint8_t introduced = 0;  ///< lines of the introduction
     std::uint8_t table = 0;       ///< 0: there is none; otherwise one more than the ranges in it
     std::uint16_t tally = 0;      ///< of the bytes that come along, itself included, modulo 2^16
+
+    /// Whether all of `bytes` that came is the envelope and a payload.
+    [[nodiscard]] bool is_plain(std::size_t bytes) const noexcept {
+        return introduced == 0 && table == 0 && tally == static_cast<std::uint16_t>(bytes);
+    }
 };
 inline constexpr std::size_t envelope_bytes = sizeof(envelope);
 static_assert(envelope_bytes == 16);
@@ -190,15 +195,21 @@ class known_signatures {
     std::vector<acquaintance> known_;
 };
 
-/// Which signatures this rank has introduced to whom.
+/// Which signatures this rank has introduced to whom, or has been introduced to by whom.
 class introductions {
   public:
+    /// A message of a peer has come, in a call of this rank.
+    void note(int peer, std::uint32_t hash, std::uint32_t call) { first_calls_.find_or_add(key_of(peer, hash), call); }
+    /// Whether a message of the peer has come in another call than this one: then the next one introduces nothing.
+    [[nodiscard]] bool are_over(int peer, std::uint32_t hash, std::uint32_t call) const noexcept {
+        const std::uint32_t* const first = first_calls_.find(key_of(peer, hash));
+        return first != nullptr && *first != call;
+    }
     /// Whether a message to `peer` has to introduce `hash`: all messages of the first call that has this signature do
     /// since they may be read in another order than they were sent in.
     [[nodiscard]] bool is_due(int peer, std::uint32_t hash, std::uint32_t call) {
         if (peer == known_peer_ && hash == known_hash_) return false;
-        const auto key = static_cast<std::uint64_t>(peer) << 32 | hash;
-        const bool in_first_call = first_calls_.find_or_add(key, call) == call;
+        const bool in_first_call = first_calls_.find_or_add(key_of(peer, hash), call) == call;
         if (!in_first_call) {
             known_peer_ = peer;
             known_hash_ = hash;
@@ -207,6 +218,9 @@ class introductions {
     }
 
   private:
+    [[nodiscard]] static std::uint64_t key_of(int peer, std::uint32_t hash) noexcept {
+        return static_cast<std::uint64_t>(peer) << 32 | hash;
+    }
     int known_peer_ = -1;  // the last one that was found to know, and what
     std::uint32_t known_hash_ = 0;
     number_table first_calls_;

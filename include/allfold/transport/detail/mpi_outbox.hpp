@@ -33,7 +33,7 @@ class outbox {
     using envelope = allfold::detail::envelope;
 
     outbox(MPI_Comm comm, int size, allfold::detail::bounce_pool& pool, const tuning& numbers)
-        : comm_(comm), pool_(pool), tuning_(numbers), sent_(static_cast<std::size_t>(size)) {}
+        : comm_(comm), pool_(pool), tuning_(numbers), sent_(static_cast<std::size_t>(size)), over_(comm) {}
 
     using sender = allfold::detail::sender;
 
@@ -53,7 +53,7 @@ class outbox {
     void send_message(int to, lane on, const outgoing& message, const allfold::detail::opened_lanes::entry* call);
     /// Sends the begin of a buffer as a control message.
     void send_control(int to, bounce_buffer&& buffer, std::size_t bytes) {
-        send_copy(to, control_tag, std::move(buffer), std::nullopt, {0, bytes, bytes, 0});
+        send_copy(to, control_tag, std::move(buffer), std::nullopt, 0, bytes);
     }
 
     void collect_copies();
@@ -87,11 +87,12 @@ class outbox {
         int to;
         lane on;
     };
-    static constexpr std::size_t taken_at_once = 4096;  // by most MPI libraries: asking is worth the time
-
     /// Sends bytes of a buffer, `first` of them in one message and the others in messages of at most `piece`, and keeps
     /// it as long as MPI needs it.
-    void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, cut bytes);
+    void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, const cut& bytes);
+    /// In one message.
+    void send_copy(int to, int tag, bounce_buffer&& buffer, const std::optional<sender>& of, std::size_t offset,
+                   std::size_t bytes);
     /// Sends a message of which ranges go from where they lie. In `head` all up to `at` is there but for the envelope.
     void send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
     [[nodiscard]] static std::size_t close_envelope(envelope about, std::byte* head, std::size_t end) noexcept {
@@ -101,6 +102,8 @@ class outbox {
         return bytes;
     }
     [[nodiscard]] MPI_Request send(int to, int tag, const std::byte* from, std::size_t bytes);
+    /// Whether it is known, without a question, that MPI has let go already of what it was given just now.
+    [[nodiscard]] bool is_over(MPI_Request& request);
     void keep(MPI_Request request, copy&& what);
     void send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose);
 
@@ -112,6 +115,7 @@ class outbox {
     bool long_copies_ = false;  // among the copies are some that MPI may not have taken at once
     requests<loan> loans_;
     std::vector<std::uint64_t> sent_;
+    over_request over_;
 };
 
 inline void outbox::collect_copies() {
@@ -170,33 +174,45 @@ inline void outbox::send_message(int to, lane on, const outgoing& message,
     }
     const int tag = tag_of(on, tuning_.tags);
     if (message.bytes > tuning_.eager_bytes) return send_long(to, tag, message, about, std::move(head), at);
+    const sender of{on, message.unordered};
     const chunks cut{tuning_, message.bytes};
-    std::size_t first = message.bytes;
-    if (cut.are_several()) {
-        about.table = 1;
-        at += payload_table::write({message.bytes, cut.next()}, {}, head.data() + at);
-        first = cut.first();
+    if (!cut.are_several()) {
+        pack(message.parts, message.alignment, head.data() + at);
+        const std::size_t bytes = close_envelope(about, head.data(), at + message.bytes);
+        return send_copy(to, tag, std::move(head), of, envelope_offset, bytes);
     }
+    about.table = 1;
+    at += payload_table::write({message.bytes, cut.next()}, {}, head.data() + at);
     pack(message.parts, message.alignment, head.data() + at);
-    first = close_envelope(about, head.data(), at + first);
-    send_copy(to, tag, std::move(head), sender{on, message.unordered},
-              {envelope_offset, first, at + message.bytes - envelope_offset, cut.next()});
+    const std::size_t first = close_envelope(about, head.data(), at + cut.first());
+    send_copy(to, tag, std::move(head), of, {envelope_offset, first, at + message.bytes - envelope_offset, cut.next()});
 }
 
-inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, cut bytes) {
+inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, const std::optional<sender>& of,
+                              std::size_t offset, std::size_t bytes) {
+    MPI_Request request = send(to, tag, buffer.data() + offset, bytes);
+    if (is_over(request)) return pool_.give_back(std::move(buffer));
+    keep(request, {std::move(buffer), of, nullptr});
+}
+
+inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, const cut& bytes) {
     const std::byte* const from = buffer.data() + bytes.offset;
     std::shared_ptr<bounce_buffer> shared;
     std::size_t begin = 0;
-    for (std::size_t end = bytes.first; begin < bytes.bytes; begin = std::exchange(end, std::min(bytes.bytes, end + bytes.piece))) {
+    for (std::size_t end = bytes.first; begin < bytes.bytes;
+         begin = std::exchange(end, std::min(bytes.bytes, end + bytes.piece))) {
         MPI_Request request = send(to, tag, from + begin, end - begin);
-        int done = 0;
-        if (end - begin <= std::max(taken_at_once, tuning_.chunk_bytes)) check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-        if (done != 0) continue;
-        if (bytes.first == bytes.bytes) return keep(request, {std::move(buffer), of, nullptr});
+        if (is_over(request)) continue;
         if (shared == nullptr) shared = std::make_shared<bounce_buffer>(std::move(buffer));
         keep(request, {{}, std::exchange(of, std::nullopt), shared});
     }
     pool_.give_back(std::move(buffer));
+}
+
+inline bool outbox::is_over(MPI_Request& request) {
+    if (!over_.is(request)) return false;
+    check(MPI_Request_free(&request), "MPI_Request_free");
+    return true;
 }
 
 inline void outbox::keep(MPI_Request request, copy&& what) {
@@ -230,7 +246,7 @@ inline void outbox::send_long(int to, int tag, const outgoing& message, envelope
     at += payload_table::write({message.bytes, 0}, {parts.ranges.data(), parts.count}, head.data() + at);
     if (parts.fits) pack_rest(message, parts, head.data() + at);
     const std::size_t bytes = close_envelope(about, head.data(), at + parts.rest);
-    send_copy(to, tag, std::move(head), sender{about.on, message.unordered}, {envelope_offset, bytes, bytes, 0});
+    send_copy(to, tag, std::move(head), sender{about.on, message.unordered}, envelope_offset, bytes);
     if (!parts.fits)
         return send_copy(to, tag, std::move(whole), std::nullopt,
                          {0, std::min(message.bytes, tuning_.piece_bytes), message.bytes, tuning_.piece_bytes});

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include "allfold/detail/requirements.hpp"
+
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
+#include "allfold/engine/shape.hpp"
 #include "allfold/schedule/step.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/kept.hpp"
 
 /// @file
-/// What a communicator remembers of its latest short calls, so that the next ones that are alike begin at once.
+/// What is remembered of short calls, so that the next ones that are alike begin at once.
 
 namespace allfold::detail {
 
@@ -19,7 +25,7 @@ struct call_key {
     std::size_t input_rows = 0, output_rows = 0, row_bytes = 0;
     int root = 0;
     order level = order::any;
-    std::uint8_t delegation = 0;
+    delegate delegation = delegate::automatic;
     bool in_place = false;
 
     friend constexpr bool operator==(const call_key&, const call_key&) = default;
@@ -34,6 +40,8 @@ struct some_rows {
 /// A call of one round in which this rank sends at most one message, which is copied, and gets at most one.
 struct short_call {
     call_key key;
+    shape where;
+    bool in_place = false;  ///< input and result are the same memory, whatever the caller says
     signature agreed;
     std::uint32_t hash = 0;  ///< of the signature
     int to = -1, from = -1;  ///< -1: nobody
@@ -46,14 +54,15 @@ struct short_call {
     some_rows identity;  ///< of the result, which gets the identity, last of all
 };
 
-class recent_calls {
+/// The latest ones of a communicator.
+class recent_calls final : public kept {
   public:
     /// Null where there is none.
     [[nodiscard]] const short_call* find(const call_key& key) const noexcept {
         const short_call& there = calls_[place_of(key)];
         return there.hash != 0 && there.key == key ? &there : nullptr;
     }
-    void add(const short_call& call) noexcept { calls_[place_of(call.key)] = call; }
+    void add(const short_call& call) { calls_[place_of(call.key)] = call; }
 
   private:
     static constexpr std::size_t most = 16;
@@ -61,15 +70,14 @@ class recent_calls {
         const std::uint64_t all = key.types ^ key.input_rows * 3 ^ key.output_rows * 5;
         return static_cast<std::size_t>(all * 0x9e3779b97f4a7c15u >> 60);
     }
-    std::array<short_call, most> calls_{};
+    std::array<short_call, most> calls_;
 };
 
-/// A transport that remembers them. `open_again(call)` does what `open` does for one lane, and makes the signature of
-/// the call known under it.
+/// A transport with which they are kept. `open_again(signature, hash)` does what `open` does for one lane.
 template <class C>
-concept remembers_calls = communicator<C> && requires(C& comm, const short_call& call) {
-    { comm.recent_calls() } -> std::same_as<recent_calls&>;
-    { comm.open_again(call) } -> std::same_as<lane>;
+concept remembers_calls = communicator<C> && requires(C& comm, const signature& what) {
+    { comm.kept_by_engine() } -> std::same_as<std::unique_ptr<kept>&>;
+    { comm.open_again(what, std::uint32_t{}) } -> std::same_as<lane>;
 };
 
 }  // namespace allfold::detail
