@@ -168,7 +168,7 @@ TEST_CASE("operators of one type with different state work at the same time") {
 }
 
 TEST_CASE("columns that only their alignment makes too long to be copied are not changed before they are read") {
-    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.eager_bytes = 65536});
     constexpr std::size_t rows = 6553;  // of 10 bytes: 65530; with the gaps between columns more than eager_bytes
     for (int turn = 0; turn < 20; ++turn) {
         std::vector<std::uint8_t> a(rows, 1), b(rows, 2);

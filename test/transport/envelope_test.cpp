@@ -65,9 +65,7 @@ namespace {
 
 constexpr std::size_t most_in_chunks = 4096;
 
-bool is_message(const std::vector<std::byte>& came) {
-    return detail::open_envelope(came, most_in_chunks).has_value();
-}
+bool is_message(const std::vector<std::byte>& came) { return detail::open_envelope(came, most_in_chunks).has_value(); }
 
 /// What comes with an envelope: an introduction of so many lines, a table where there is one, and `rest` bytes.
 std::vector<std::byte> head_of(std::uint8_t introduced, std::size_t rest,

@@ -60,17 +60,15 @@ class repeated_call {
     struct sink {
         repeated_call& self;
         void operator()(typename Comm::arrival_type&& message) const { self.receive(message); }
-        [[nodiscard]] std::size_t expected_bytes() const {
-            return self.call_.received.count * self.rows_.row_bytes;
-        }
+        [[nodiscard]] std::size_t expected_bytes() const { return self.call_.received.count * self.rows_.row_bytes; }
     };
 
     [[nodiscard]] bool post() {
         const some_rows& sent = call_.sent;
         const part what{sent.count == 0 ? nullptr : rows_.address(memory_.input.first + sent.first, 0),
                         sent.count * rows_.row_bytes};
-        return comm_.try_post(
-            call_.to, lane_, {{&what, 1}, what.bytes, rows_.functions->alignment, true, hash_, &lent_, false});
+        return comm_.try_post(call_.to, lane_,
+                              {{&what, 1}, what.bytes, rows_.functions->alignment, true, hash_, &lent_, false});
     }
     void keep() {
         has_kept_ = true;
@@ -81,8 +79,8 @@ class repeated_call {
             disagree(call_.from);
         const some_rows& to = call_.received;
         if (message.bytes() != to.count * rows_.row_bytes) [[unlikely]]
-            throw_other_length(call_.agreed.what, comm_.rank(), call_.from, message.bytes(),
-                               to.count * rows_.row_bytes, rows_.row_bytes);
+            throw_other_length(call_.agreed.what, comm_.rank(), call_.from, message.bytes(), to.count * rows_.row_bytes,
+                               rows_.row_bytes);
         if (to.count == 0) return;
         std::byte* const column = message.packed();
         const place got{&column, 0}, into = memory_.result.first + to.first;

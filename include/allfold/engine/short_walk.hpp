@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <new>
@@ -87,12 +88,13 @@ class short_walk {
         brief.hash = all.agreed.hash();
         brief.how = now_.how;
         const auto in_input = [&](const block& b) { return some_rows{b.at.row - all.memory.input.first.row, b.rows}; };
-        const auto in_result = [&](const block& b) { return some_rows{b.at.row - all.memory.result.first.row, b.rows}; };
+        const auto in_result = [&](const block& b) {
+            return some_rows{b.at.row - all.memory.result.first.row, b.rows};
+        };
         if (to_count_ == 1) {
             brief.to = now_.to.at(0, self);
             const block_set sent = now_.sent == addressed::alike ? now_.send : all.schedule.sent_to(0, brief.to);
             if (!sent.empty()) brief.sent = in_input(input(all, sent));
-            if (all.lends(brief.sent.count * all.rows.row_bytes)) return std::nullopt;
         }
         if (from_count_ == 1) {
             brief.from = now_.from.at(0, self);
@@ -105,6 +107,7 @@ class short_walk {
         }
         if (now_.local.what == local_work::kind::identity && all.rows.functions->set_identity != nullptr)
             brief.identity = in_result(result(all, now_.local.blocks));
+        if (all.lends(std::max(brief.sent.count, brief.received.count) * all.rows.row_bytes)) return std::nullopt;
         return brief;
     }
 
@@ -236,9 +239,7 @@ class short_walk {
             const block target = self.target_of(all, peer);
             return bytes == target.rows * all.rows.row_bytes ? all.rows.address(target.at, 0) : nullptr;
         }
-        [[nodiscard]] std::size_t expected_bytes() const {
-            return self.target_of(all, peer).rows * all.rows.row_bytes;
-        }
+        [[nodiscard]] std::size_t expected_bytes() const { return self.target_of(all, peer).rows * all.rows.row_bytes; }
     };
     void combine(const context& all, std::byte* column, const block& into) const {
         const place from{&column, 0};

@@ -262,8 +262,8 @@ concept posting_notices = requires(C& comm, const C& view, const peers& to, lane
 /// 3. `try_post(to, lane, message)` sends, or returns false when there is no room now. It never blocks.
 /// 4. `try_receive(from, lane, sink)` hands the next message on this lane from this rank to `sink` where it lies, or
 ///    returns false when there is none yet. Messages of one pair on one lane arrive in the order of their posts. It may
-///    ask `bytes_expected_by(sink)` how long this message should be, and `destination_for(sink, signature, bytes)` where
-///    the sink would have it, and put it there.
+///    ask `bytes_expected_by(sink)` how long this message should be, and `destination_for(sink, signature, bytes)`
+///    where the sink would have it, and put it there.
 /// 5. `lends(bytes, copyable)`: whether such a message would be read in place, in the sender's memory, after the post.
 /// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
 ///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns

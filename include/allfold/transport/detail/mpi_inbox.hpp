@@ -83,11 +83,10 @@ class any_destination {
         std::size_t (*expect)(void*);
     };
     template <class Sink>
-    static constexpr functions functions_of{
-        [](void* s, std::uint32_t signature, std::size_t bytes) {
-            return destination_for(*static_cast<Sink*>(s), signature, bytes);
-        },
-        [](void* s) { return bytes_expected_by(*static_cast<Sink*>(s)); }};
+    static constexpr functions functions_of{[](void* s, std::uint32_t signature, std::size_t bytes) {
+                                                return destination_for(*static_cast<Sink*>(s), signature, bytes);
+                                            },
+                                            [](void* s) { return bytes_expected_by(*static_cast<Sink*>(s)); }};
 
     void* sink_;
     const functions* functions_;
@@ -132,15 +131,15 @@ class inbox {
     struct stream {
         int peer = -1;
         int tag = 0;
-        bool headed = false;    // the envelope is there
-        bool placed = false;    // and what follows is received where it belongs
-        bool in_place = false;  // in memory that is not ours
+        bool headed = false;     // the envelope is there
+        bool placed = false;     // and what follows is received where it belongs
+        bool in_place = false;   // in memory that is not ours
         bool is_unlike = false;  // another message than was expected, so that its rest does not come
         MPI_Request head = MPI_REQUEST_NULL;
-        bounce_buffer buffer;       // envelope and what comes with it, and chunks
-        bounce_buffer payload;      // of a message with ranges
+        bounce_buffer buffer;   // envelope and what comes with it, and chunks
+        bounce_buffer payload;  // of a message with ranges
         const std::byte* table = nullptr;
-        std::byte* into = nullptr;  // where the payload begins, wherever it lies
+        std::byte* into = nullptr;      // where the payload begins, wherever it lies
         std::vector<MPI_Request> rest;  // ranges, or chunks
         std::size_t expected = 0;       // bytes of the payload for whose chunks receives were posted in advance
         allfold::detail::envelope about;
