@@ -110,8 +110,8 @@ class repeated_call {
     return what.named == nullptr && !options.window_bytes && options.blocks == nullptr &&
            options.input_blocks == nullptr && options.output_blocks == nullptr && options.check == nullptr;
 }
-[[nodiscard]] inline call_key key_of(const request& what, const bound_arguments& arguments,
-                                     std::size_t row_bytes) noexcept {
+[[nodiscard, gnu::always_inline]] inline call_key key_of(const request& what, const bound_arguments& arguments,
+                                                         std::size_t row_bytes) noexcept {
     return {what.type_hash,    arguments.input_rows, arguments.output_rows,   row_bytes,
             what.options.root, what.level,           what.options.delegation, arguments.is_in_place};
 }

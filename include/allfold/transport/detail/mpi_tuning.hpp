@@ -16,10 +16,13 @@ namespace allfold::mpi {
 /// or 8248 (MPICH 4.0).
 #if defined(OPEN_MPI)
 inline constexpr std::size_t default_chunk_bytes = 4040, default_eager_bytes = std::size_t{64} << 10;
+inline constexpr std::size_t default_native_reduce = std::size_t{128} << 10;
 #elif defined(MPICH_VERSION)
 inline constexpr std::size_t default_chunk_bytes = 8248, default_eager_bytes = std::size_t{256} << 10;
+inline constexpr std::size_t default_native_reduce = std::size_t{1} << 62;
 #else
 inline constexpr std::size_t default_chunk_bytes = 0, default_eager_bytes = std::size_t{64} << 10;
+inline constexpr std::size_t default_native_reduce = std::size_t{1} << 62;
 #endif
 
 /// The numbers of the MPI transport, with what was measured for each.
@@ -47,12 +50,13 @@ struct tuning {
     /// After a failure a rank waits at most so long for others to let go of its memory.
     std::chrono::milliseconds patience{3000};
 
-    /// Operands from so many bytes on are left to MPI's own collective, for operators that it knows; as they stand,
-    /// none. Two processes: after an agreement of 0.4 to 1 us MPI's own is faster in few cells (Open MPI: all_reduce
-    /// of 256 KiB 1.1 times, exclusive scans from 4 MiB 1.4 times), and slower in others by far (MPICH: scans 17
-    /// times).
+    /// Operands from so many bytes on are left to MPI's own collective, for operators that it knows. Two processes:
+    /// after an agreement of 0.3 to 1 us MPI's own is faster in few cells (Open MPI: reduce of 256 KiB to 4 MiB 1.1 to
+    /// 1.2 times, exclusive scans from 1 MiB 1.1 times), and slower in others by far (MPICH: scans 17 times, reduce
+    /// from 64 KiB 1.3 to 6 times; Open MPI: reduce_scatter 2 to 20 times).
     std::size_t native_from = std::size_t{1} << 62;
     std::size_t native_all_reduce_from = std::size_t{1} << 62;
+    std::size_t native_reduce_from = default_native_reduce;
 
     friend bool operator==(const tuning&, const tuning&) = default;
 };
