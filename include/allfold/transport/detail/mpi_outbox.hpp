@@ -79,7 +79,7 @@ class outbox {
         std::optional<sender> of;               // none: a control message, or not the last part of a message
         std::shared_ptr<bounce_buffer> shared;  // instead, where it is sent in parts, which may end in any order
     };
-    struct cut {
+    struct cut_bytes {
         std::size_t offset, first, bytes, piece;
     };
     struct loan {
@@ -89,7 +89,7 @@ class outbox {
     };
     /// Sends bytes of a buffer, `first` of them in one message and the others in messages of at most `piece`, and keeps
     /// it as long as MPI needs it.
-    void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, const cut& bytes);
+    void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, const cut_bytes& bytes);
     /// In one message.
     void send_copy(int to, int tag, bounce_buffer&& buffer, const std::optional<sender>& of, std::size_t offset,
                    std::size_t bytes);
@@ -175,7 +175,7 @@ inline void outbox::send_message(int to, lane on, const outgoing& message,
     const int tag = tag_of(on, tuning_.tags);
     if (message.bytes > tuning_.eager_bytes) return send_long(to, tag, message, about, std::move(head), at);
     const sender of{on, message.unordered};
-    const chunks cut{tuning_, message.bytes};
+    const chunks cut(tuning_, message.bytes);
     if (!cut.are_several()) {
         pack(message.parts, message.alignment, head.data() + at);
         const std::size_t bytes = close_envelope(about, head.data(), at + message.bytes);
@@ -195,7 +195,8 @@ inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, const std
     keep(request, {std::move(buffer), of, nullptr});
 }
 
-inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, const cut& bytes) {
+inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of,
+                              const cut_bytes& bytes) {
     const std::byte* const from = buffer.data() + bytes.offset;
     std::shared_ptr<bounce_buffer> shared;
     std::size_t begin = 0;
