@@ -73,8 +73,8 @@ TEST_CASE("a call that is made again gives what its own operands say") {
     communicator comm(MPI_COMM_WORLD);
     const int rank = comm.rank(), size = comm.size();
     const auto P = static_cast<std::size_t>(size);
-    for (int turn = 0; turn < 3 * times; ++turn)
-        for (const std::size_t n : lengths) {
+    for (const std::size_t n : lengths)
+        for (int turn = 0; turn < 3 * times; ++turn) {
             INFO("turn " << turn << ", n = " << n);
             const std::vector<int> in = values_of(rank, turn, n), all = sums_of(0, size, turn, n);
             std::vector<int> out(n, -1), place = in;
@@ -116,20 +116,22 @@ TEST_CASE("a call that is made again gives what its own operands say") {
     if (size == 2) CHECK(comm.kept_by_engine() != nullptr);
 }
 
-TEST_CASE("calls that are made again keep their places among operations in flight") {
+TEST_CASE("calls that are made again keep their places among operations in flight, and push them on") {
     const watchdog watch("repeated calls and operations in flight");
     communicator comm(MPI_COMM_WORLD);
+    std::vector<int> rounds(300000);  // in several rounds
     for (int turn = 0; turn < times; ++turn)
         for (const std::size_t n : lengths) {
-            std::vector<int> one(n, 1), two(n, 2), three(n, 3);
+            std::vector<int> one(n, 1), three(n, 3);
+            std::fill(rounds.begin(), rounds.end(), 2);
             allfold::all_reduce(comm, one, sum());
-            auto first = allfold::all_reduce.start(comm, two, sum());
+            auto first = allfold::all_reduce.start(comm, rounds, sum());
             allfold::all_reduce(comm, three, sum());
             if (comm.rank() != odd) first.wait();
             allfold::all_reduce(comm, one, sum());
             first.wait();
             CHECK(one == std::vector<int>(n, comm.size() * comm.size()));
-            CHECK(two == std::vector<int>(n, 2 * comm.size()));
+            CHECK(rounds == std::vector<int>(rounds.size(), 2 * comm.size()));
             CHECK(three == std::vector<int>(n, 3 * comm.size()));
         }
 }
@@ -139,7 +141,7 @@ TEST_CASE("input and output that overlap in part are refused the second time too
     communicator comm(MPI_COMM_WORLD);
     std::vector<int> x(40, 1);
     const std::span<int> all(x);
-    allfold::all_reduce(comm, all.first(20), all.last(20), sum());
+    for (int turn = 0; turn < times; ++turn) allfold::all_reduce(comm, all.first(20), all.last(20), sum());
     allfold::all_reduce(comm, all.first(20), all.first(20), sum());
     CHECK(x[0] == comm.size());
     CHECK(x[39] == comm.size());
@@ -155,6 +157,7 @@ TEST_CASE("a mismatch is found and explained after calls that were alike") {
             allfold::all_reduce(comm, x, sum());
             allfold::reduce(comm, x, sum(), allfold::root{0});
             allfold::reduce(comm, x, sum(), allfold::root{1});
+            allfold::all_reduce(comm, x, allfold::max());
         };
         const auto twice = [&](auto& comm) {
             same(comm);
@@ -169,6 +172,13 @@ TEST_CASE("a mismatch is found and explained after calls that were alike") {
             std::vector<int> x(n);
             allfold::reduce(comm, x, sum(), allfold::root{comm.rank() == odd ? odd : 0});
         };
+        const auto operators = [n](auto& comm) {
+            std::vector<int> x(n);
+            if (comm.rank() == odd)
+                allfold::all_reduce(comm, x, allfold::max());
+            else
+                allfold::all_reduce(comm, x, sum());
+        };
         const auto collectives = [n](auto& comm) {
             std::vector<int> x(n);
             if (comm.rank() == odd)
@@ -181,6 +191,7 @@ TEST_CASE("a mismatch is found and explained after calls that were alike") {
         check_failure(outcome_after("counts", same, counts), errc::mismatch, {"all_reduce", here, there, "rank 1"});
         check_failure(outcome_after("known counts", twice, counts), errc::mismatch, {"all_reduce", here, there});
         check_failure(outcome_after("roots", same, roots), errc::mismatch, {"names root 0", "names root 1"});
+        check_failure(outcome_after("operators", same, operators), errc::mismatch, {"folds with", "max", "sum"});
         check_failure(outcome_after("collectives", same, collectives), errc::mismatch,
                       {"calls all_reduce", "calls reduce"});
     }

@@ -131,7 +131,6 @@ template <remembers_calls Comm>
     arguments.begin();
     operands memory;
     arguments.memory(memory);
-    if (memory.in_place != known->in_place) return false;
     repeated_call<Comm> run(comm, *known, rows, memory);
     try {
         run.open();
@@ -154,7 +153,6 @@ void remember(Comm& comm, const request& what, const bound_arguments& arguments,
     if (!brief) return;
     brief->key = key_of(what, arguments, run.about().rows.row_bytes);
     brief->where = arguments.where();
-    brief->in_place = run.about().memory.in_place;
     auto& calls = comm.kept_by_engine();
     if (calls == nullptr) calls = std::make_unique<recent_calls>();
     static_cast<recent_calls&>(*calls).add(*brief);

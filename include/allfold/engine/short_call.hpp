@@ -41,7 +41,6 @@ struct some_rows {
 struct short_call {
     call_key key;
     shape where;
-    bool in_place = false;  ///< input and result are the same memory, whatever the caller says
     signature agreed;
     std::uint32_t hash = 0;  ///< of the signature
     int to = -1, from = -1;  ///< -1: nobody
@@ -57,20 +56,27 @@ struct short_call {
 /// The latest ones of a communicator.
 class recent_calls final : public kept {
   public:
-    /// Null where there is none. (In registers: a key that has just been written piece by piece is slow to compare.)
+    /// Null where there is none.
     [[nodiscard, gnu::always_inline]] const short_call* find(const call_key& key) const noexcept {
-        const short_call& there = calls_[place_of(key)];
-        return there.hash != 0 && there.key == key ? &there : nullptr;
+        const short_call* const first = &calls_[set_of(key) * ways];
+        for (std::size_t way = 0; way < ways; ++way)
+            if (first[way].key == key && first[way].hash != 0) return first + way;
+        return nullptr;
     }
-    void add(const short_call& call) { calls_[place_of(call.key)] = call; }
+    void add(const short_call& call) {
+        if (find(call.key) != nullptr) return;
+        const std::size_t set = set_of(call.key);
+        calls_[set * ways + next_[set]++ % ways] = call;
+    }
 
   private:
-    static constexpr std::size_t most = 16;
-    [[nodiscard]] static std::size_t place_of(const call_key& key) noexcept {
+    static constexpr std::size_t ways = 4, sets = 8;
+    [[nodiscard, gnu::always_inline]] static std::size_t set_of(const call_key& key) noexcept {
         const std::uint64_t all = key.types ^ key.input_rows * 3 ^ key.output_rows * 5;
-        return static_cast<std::size_t>(all * 0x9e3779b97f4a7c15u >> 60);
+        return static_cast<std::size_t>(all * 0x9e3779b97f4a7c15u >> 32) % sets;
     }
-    std::array<short_call, most> calls_;
+    std::array<short_call, ways * sets> calls_;
+    std::array<std::uint8_t, sets> next_{};
 };
 
 /// A transport with which they are kept. `open_again(signature, hash)` does what `open` does for one lane.
