@@ -168,7 +168,7 @@ TEST_CASE("operators of one type with different state work at the same time") {
 }
 
 TEST_CASE("columns that only their alignment makes too long to be copied are not changed before they are read") {
-    allfold::mpi::communicator comm{MPI_COMM_WORLD};
+    allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.eager_bytes = 65536});
     constexpr std::size_t rows = 6553;  // of 10 bytes: 65530; with the gaps between columns more than eager_bytes
     for (int turn = 0; turn < 20; ++turn) {
         std::vector<std::uint8_t> a(rows, 1), b(rows, 2);
@@ -217,7 +217,7 @@ TEST_CASE("bytes that are no elements are refused with the figures") {
 
 TEST_CASE("MPI's own collectives give the same, agreed and not") {
     auto eager = allfold::mpi::tuning();
-    eager.native_from = eager.native_all_reduce_from = 0;
+    eager.native_from = eager.native_all_reduce_from = eager.native_reduce_from = 0;
     const watchdog watch("delegation");
     allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, eager);
     const auto P = static_cast<std::size_t>(comm.size());
@@ -341,7 +341,7 @@ TEST_CASE("a mismatch is found before anything is delegated") {
         return;
     }
     auto eager = allfold::mpi::tuning();
-    eager.native_from = eager.native_all_reduce_from = 0;
+    eager.native_from = eager.native_all_reduce_from = eager.native_reduce_from = 0;
     const watchdog watch("mismatch, delegated");
     for (int culprit = 0; culprit < ranks_of_job(); culprit += 3) {
         allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, eager);

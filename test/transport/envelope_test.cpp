@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,44 +63,83 @@ TEST_CASE("names that are too long are cut, and the cut ones count as equal") {
 
 namespace {
 
-/// What comes with an envelope: an introduction of `introduced` bytes, the table, and `rest` bytes.
-std::vector<std::byte> head_of(std::uint64_t bytes, std::uint32_t introduced,
-                               std::initializer_list<detail::payload_range> ranges, std::size_t rest) {
-    const detail::envelope about{
-        .introduced = introduced, .bytes = bytes, .ranges = static_cast<std::uint32_t>(ranges.size())};
-    std::vector<std::byte> head(sizeof about + introduced + detail::range_table::padded_bytes(ranges.size()) + rest);
+constexpr std::size_t most_in_chunks = 4096;
+
+bool is_message(const std::vector<std::byte>& came) { return detail::open_envelope(came, most_in_chunks).has_value(); }
+
+/// What comes with an envelope: an introduction of so many lines, a table where there is one, and `rest` bytes.
+std::vector<std::byte> head_of(std::uint8_t introduced, std::size_t rest,
+                               std::optional<detail::payload_table::head> table = {},
+                               std::initializer_list<detail::payload_range> ranges = {}) {
+    const std::size_t lines = introduced * detail::line_of_message;
+    const std::size_t tabled = table ? detail::payload_table::padded_bytes(ranges.size()) : 0;
+    std::vector<std::byte> head(detail::envelope_bytes + lines + tabled + rest);
+    const detail::envelope about{.introduced = introduced,
+                                 .table = static_cast<std::uint8_t>(table ? 1 + ranges.size() : 0),
+                                 .tally = static_cast<std::uint16_t>(head.size())};
     std::memcpy(head.data(), &about, sizeof about);
-    std::size_t at = sizeof about + introduced;
-    for (const auto& range : ranges) {
-        std::memcpy(head.data() + at, &range, sizeof range);
-        at += sizeof range;
-    }
+    if (table)
+        detail::payload_table::write(*table, {ranges.begin(), ranges.size()}, head.data() + sizeof about + lines);
     return head;
+}
+std::vector<std::byte> head_of_ranges(std::uint64_t bytes, std::initializer_list<detail::payload_range> ranges,
+                                      std::size_t rest) {
+    return head_of(0, rest, detail::payload_table::head{bytes, 0}, ranges);
 }
 
 }  // namespace
 
 TEST_CASE("an envelope counts only if what comes with it is as long as it says") {
-    using detail::is_message;
-    CHECK(is_message(head_of(0, 0, {}, 0)));
-    CHECK(is_message(head_of(100, 64, {}, 100)));
-    CHECK_FALSE(is_message(head_of(100, 64, {}, 99)));
-    CHECK_FALSE(is_message(head_of(100, 64, {}, 101)));
-    CHECK(is_message(head_of(1000, 64, {{100, 500}, {600, 300}}, 200)));
+    CHECK(is_message(head_of(0, 0)));
+    CHECK(is_message(head_of(1, 100)));
+    CHECK(is_message(head_of(1, most_in_chunks)));
+    CHECK_FALSE(is_message(head_of(1, most_in_chunks + 1)));
+    auto other = head_of(1, 100);
+    other.push_back(std::byte{0});
+    CHECK_FALSE(is_message(other));
+    CHECK(is_message(head_of(1, 200, detail::payload_table::head{1000, 0}, {{100, 500}, {600, 300}})));
     CHECK_FALSE(is_message(std::vector<std::byte>(detail::envelope_bytes - 1)));
+    CHECK_FALSE(is_message(std::vector<std::byte>(detail::envelope_bytes)));
     CHECK_FALSE(is_message(std::vector<std::byte>(detail::envelope_bytes, std::byte{0x11})));
 }
 
+TEST_CASE("an envelope tells where what came along lies") {
+    const auto plain = head_of(0, 10);
+    auto opened = detail::open_envelope(plain, most_in_chunks).value();
+    CHECK(opened.introduction == nullptr);
+    CHECK(opened.table == nullptr);
+    CHECK(opened.payload == plain.data() + detail::envelope_bytes);
+    CHECK(opened.came == 10);
+    const auto full = head_of(2, 10, detail::payload_table::head{1000, 64});
+    opened = detail::open_envelope(full, most_in_chunks).value();
+    CHECK(opened.introduction == full.data() + detail::envelope_bytes);
+    CHECK(opened.table == opened.introduction + 2 * detail::line_of_message);
+    CHECK(opened.payload == opened.table + detail::payload_table::padded_bytes(0));
+    CHECK(opened.came == 10);
+    CHECK(opened.read_table().bytes() == 1000);
+    CHECK(opened.read_table().chunk() == 64);
+}
+
+TEST_CASE("chunks that would be written outside of a buffer are no message") {
+    const auto in_chunks = [](std::uint64_t bytes, std::size_t came) {
+        return is_message(head_of(0, came, detail::payload_table::head{bytes, 64}));
+    };
+    CHECK(in_chunks(most_in_chunks, 100));
+    CHECK_FALSE(in_chunks(most_in_chunks + 1, 100));
+    CHECK_FALSE(in_chunks(100, 100));  // none is left
+    CHECK_FALSE(in_chunks(99, 100));
+    CHECK_FALSE(is_message(head_of(0, 100, detail::payload_table::head{1000, 64}, {{0, 900}})));
+}
+
 TEST_CASE("ranges that would be written outside of a payload, or over each other, are no message") {
-    using detail::is_message;
-    CHECK_FALSE(is_message(head_of(1000, 0, {{100, 500}}, 400)));  // 500 are missing
-    CHECK_FALSE(is_message(head_of(1000, 0, {{600, 500}}, 500)));
-    CHECK_FALSE(is_message(head_of(1000, 0, {{1001, 0}}, 1000)));
-    CHECK_FALSE(is_message(head_of(1000, 0, {{100, 500}, {500, 300}}, 200)));
-    CHECK_FALSE(is_message(head_of(1000, 0, {{500, 300}, {0, 500}}, 200)));
-    CHECK_FALSE(is_message(head_of(1000, 0, {{100, ~std::uint64_t{0} - 50}}, 500)));
-    auto too_many = head_of(1000, 0, {{0, 1000}}, 10000);
-    const std::uint32_t ranges = detail::most_ranges + 1;
-    std::memcpy(too_many.data() + offsetof(detail::envelope, ranges), &ranges, sizeof ranges);
+    CHECK_FALSE(is_message(head_of_ranges(1000, {{100, 500}}, 400)));  // 500 are missing
+    CHECK_FALSE(is_message(head_of_ranges(1000, {{600, 500}}, 500)));
+    CHECK_FALSE(is_message(head_of_ranges(1000, {{1001, 0}}, 1000)));
+    CHECK_FALSE(is_message(head_of_ranges(1000, {{100, 500}, {500, 300}}, 200)));
+    CHECK_FALSE(is_message(head_of_ranges(1000, {{500, 300}, {0, 500}}, 200)));
+    CHECK_FALSE(is_message(head_of_ranges(1000, {{100, ~std::uint64_t{0} - 50}}, 500)));
+    auto too_many = head_of_ranges(1000, {{0, 1000}}, 10000);
+    const std::uint8_t table = detail::most_ranges + 2;
+    std::memcpy(too_many.data() + offsetof(detail::envelope, table), &table, sizeof table);
     CHECK_FALSE(is_message(too_many));
 }

@@ -63,9 +63,10 @@ struct choose_tuning {
     /// Messages: up to here fewer rounds win, above it less volume. P = 4 over Open MPI, 64 KiB: recursive doubling 59
     /// us, ring 77.
     std::size_t latency_bytes = std::size_t{64} << 10;
-    /// Two ranks: one exchange of the whole sends no more than two of halves. Over Open MPI and MPICH 1.2 to 1.9 times
-    /// faster up to 256 KiB, even at 512; above, halves are folded while others travel.
-    std::size_t pair_bytes = std::size_t{512} << 10;
+    /// Two ranks: one exchange of the whole sends no more than two of halves. Over Open MPI and MPICH 1.1 to 1.4 times
+    /// faster up to 32 KiB; from 64 KiB two of halves are 1.1 to 1.6 times faster, from 32 KiB where operators work
+    /// hard (merges of softmax states: 1.2).
+    std::size_t pair_bytes = std::size_t{32} << 10;
     /// all_to_all by messages: up to so many bytes for each peer the fewest rounds win, although most of the data
     /// travels several times (as in MPICH, which measured it).
     std::size_t bruck_bytes = 256;

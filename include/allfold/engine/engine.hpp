@@ -167,8 +167,8 @@ class engine {
         if (Comm::shares_memory && !window_bytes && all.goal.folds)
             if (const auto pass = fused(all.schedule); pass && (lent || pass->each != share::fold)) {
                 // A short scan is one pass too: else P - 1 prefixes would be copied into messages.
-                memory.copies = all.rows.packable() &&
-                                copies_blocks(all.schedule, all.comm.processors(), largest * row_bytes);
+                memory.copies =
+                    all.rows.packable() && copies_blocks(all.schedule, all.comm.processors(), largest * row_bytes);
                 memory.fused = !memory.copies;
                 return;
             }

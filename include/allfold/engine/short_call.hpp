@@ -86,11 +86,16 @@ class short_calls final : public background::keepsake {
     /// Null where it knows none like this.
     [[nodiscard]] static const short_call* find(const background& of, const call_key& key,
                                                 const row_layout& rows) noexcept {
-        const auto* const all = static_cast<const short_calls*>(of.kept.get());
+        auto* const all = static_cast<short_calls*>(of.kept.get());
         if (all == nullptr) return nullptr;
-        if (all->latest_ != nullptr && all->latest_->is(key, rows)) return all->latest_;
-        const short_call* const found = all->calls_[place_of(key)].get();
-        return found != nullptr && found->is(key, rows) ? found : nullptr;
+        const short_call* found = all->latest_;
+        if (found == nullptr || !found->is(key, rows)) {
+            found = all->calls_[place_of(key)].get();
+            if (found == nullptr || !found->is(key, rows)) return nullptr;
+            all->latest_ = found;
+        }
+        ++all->found_;
+        return found;
     }
     /// Remembers a call, if it is short.
     template <communicator Comm>
@@ -115,14 +120,8 @@ class short_calls final : public background::keepsake {
         all.calls_[place_of(key)] = std::move(found);
         all.latest_ = nullptr;
     }
-    /// On which the latest one was run.
-    [[nodiscard]] lane latest_lane() const noexcept { return latest_lane_; }
-    /// Whether the call on the lane before this one was the same.
-    [[nodiscard]] static bool repeats(const background& of, const short_call& what, lane on) noexcept {
-        auto& all = static_cast<short_calls&>(*of.kept);
-        const bool same = std::exchange(all.latest_, &what) == &what;
-        return std::exchange(all.latest_lane_, on) + 1 == on && same;
-    }
+    /// How often one was found.
+    [[nodiscard]] std::uint64_t found() const noexcept { return found_; }
 
   private:
     static constexpr std::size_t places = 32;
@@ -133,8 +132,8 @@ class short_calls final : public background::keepsake {
     }
 
     std::array<std::unique_ptr<short_call>, places> calls_;
-    const short_call* latest_ = nullptr;  // that was run
-    lane latest_lane_ = 0;                // on this lane
+    const short_call* latest_ = nullptr;  // that was found
+    std::uint64_t found_ = 0;
 };
 
 /// One run of such a call: what it works on.
@@ -298,18 +297,25 @@ class short_wait {
         if (arrived_.size() == 0 && now.folds_together()) arrived_ = heap_array<arrival_type>(now.from.size());
         for (; received_ < now.from.size(); ++received_) {
             const short_program::message& next = now.from[received_];
-            const bool came = all_.comm.try_receive(next.peer, all_.on, [&](arrival_type&& arrived) {
-                all_.require_right(arrived.signature(), arrived.bytes(), next);
-                if (now.folds_together())
-                    arrived_[received_] = std::move(arrived);
-                else
-                    all_.combine(now, next, arrived.packed());
-            });
-            if (!came) return false;
+            if (!all_.comm.try_receive(next.peer, all_.on, sink{*this, now, next})) return false;
         }
         if (now.folds_together()) combine_all(now);
         return true;
     }
+    struct sink {
+        short_wait& self;
+        const short_program::round& now;
+        const short_program::message& next;
+
+        void operator()(arrival_type&& arrived) const {
+            self.all_.require_right(arrived.signature(), arrived.bytes(), next);
+            if (now.folds_together())
+                self.arrived_[self.received_] = std::move(arrived);
+            else
+                self.all_.combine(now, next, arrived.packed());
+        }
+        [[nodiscard]] std::size_t expected_bytes() const noexcept { return next.bytes; }
+    };
     void combine_all(const short_program::round& now) {
         std::array<std::byte*, short_program::most_ranks> data;
         for (std::size_t k = 0; k < arrived_.size(); ++k) data[k] = arrived_[k].packed();
@@ -354,15 +360,6 @@ template <communicator Comm>
     return count;
 }
 
-/// While messages travel: for those who find that they make another call.
-template <communicator Comm>
-void announce(const short_operands<Comm>& all) {
-    if (short_calls::repeats(all.comm.background(), all.what, all.on))
-        all.comm.announce_again();
-    else
-        all.comm.announce(all.on, 1, all.what.agreed);
-}
-
 template <communicator Comm>
 [[gnu::noinline]] void wait_for_rest(const short_operands<Comm>& all, int round, std::size_t posted,
                                      std::size_t received) {
@@ -374,14 +371,14 @@ template <communicator Comm>
 template <communicator Comm>
 [[gnu::noinline]] void run_again(Comm& comm, const short_call& what, const row_layout& rows, std::byte* const* input,
                                  std::byte* const* result) {
-    const lane on = comm.take_lanes(1, what.agreed.what);
+    const lane on = comm.open_again(what.agreed, what.hash);
     const short_operands<Comm> all{comm, what, rows, input, result, on, comm.background().follow(what.hash, on)};
     for (int r = 0; r < what.program.rounds(); ++r) {
         const short_program::round& now = what.program[r];
         if (now.is_local_first) all.work(now);
         std::size_t posted = 0, received = 0;
         while (posted < now.to.size() && all.post(now, now.to[posted])) ++posted;
-        if (r == 0) announce(all);
+        if (r == 0) comm.announce_again(on, what.agreed, what.hash);  // while they travel
         if (posted == now.to.size()) {
             if (!now.is_local_first) all.work(now);
             received = now.folds_together() ? take_together(all, now) : take_apart(all, now);

@@ -203,6 +203,7 @@ class short_walk {
             const block target = self.target_of(all, peer);
             return bytes == target.rows * all.rows.row_bytes ? all.rows.address(target.at, 0) : nullptr;
         }
+        [[nodiscard]] std::size_t expected_bytes() const { return self.target_of(all, peer).rows * all.rows.row_bytes; }
     };
     void combine(const context& all, std::byte* column, const block& into) const {
         const place from{&column, 0};

@@ -338,6 +338,7 @@ class walker {
         [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
             return signature == all.hash ? self.destination_of(all, peer, bytes) : nullptr;
         }
+        [[nodiscard]] std::size_t expected_bytes() const { return all.encodes() ? 0 : self.expected_bytes(all, peer); }
     };
 
     /// Checks the length of a message, and makes objects of it where it stands for some.

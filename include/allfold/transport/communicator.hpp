@@ -157,6 +157,15 @@ template <class Sink>
         return nullptr;
 }
 
+/// How many bytes the sink expects the message to have; 0 where it does not know, or does not say.
+template <class Sink>
+[[nodiscard]] std::size_t bytes_expected_by(Sink& sink) {
+    if constexpr (requires { sink.expected_bytes(); })
+        return sink.expected_bytes();
+    else
+        return 0;
+}
+
 /// A sink that does something to a message before it hands it on, for transports that are made of others.
 template <class Sink, class Handing>
 class handing_on {
@@ -169,6 +178,7 @@ class handing_on {
     [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
         return destination_for(sink_, signature, bytes);
     }
+    [[nodiscard]] std::size_t expected_bytes() const { return bytes_expected_by(sink_); }
 
   private:
     Sink& sink_;
@@ -226,12 +236,12 @@ struct transport_defaults {
     /// short they are. A rank posts all messages of a lane in the same way.
     static constexpr bool has_notices = false;
 
-    /// Whether short calls may be run without the engine, as `engine/short_call.hpp` does. Such a transport shares
-    /// memory, and has more members: `take_lanes(n, what)` is `open` without making anything known, and throws after a
-    /// failure; `announce_again()` makes known that the next lane is of the call that was announced last;
-    /// `post_in_cell(to, lane, signature, data, bytes)` is `try_post` of a few bytes, and may return false for no
-    /// reason; `await_in_place(from, lane, here)` looks for a moment whether the next message of a rank is of this
-    /// lane, and where it lies, until `take_in_place(from)`; it may fail for no reason too.
+    /// Whether calls that are made again may be run without a plan, as `engine/short_call.hpp` does. Such a transport
+    /// has more members: `open_again(signature, hash)` is `open` of one lane, but need not make the signature known
+    /// before `announce_again(lane, signature, hash)`, which comes after the first messages; `post_in_cell(to, lane,
+    /// signature, data, bytes)` is `try_post` of a few bytes, and may return false for no reason; `await_in_place(from,
+    /// lane, here)` looks for a moment whether the next message of a rank is of this lane, and where it lies, until
+    /// `take_in_place(from)`; it may fail for no reason too.
     static constexpr bool has_short_way = false;
 
     /// Whether it has collectives of its own.
@@ -262,9 +272,10 @@ concept posting_notices = requires(C& comm, const C& view, const peers& to, lane
 
 /// What a transport with `has_short_way` has besides.
 template <class C>
-concept going_short = requires(C& comm, const C& view, lane on, const std::byte* data, message_in_place& here) {
-    { comm.take_lanes(1u, "") } -> std::same_as<lane>;
-    comm.announce_again();
+concept going_short = requires(C& comm, const C& view, const signature& what, std::uint32_t hash, lane on,
+                               const std::byte* data, message_in_place& here) {
+    { comm.open_again(what, hash) } -> std::same_as<lane>;
+    comm.announce_again(on, what, hash);
     { comm.post_in_cell(0, on, std::uint32_t{}, data, std::size_t{}) } -> std::same_as<bool>;
     { view.await_in_place(0, on, here) } -> std::same_as<bool>;
     comm.take_in_place(0);
@@ -278,7 +289,8 @@ concept going_short = requires(C& comm, const C& view, lane on, const std::byte*
 /// 3. `try_post(to, lane, message)` sends, or returns false when there is no room now. It never blocks.
 /// 4. `try_receive(from, lane, sink)` hands the next message on this lane from this rank to `sink` where it lies, or
 ///    returns false when there is none yet. Messages of one pair on one lane arrive in the order of their posts. It may
-///    ask `destination_for(sink, signature, bytes)` where the sink would have this message, and put it there.
+///    ask `bytes_expected_by(sink)` how long this message should be, and `destination_for(sink, signature, bytes)`
+///    where the sink would have it, and put it there.
 /// 5. `lends(bytes, copyable)`: whether such a message would be read in place, in the sender's memory, after the post.
 /// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
 ///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -97,6 +98,22 @@ class communicator : public transport_defaults {
         opened_.add(first, lanes, what);
         return first;
     }
+    // Short calls: messages tell what call they belong to, so it is known before the first one.
+
+    static constexpr bool has_short_way = true;
+    lane open_again(const signature& what, std::uint32_t hash) {
+        latest_call_ = what.what;
+        control_.throw_if_failed(latest_call_);
+        opened_.add_again(next_lane_, hash, what);
+        return next_lane_++;
+    }
+    void announce_again(lane, const signature&, std::uint32_t) noexcept {}
+    [[nodiscard]] static bool post_in_cell(int, lane, std::uint32_t, const std::byte*, std::size_t) noexcept {
+        return false;
+    }
+    [[nodiscard]] static bool await_in_place(int, lane, message_in_place&) noexcept { return false; }
+    void take_in_place(int) noexcept {}
+
     void announce(lane first, unsigned lanes, const signature& what) {
         latest_call_ = what.what;
         opened_.add(first, lanes, what);
@@ -160,7 +177,7 @@ class communicator : public transport_defaults {
     allfold::detail::known_signatures known_;
     allfold::detail::bounce_pool pool_{allfold::detail::most_overhead + tuning_.eager_bytes};
     detail::outbox outbox_{job_.get(), job_.size(), pool_, tuning_};
-    mutable detail::inbox inbox_{job_.get(), pool_, known_, tuning_};
+    mutable detail::inbox inbox_{job_.get(), pool_, known_, opened_, tuning_};
     detail::control control_{job_, outbox_, known_};
     detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_};
     detail::vigil vigil_;

@@ -66,12 +66,6 @@ class thread_communicator : public transport_defaults {
         announce(first, lanes, what);
         return first;
     }
-    lane take_lanes(unsigned lanes, const char* what) {
-        if (has_failed(std::memory_order_relaxed)) [[unlikely]]
-            throw_failure(what);
-        answer_calls();
-        return std::exchange(next_lane_, next_lane_ + lanes);
-    }
     void announce(lane first, unsigned lanes, const signature& what) noexcept {
         world_.announced(rank_).write(first, lanes, what);
     }
@@ -83,8 +77,10 @@ class thread_communicator : public transport_defaults {
         return !copyable || bytes > world_.tuning_.eager_bytes;
     }
 
-    /// The lane after the latest one that was announced is of the same call.
-    void announce_again() noexcept { world_.announced(rank_).extend(); }
+    lane open_again(const signature& what, std::uint32_t) { return take_lanes(1, what.what); }
+    void announce_again(lane on, const signature& what, std::uint32_t hash) noexcept {
+        world_.announced(rank_).write_again(on, what, hash);
+    }
 
     /// So that who asks `done()` again and again, and never waits, hears of a failure, and keeps nobody from going on.
     void progress() {
@@ -161,6 +157,13 @@ class thread_communicator : public transport_defaults {
 
   private:
     friend class thread_world;
+
+    lane take_lanes(unsigned lanes, const char* what) {
+        if (has_failed(std::memory_order_relaxed)) [[unlikely]]
+            throw_failure(what);
+        answer_calls();
+        return std::exchange(next_lane_, next_lane_ + lanes);
+    }
 
     /// What this rank has to do with one other.
     struct acquaintance {

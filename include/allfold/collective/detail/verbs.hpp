@@ -212,8 +212,11 @@ template <class Comm, class Collective, class Bound, class Algorithm>
 [[nodiscard]] constexpr typename Comm::native_function native_for(order level) noexcept {
     if constexpr (Collective::promise.folds && std::same_as<Algorithm, automatic> &&
                   column_count<typename Bound::state> == 1 && !Bound::has_lift)
-        if (level == order::any)
-            return Comm::template native<typename Bound::operation, typename Bound::state>(Collective::promise.name);
+        if (level == order::any) {
+            constexpr auto own =
+                Comm::template native<typename Bound::operation, typename Bound::state>(Collective::promise.name);
+            return own;
+        }
     return nullptr;
 }
 
@@ -223,8 +226,7 @@ inline constexpr int types_of_call = 0;
 
 /// What a call may say that is remembered.
 template <class Option>
-inline constexpr bool short_option =
-    std::same_as<Option, root> || std::same_as<Option, delegate> || is_order<Option>;
+inline constexpr bool short_option = std::same_as<Option, root> || std::same_as<Option, delegate> || is_order<Option>;
 
 /// Whether calls of these types may be remembered.
 template <class Comm, class Op, class In, class Out, class... Options>

@@ -40,13 +40,17 @@ class bounce_pool {
     explicit bounce_pool(std::size_t short_bytes) : short_bytes_(short_bytes) {}
 
     [[nodiscard]] bounce_buffer take(std::size_t bytes) {
-        if (bytes <= short_bytes_) return take_short();
+        if (bytes <= short_bytes_) return spare_.data() != nullptr ? std::move(spare_) : take_short();
         for (std::size_t i = long_.size(); i-- > 0;)
             if (long_[i].bytes() >= bytes && long_[i].bytes() / 4 <= bytes) return take_out(long_, i);
         return bounce_buffer(std::bit_ceil(bytes));
     }
     void give_back(bounce_buffer&& buffer) {
         if (buffer.data() == nullptr) return;
+        if (buffer.bytes() == short_bytes_ && spare_.data() == nullptr) {
+            spare_ = std::move(buffer);
+            return;
+        }
         auto& kept = buffer.bytes() == short_bytes_ ? short_ : long_;
         if (&kept == &long_ && long_.size() == most_long) static_cast<void>(take_out(long_, 0));
         kept.push_back(std::move(buffer));
@@ -55,7 +59,7 @@ class bounce_pool {
   private:
     static constexpr std::size_t most_long = 16;
 
-    [[nodiscard]] bounce_buffer take_short() {
+    [[nodiscard, gnu::noinline]] bounce_buffer take_short() {
         if (short_.empty()) return bounce_buffer(short_bytes_);
         return take_out(short_, short_.size() - 1);
     }
@@ -67,6 +71,7 @@ class bounce_pool {
     }
 
     std::size_t short_bytes_;
+    bounce_buffer spare_;  // a short one, before all others: most often one is enough
     std::vector<bounce_buffer> short_, long_;
 };
 

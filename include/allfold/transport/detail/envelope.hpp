@@ -20,29 +20,34 @@
 /// @file
 /// How a message looks between processes.
 ///
-///     envelope (32 bytes) | introduction | table of ranges | what is not in the table, in order
+///     envelope (16 bytes) | introduction | table | the payload, or its begin
 ///
-/// The payload is all parts, contiguous but for what aligns them. Ranges of it that are long follow as messages of
-/// their own, from where they lie; the table says which. The introduction has a signature in full; it comes with the
-/// messages of the first call that has it. Introduction and table are padded to a cache line, and an envelope is put
-/// half a line after one, so that a payload begins at a line.
+/// The payload is all parts, contiguous but for what aligns them. A short one comes along as a whole; then there is no
+/// table. A longer one comes in chunks: its begin, then the others as messages of their own. Of a long one ranges
+/// follow from where they lie; the table says which, and what is not in them comes along. The introduction has a
+/// signature in full; it comes with the messages of the first call that has it. Introduction and table are padded to a
+/// cache line, and an envelope is put at the end of one, so that a payload begins at a line.
 
 namespace allfold::detail {
 
 struct envelope {
-    std::uint32_t signature = 0;   ///< of the message, to be checked
-    std::uint32_t call = 0;        ///< hash of the signature under which the sender opened the lane
-    lane on = 0;                   ///< tags wrap, lanes do not
-    std::uint32_t introduced = 0;  ///< bytes of the introduction
-    std::uint64_t bytes = 0;       ///< of the payload
-    std::uint32_t ranges = 0;      ///< that follow as messages of their own
-    std::uint32_t unused = 0;
+    std::uint32_t signature = 0;  ///< of the message, to be checked
+    std::uint32_t call = 0;       ///< hash of the signature under which the sender opened the lane
+    lane on = 0;                  ///< tags wrap, lanes do not
+    std::uint8_t introduced = 0;  ///< lines of the introduction
+    std::uint8_t table = 0;       ///< 0: there is none; otherwise one more than the ranges in it
+    std::uint16_t tally = 0;      ///< of the bytes that come along, itself included, modulo 2^16
+
+    /// Whether all of `bytes` that came is the envelope and a payload.
+    [[nodiscard]] bool is_plain(std::size_t bytes) const noexcept {
+        return introduced == 0 && table == 0 && tally == static_cast<std::uint16_t>(bytes);
+    }
 };
 inline constexpr std::size_t envelope_bytes = sizeof(envelope);
-static_assert(envelope_bytes == 32);
+static_assert(envelope_bytes == 16);
 
 /// Where an envelope begins in a buffer that begins at a line.
-inline constexpr std::size_t envelope_offset = 32;
+inline constexpr std::size_t envelope_offset = 48;
 inline constexpr std::size_t line_of_message = 64;
 
 /// A part of a payload.
@@ -52,44 +57,80 @@ struct payload_range {
 };
 inline constexpr std::size_t most_ranges = 16;
 
-/// The ranges of a message, as they stand before what goes with its envelope.
-class range_table {
+/// What stands before a payload that does not come along as a whole.
+class payload_table {
   public:
-    range_table(const std::byte* from, std::size_t count) noexcept : count_(std::min(count, most_ranges)) {
-        std::memcpy(ranges_.data(), from, count_ * sizeof(payload_range));
+    /// How it begins; the ranges come after it, in order.
+    struct head {
+        std::uint64_t bytes;  ///< of the payload
+        std::uint64_t chunk;  ///< bytes of each of its chunks but for the first and the last; 0: what follows is ranges
+    };
+
+    payload_table(const std::byte* from, std::size_t ranges) noexcept : count_(std::min(ranges, most_ranges)) {
+        std::memcpy(&head_, from, sizeof head_);
+        std::memcpy(ranges_.data(), from + sizeof head_, count_ * sizeof(payload_range));
     }
+    /// Returns how many bytes that takes.
+    static std::size_t write(const head& what, std::span<const payload_range> ranges, std::byte* to) noexcept {
+        std::memcpy(to, &what, sizeof what);
+        if (!ranges.empty()) std::memcpy(to + sizeof what, ranges.data(), ranges.size_bytes());
+        return padded_bytes(ranges.size());
+    }
+    [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(head_.bytes); }
+    [[nodiscard]] std::size_t chunk() const noexcept { return static_cast<std::size_t>(head_.chunk); }
     [[nodiscard]] std::span<const payload_range> ranges() const noexcept { return {ranges_.data(), count_}; }
-    [[nodiscard]] static constexpr std::size_t padded_bytes(std::size_t count) noexcept {
-        return align_up(count * sizeof(payload_range), line_of_message);
+    [[nodiscard]] static constexpr std::size_t padded_bytes(std::size_t ranges) noexcept {
+        return align_up(sizeof(head) + ranges * sizeof(payload_range), line_of_message);
     }
-    /// Whether the ranges, in order, and `rest` bytes between them make a payload of `bytes`.
-    [[nodiscard]] bool covers(std::uint64_t bytes, std::uint64_t rest) const noexcept {
+    /// Whether what it announces and `rest` bytes that come along make a payload of at most `most` bytes; one in ranges
+    /// may have more.
+    [[nodiscard]] bool fits(std::size_t rest, std::size_t most) const noexcept {
+        if (head_.chunk != 0) return count_ == 0 && rest < head_.bytes && head_.bytes <= most;
         std::uint64_t end = 0, covered = 0;
         for (const payload_range& r : ranges()) {
-            if (r.offset < end || r.offset > bytes || r.bytes > bytes - r.offset) return false;
+            if (r.offset < end || r.offset > head_.bytes || r.bytes > head_.bytes - r.offset) return false;
             end = r.offset + r.bytes;
             covered += r.bytes;
         }
-        return bytes - covered == rest;
+        return head_.bytes - covered == rest;
     }
 
   private:
+    head head_;
     std::array<payload_range, most_ranges> ranges_;
     std::size_t count_;
 };
 
-/// Whether what came is an envelope and all that it announces to come along: whoever writes a message by its envelope
-/// asks this first.
-[[nodiscard]] inline bool is_message(std::span<const std::byte> came) noexcept {
+/// An envelope that came, and where what came along with it begins.
+struct opened_envelope {
     envelope about;
-    if (came.size() < sizeof about) return false;
-    std::memcpy(&about, came.data(), sizeof about);
-    came = came.subspan(sizeof about);
-    const std::size_t table = range_table::padded_bytes(about.ranges);
-    if (about.ranges > most_ranges || came.size() < about.introduced + table) return false;
-    const std::size_t rest = came.size() - about.introduced - table;
-    if (about.ranges == 0) return rest == about.bytes;
-    return range_table(came.data() + about.introduced, about.ranges).covers(about.bytes, rest);
+    const std::byte* introduction = nullptr;
+    const std::byte* table = nullptr;  ///< null where there is none
+    const std::byte* payload = nullptr;
+    std::size_t came = 0;  ///< bytes of the payload
+
+    [[nodiscard]] payload_table read_table() const noexcept { return {table, about.table - std::size_t{1}}; }
+};
+
+/// Opens what came, where payloads of up to `most` bytes come in chunks. Null where it is no message: whoever writes
+/// one by its envelope asks this first.
+[[nodiscard]] inline std::optional<opened_envelope> open_envelope(std::span<const std::byte> came,
+                                                                  std::size_t most) noexcept {
+    opened_envelope all;
+    if (came.size() < sizeof all.about) return std::nullopt;
+    std::memcpy(&all.about, came.data(), sizeof all.about);
+    const std::size_t introduced = all.about.introduced * line_of_message;
+    const std::size_t ranges = all.about.table == 0 ? 0 : all.about.table - std::size_t{1};
+    const std::size_t table = all.about.table == 0 ? 0 : payload_table::padded_bytes(ranges);
+    const std::size_t before = sizeof all.about + introduced + table;
+    if (all.about.tally != static_cast<std::uint16_t>(came.size()) || ranges > most_ranges || came.size() < before)
+        return std::nullopt;
+    if (introduced != 0) all.introduction = came.data() + sizeof all.about;
+    if (table != 0) all.table = came.data() + sizeof all.about + introduced;
+    all.payload = came.data() + before;
+    all.came = came.size() - before;
+    if (table != 0 ? !all.read_table().fits(all.came, most) : all.came > most) return std::nullopt;
+    return all;
 }
 
 /// A signature as another process gets it: figures, then four names that end in a null character.
@@ -118,7 +159,8 @@ inline constexpr std::size_t longest_introduction =
 
 /// What may stand in a message besides the payload.
 inline constexpr std::size_t most_overhead =
-    envelope_offset + envelope_bytes + longest_introduction + range_table::padded_bytes(most_ranges);
+    envelope_offset + envelope_bytes + longest_introduction + payload_table::padded_bytes(most_ranges);
+static_assert(longest_introduction / line_of_message <= UINT8_MAX);
 
 /// Signatures that other processes have introduced.
 class known_signatures {
@@ -153,15 +195,21 @@ class known_signatures {
     std::vector<acquaintance> known_;
 };
 
-/// Which signatures this rank has introduced to whom.
+/// Which signatures this rank has introduced to whom, or has been introduced to by whom.
 class introductions {
   public:
+    /// A message of a peer has come, in a call of this rank.
+    void note(int peer, std::uint32_t hash, std::uint32_t call) { first_calls_.find_or_add(key_of(peer, hash), call); }
+    /// Whether a message of the peer has come in another call than this one: then the next one introduces nothing.
+    [[nodiscard]] bool are_over(int peer, std::uint32_t hash, std::uint32_t call) const noexcept {
+        const std::uint32_t* const first = first_calls_.find(key_of(peer, hash));
+        return first != nullptr && *first != call;
+    }
     /// Whether a message to `peer` has to introduce `hash`: all messages of the first call that has this signature do
     /// since they may be read in another order than they were sent in.
     [[nodiscard]] bool is_due(int peer, std::uint32_t hash, std::uint32_t call) {
         if (peer == known_peer_ && hash == known_hash_) return false;
-        const auto key = static_cast<std::uint64_t>(peer) << 32 | hash;
-        const bool in_first_call = first_calls_.find_or_add(key, call) == call;
+        const bool in_first_call = first_calls_.find_or_add(key_of(peer, hash), call) == call;
         if (!in_first_call) {
             known_peer_ = peer;
             known_hash_ = hash;
@@ -170,6 +218,9 @@ class introductions {
     }
 
   private:
+    [[nodiscard]] static std::uint64_t key_of(int peer, std::uint32_t hash) noexcept {
+        return static_cast<std::uint64_t>(peer) << 32 | hash;
+    }
     int known_peer_ = -1;  // the last one that was found to know, and what
     std::uint32_t known_hash_ = 0;
     number_table first_calls_;
@@ -181,6 +232,14 @@ class opened_lanes {
     void add(lane first, unsigned lanes, const signature& what) noexcept {
         newest_ = (newest_ + 1) % entries_.size();
         entries_[newest_] = {first, lanes, ++calls_, what.hash(), what};
+    }
+    /// The same for the next lane, which is opened for a call as the one before.
+    void add_again(lane on, std::uint32_t hash, const signature& what) noexcept {
+        entry& newest = entries_[newest_];
+        if (newest.hash != hash || newest.first + newest.lanes != on || newest.what.type_id != what.type_id)
+            return add(on, 1, what);
+        ++newest.lanes;
+        newest.call = ++calls_;
     }
     struct entry {
         lane first = 0;

@@ -74,7 +74,8 @@ inline constexpr int control_tag = 0;
 inline constexpr int first_tag = 1;
 
 [[nodiscard]] inline int tag_of(lane on, int tags) noexcept {
-    return first_tag + static_cast<int>(on % static_cast<lane>(tags));
+    const auto count = static_cast<lane>(tags);
+    return first_tag + static_cast<int>(on < count ? on : on % count);
 }
 /// As many tags as are wanted, if MPI has them; 0 wants all.
 [[nodiscard]] inline int usable_tags(MPI_Comm comm, int wanted) {

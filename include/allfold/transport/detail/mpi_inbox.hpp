@@ -36,14 +36,15 @@ class arrival {
             pool_ = other.pool_;
             buffer_ = std::move(other.buffer_);
             packed_ = other.packed_;
-            about_ = other.about_;
+            signature_ = other.signature_;
+            bytes_ = other.bytes_;
         }
         return *this;
     }
     ~arrival() { give_back(); }
 
-    [[nodiscard]] std::uint32_t signature() const noexcept { return about_.signature; }
-    [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(about_.bytes); }
+    [[nodiscard]] std::uint32_t signature() const noexcept { return signature_; }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] std::byte* packed() const noexcept { return packed_; }
     [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
 
@@ -60,24 +61,35 @@ class arrival {
     allfold::detail::bounce_pool* pool_ = nullptr;
     allfold::detail::bounce_buffer buffer_;
     std::byte* packed_ = nullptr;
-    allfold::detail::envelope about_;
+    std::uint32_t signature_ = 0;
+    std::size_t bytes_ = 0;
 };
 
-/// Asks a sink of any type where it would have the message that it is about to get.
-class destination_of {
+/// Asks a sink of any type about the message that it is about to get.
+class any_destination {
   public:
     template <class Sink>
-    explicit destination_of(Sink& sink)
-        : sink_(&sink), ask_([](void* s, std::uint32_t signature, std::size_t bytes) {
-              return destination_for(*static_cast<Sink*>(s), signature, bytes);
-          }) {}
-    [[nodiscard]] std::byte* operator()(std::uint32_t signature, std::size_t bytes) const {
-        return ask_(sink_, signature, bytes);
+    explicit any_destination(Sink& sink) : sink_(&sink), functions_(&functions_of<Sink>) {}
+    /// Where it would have it.
+    [[nodiscard]] std::byte* find(std::uint32_t signature, std::size_t bytes) const {
+        return functions_->find(sink_, signature, bytes);
     }
+    /// How long it should be; 0 where nobody knows.
+    [[nodiscard]] std::size_t expected_bytes() const { return functions_->expect(sink_); }
 
   private:
+    struct functions {
+        std::byte* (*find)(void*, std::uint32_t, std::size_t);
+        std::size_t (*expect)(void*);
+    };
+    template <class Sink>
+    static constexpr functions functions_of{[](void* s, std::uint32_t signature, std::size_t bytes) {
+                                                return destination_for(*static_cast<Sink*>(s), signature, bytes);
+                                            },
+                                            [](void* s) { return bytes_expected_by(*static_cast<Sink*>(s)); }};
+
     void* sink_;
-    std::byte* (*ask_)(void*, std::uint32_t, std::size_t);
+    const functions* functions_;
 };
 
 /// Receives, from the first question for a message to its delivery.
@@ -88,14 +100,13 @@ class inbox {
     using payload_range = allfold::detail::payload_range;
 
     inbox(MPI_Comm comm, allfold::detail::bounce_pool& pool, allfold::detail::known_signatures& known,
-          const tuning& numbers)
-        : comm_(comm), pool_(pool), known_(known), tuning_(numbers) {}
+          const allfold::detail::opened_lanes& opened, const tuning& numbers)
+        : comm_(comm), pool_(pool), known_(known), opened_(opened), tuning_(numbers) {}
 
     template <class Sink>
     bool try_receive(int from, lane on, Sink& sink) {
         arrival message;
-        if (!next(from, on, message, destination_of(sink))) return false;
-        latest_.add(from, on, message.about_.call);
+        if (!next(from, on, message, any_destination(sink))) return false;
         sink(std::move(message));
         return true;
     }
@@ -120,17 +131,24 @@ class inbox {
     struct stream {
         int peer = -1;
         int tag = 0;
-        bool headed = false;  // the envelope is there
-        bool placed = false;  // and its ranges are received where they belong
+        bool headed = false;     // the envelope is there
+        bool placed = false;     // and what follows is received where it belongs
+        bool in_place = false;   // in memory that is not ours
+        bool is_unlike = false;  // another message than was expected, so that its rest does not come
         MPI_Request head = MPI_REQUEST_NULL;
-        bounce_buffer buffer;       // envelope and what comes with it
-        bounce_buffer payload;      // of a message with ranges
-        std::byte* into = nullptr;  // where that message goes: the payload, or where the sink wants it
-        std::vector<MPI_Request> ranges;
-        envelope about;
+        bounce_buffer buffer;   // envelope and what comes with it, and chunks
+        bounce_buffer payload;  // of a message with ranges
+        const std::byte* table = nullptr;
+        std::byte* into = nullptr;      // where the payload begins, wherever it lies
+        std::vector<MPI_Request> rest;  // ranges, or chunks
+        std::size_t expected = 0;       // bytes of the payload for whose chunks receives were posted in advance
+        allfold::detail::envelope about;
+        std::size_t bytes = 0;  // of the payload
     };
     struct early_arrival {
         int from;
+        lane on;
+        std::uint32_t call;
         arrival message;
     };
     /// Of messages that were delivered.
@@ -168,15 +186,30 @@ class inbox {
     [[nodiscard]] std::size_t head_bytes() const noexcept {
         return allfold::detail::most_overhead + tuning_.eager_bytes;
     }
-    [[nodiscard]] stream& stream_of(int from, int tag);
-    [[nodiscard]] bool is_there(stream& s, lane on, destination_of sink);
+    /// Where the payload of a message in chunks begins, in a buffer.
+    static constexpr std::size_t chunks_offset = allfold::detail::envelope_offset + allfold::detail::envelope_bytes +
+                                                 allfold::detail::payload_table::padded_bytes(0);
+
+    /// Null where nobody has asked yet.
+    [[nodiscard]] stream* find_stream(int from, int tag) noexcept {
+        for (std::size_t i = 0; i < active_; ++i)
+            if (streams_[i].peer == from && streams_[i].tag == tag) return &streams_[i];
+        return nullptr;
+    }
+    [[nodiscard]] stream& open_stream(int from, int tag, std::size_t expected);
+    [[nodiscard]] std::size_t expect(int from, lane on, any_destination sink) const;
+    [[nodiscard]] bool is_there(stream& s, lane on, any_destination sink);
     [[nodiscard]] bool has_head(stream& s);
-    void receive_ranges(stream& s, std::byte* into);
-    void receive_range(stream& s, const payload_range& range);
-    [[nodiscard]] bool has_ranges(stream& s);
-    [[nodiscard]] arrival deliver(stream& s);
+    void open_head(stream& s, std::size_t bytes);
+    void place_rest(stream& s, lane on, any_destination sink);
+    void receive_ranges(stream& s, const allfold::detail::payload_table& table, std::byte* into);
+    void receive_chunks(stream& s, std::size_t begin, std::size_t bytes, std::size_t chunk);
+    void receive_pieces(stream& s, std::byte* to, std::size_t bytes, std::size_t piece);
+    void cancel(MPI_Request& posted) noexcept;
+    [[nodiscard]] bool has_rest(stream& s);
+    void deliver(stream& s, arrival& to);
     [[nodiscard]] bool deliver_early(int from, lane on, arrival& message);
-    [[nodiscard]] bool next(int from, lane on, arrival& message, destination_of sink);
+    [[nodiscard]] bool next(int from, lane on, arrival& message, any_destination sink);
     void release(stream& s);
     void drain_streams();
     [[nodiscard]] bool drain_message(const MPI_Status& status);
@@ -184,6 +217,7 @@ class inbox {
     MPI_Comm comm_;
     allfold::detail::bounce_pool& pool_;
     allfold::detail::known_signatures& known_;
+    const allfold::detail::opened_lanes& opened_;
     const tuning& tuning_;
     std::vector<stream> streams_;
     std::size_t active_ = 0;  // of them
@@ -191,181 +225,241 @@ class inbox {
     requests<bounce_buffer> drained_;
     std::uint64_t count_ = 0;
     latest_calls latest_;
+    allfold::detail::introductions met_;  // by messages in chunks
 };
 
-inline inbox::stream& inbox::stream_of(int from, int tag) {
-    for (std::size_t i = 0; i < active_; ++i)
-        if (streams_[i].peer == from && streams_[i].tag == tag) return streams_[i];
+inline inbox::stream& inbox::open_stream(int from, int tag, std::size_t expected) {
     if (active_ == streams_.size()) streams_.emplace_back();
     stream& s = streams_[active_];
     s.peer = from;
     s.tag = tag;
-    s.headed = s.placed = false;
+    s.headed = s.placed = s.in_place = s.is_unlike = false;
     s.buffer = pool_.take(head_bytes());
     check(irecv(s.buffer.data() + allfold::detail::envelope_offset, head_bytes() - allfold::detail::envelope_offset,
                 from, tag, comm_, &s.head),
           "MPI_Irecv");
     ++active_;
+    s.expected = expected;
+    const chunks cut(tuning_, expected);
+    if (expected != 0) receive_chunks(s, cut.first(), expected, cut.next());
     return s;
 }
 
+/// How long the message of a lane must be, if it comes in chunks: receives that are posted before it comes save a copy.
+/// Not where another lane may have the same tag, nor where an introduction may take the place of the chunks. If it
+/// turns out to be another one the call is a mismatch.
+inline std::size_t inbox::expect(int from, lane on, any_destination sink) const {
+    constexpr int many_tags = 1 << 20;  // more than a rank has operations in flight
+    if (tuning_.tags < many_tags || on >= static_cast<lane>(tuning_.tags)) return 0;
+    const std::size_t expected = sink.expected_bytes();
+    const chunks cut(tuning_, expected);
+    if (!cut.are_several() || cut.first() < allfold::detail::most_overhead) return 0;
+    const auto* const call = opened_.find(on);
+    return call != nullptr && met_.are_over(from, call->hash, call->call) ? expected : 0;
+}
+
 inline void inbox::release(stream& s) {
-    s.ranges.clear();
+    s.rest.clear();
     s.payload = {};
     s.into = nullptr;
-    std::swap(s, streams_[--active_]);
+    if (&s != &streams_[--active_]) std::swap(s, streams_[active_]);
 }
 
 /// Whether the envelope is there.
 inline bool inbox::has_head(stream& s) {
-    using namespace allfold::detail;
     if (s.headed) return true;
-    int done = 0;
+    int done = 0, index = 0;
     MPI_Status status;
-    check(MPI_Test(&s.head, &done, &status), "MPI_Test");
+    // MPICH looks first whether it is there already, and with MPI_Test only after its other work: 30 ns.
+    check(MPI_Testany(1, &s.head, &index, &done, &status), "MPI_Testany");
     if (done == 0) return false;
-    const std::span<const std::byte> came(s.buffer.data() + envelope_offset, bytes_of(status));
-    if (!is_message(came)) refuse_foreign(s.peer, s.tag);
     ++count_;
-    std::memcpy(&s.about, came.data(), sizeof s.about);
+    open_head(s, bytes_of(status));
     s.headed = true;
-    if (s.about.introduced != 0) known_.learn(s.about.call, came.data() + envelope_bytes);
     return true;
 }
 
-/// Posts receives for the ranges of a message, and copies what came with its envelope, to `into`; null: to memory of
-/// ours.
-inline void inbox::receive_ranges(stream& s, std::byte* into) {
+inline void inbox::open_head(stream& s, std::size_t bytes) {
     using namespace allfold::detail;
-    const std::byte* next = s.buffer.data() + envelope_offset + envelope_bytes + s.about.introduced;
-    const range_table table(next, s.about.ranges);
-    next += range_table::padded_bytes(s.about.ranges);
-    const auto bytes = static_cast<std::size_t>(s.about.bytes);
-    if (into == nullptr) s.payload = pool_.take(bytes);
+    std::byte* const from = s.buffer.data() + envelope_offset;
+    if (bytes >= envelope_bytes) [[likely]] {  // most are no more than a payload
+        std::memcpy(&s.about, from, sizeof s.about);
+        s.into = from + envelope_bytes;
+        s.bytes = bytes - envelope_bytes;
+        if (s.about.is_plain(bytes) && s.bytes <= tuning_.eager_bytes) return;
+    }
+    const auto came = open_envelope({from, bytes}, tuning_.eager_bytes);
+    if (!came) refuse_foreign(s.peer, s.tag);
+    if (came->introduction != nullptr) known_.learn(s.about.call, came->introduction);
+    s.table = came->table;
+    s.into = from + (came->payload - from);
+    s.bytes = came->came;
+}
+
+/// Posts receives for ranges, and copies what came with the envelope, to `into`; null: to memory of ours.
+inline void inbox::receive_ranges(stream& s, const allfold::detail::payload_table& table, std::byte* into) {
+    const std::byte* next = s.into;
+    s.in_place = into != nullptr;
+    if (into == nullptr) s.payload = pool_.take(table.bytes());
     s.into = into == nullptr ? s.payload.data() : into;
-    for_each_gap(table.ranges(), bytes, [&](std::size_t offset, std::size_t gap) {
+    allfold::detail::for_each_gap(table.ranges(), table.bytes(), [&](std::size_t offset, std::size_t gap) {
         std::memcpy(s.into + offset, next, gap);
         next += gap;
     });
-    for (const payload_range& range : table.ranges()) receive_range(s, range);
+    for (const payload_range& range : table.ranges())
+        receive_pieces(s, s.into + range.offset, static_cast<std::size_t>(range.bytes), tuning_.piece_bytes);
 }
 
-inline void inbox::receive_range(stream& s, const payload_range& range) {
-    for (std::size_t done = 0; done < range.bytes;) {
-        const std::size_t bytes = std::min(static_cast<std::size_t>(range.bytes) - done, tuning_.piece_bytes);
-        s.ranges.push_back(MPI_REQUEST_NULL);
-        check(irecv(s.into + range.offset + done, bytes, s.peer, s.tag, comm_, &s.ranges.back()), "MPI_Irecv");
-        done += bytes;
+/// Posts receives for what comes after the first `begin` bytes of a payload in chunks.
+inline void inbox::receive_chunks(stream& s, std::size_t begin, std::size_t bytes, std::size_t chunk) {
+    receive_pieces(s, s.buffer.data() + chunks_offset + begin, bytes - begin, chunk);
+}
+
+inline void inbox::receive_pieces(stream& s, std::byte* to, std::size_t bytes, std::size_t piece) {
+    for (std::size_t done = 0; done < bytes;) {
+        const std::size_t count = std::min(bytes - done, piece);
+        s.rest.push_back(MPI_REQUEST_NULL);
+        check(irecv(to + done, count, s.peer, s.tag, comm_, &s.rest.back()), "MPI_Irecv");
+        done += count;
+    }
+}
+
+/// The envelope is there: sees to it that what it announces gets to its place. A long message goes where the sink wants
+/// it, if it is the one that the sink waits for. False where it is not the expected one: its rest does not come.
+inline void inbox::place_rest(stream& s, lane on, any_destination sink) {
+    using namespace allfold::detail;
+    const std::size_t came = s.bytes;
+    if (s.about.table == 0) {
+        s.is_unlike = s.expected != 0;
+        return;
+    }
+    const payload_table table(s.table, s.about.table - std::size_t{1});
+    s.bytes = table.bytes();
+    if (s.expected != 0 && (table.chunk() == 0 || table.bytes() != s.expected)) {
+        s.is_unlike = true;
+    } else if (table.chunk() == 0) {
+        receive_ranges(s, table, s.about.on == on ? sink.find(s.about.signature, s.bytes) : nullptr);
+    } else {
+        std::byte* const begin = s.buffer.data() + chunks_offset;
+        if (s.into != begin) std::memmove(begin, s.into, came);  // an introduction came first
+        s.into = begin;
+        if (s.expected == 0) receive_chunks(s, came, s.bytes, table.chunk());
+        if (const auto* const call = opened_.find(on)) met_.note(s.peer, s.about.call, call->call);
     }
 }
 
 /// Whether all that the envelope announces is there too.
-inline bool inbox::has_ranges(stream& s) {
-    if (s.ranges.empty()) return true;
+inline bool inbox::has_rest(stream& s) {
+    if (s.rest.empty() || s.is_unlike) return true;
     int done = 0;
-    check(MPI_Testall(static_cast<int>(s.ranges.size()), s.ranges.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
-    if (done != 0) count_ += s.ranges.size();
+    check(MPI_Testall(static_cast<int>(s.rest.size()), s.rest.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (done != 0) count_ += s.rest.size();
     return done != 0;
 }
 
-inline arrival inbox::deliver(stream& s) {
-    using namespace allfold::detail;
-    arrival a;
+inline void inbox::deliver(stream& s, arrival& a) {
     a.pool_ = &pool_;
-    a.about_ = s.about;
-    if (s.about.ranges != 0) {
+    a.signature_ = s.about.signature;
+    a.bytes_ = s.bytes;
+    a.packed_ = s.into;
+    if (s.is_unlike) return;  // nobody reads it, and the stream stays: its receives are posted still
+    if (s.in_place || s.payload.data() != nullptr) {
         a.buffer_ = std::move(s.payload);
-        a.packed_ = s.into;
         pool_.give_back(std::move(s.buffer));
     } else {
         a.buffer_ = std::move(s.buffer);
-        a.packed_ = a.buffer_.data() + envelope_offset + envelope_bytes + s.about.introduced;
     }
     release(s);
-    return a;
 }
 
 inline bool inbox::deliver_early(int from, lane on, arrival& message) {
-    const auto found = std::find_if(early_.begin(), early_.end(), [&](const early_arrival& e) {
-        return e.from == from && e.message.about_.on == on;
-    });
+    const auto found = std::find_if(early_.begin(), early_.end(),
+                                    [&](const early_arrival& e) { return e.from == from && e.on == on; });
     if (found == early_.end()) return false;
+    latest_.add(from, on, found->call);
     message = std::move(found->message);
     early_.erase(found);
     return true;
 }
 
-/// Whether the next message of a stream is there as a whole. A long one goes where the sink wants it, if it is the one
-/// that the sink waits for.
-inline bool inbox::is_there(stream& s, lane on, destination_of sink) {
+/// Whether the next message of a stream is there as a whole.
+inline bool inbox::is_there(stream& s, lane on, any_destination sink) {
     if (!has_head(s)) return false;
-    if (!std::exchange(s.placed, true) && s.about.ranges != 0) {
-        std::byte* into = nullptr;
-        if (s.about.on == on) into = sink(s.about.signature, static_cast<std::size_t>(s.about.bytes));
-        receive_ranges(s, into);
-    }
-    return has_ranges(s);
+    if (!std::exchange(s.placed, true)) place_rest(s, on, sink);
+    return has_rest(s);
 }
 
 /// One body for all sinks.
-inline bool inbox::next(int from, lane on, arrival& message, destination_of sink) {
+inline bool inbox::next(int from, lane on, arrival& message, any_destination sink) {
     if (!early_.empty() && deliver_early(from, on, message)) return true;
     for (;;) {
-        stream& s = stream_of(from, tag_of(on, tuning_.tags));
-        if (!is_there(s, on, sink)) return false;
-        message = deliver(s);
-        if (message.about_.on == on) [[likely]]
+        const int tag = tag_of(on, tuning_.tags);
+        stream* s = find_stream(from, tag);
+        if (s == nullptr) s = &open_stream(from, tag, expect(from, on, sink));
+        if (!is_there(*s, on, sink)) return false;
+        const lane found = s->about.on;
+        const std::uint32_t call = s->about.call;
+        deliver(*s, message);
+        if (found == on) [[likely]] {
+            latest_.add(from, on, call);
             return true;
-        early_.push_back({from, std::move(message)});  // another lane with the same tag
+        }
+        early_.push_back({from, found, call, std::move(message)});  // another lane with the same tag
+        message = {};
     }
 }
 
 inline std::optional<std::uint32_t> inbox::call_of(int peer, lane on) {
     if (const auto call = latest_.find(peer, on)) return call;
     for (const early_arrival& e : early_)
-        if (e.from == peer && e.message.about_.on == on) return e.message.about_.call;
+        if (e.from == peer && e.on == on) return e.call;
     const int tag = tag_of(on, tuning_.tags);
-    bool is_awaited = false;
-    for (std::size_t i = 0; i < active_; ++i)
-        is_awaited = is_awaited || (streams_[i].peer == peer && streams_[i].tag == tag);
-    if (!is_awaited) {
+    stream* s = find_stream(peer, tag);
+    if (s == nullptr) {
         int there = 0;
         check(MPI_Iprobe(peer, tag, comm_, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
         if (there == 0) return std::nullopt;
+        s = &open_stream(peer, tag, 0);
     }
-    stream& s = stream_of(peer, tag);
-    return has_head(s) && s.about.on == on ? std::optional(s.about.call) : std::nullopt;
+    return has_head(*s) && s->about.on == on ? std::optional(s->about.call) : std::nullopt;
 }
 
 inline bool inbox::stores_in_place() const noexcept {
     for (std::size_t i = 0; i < active_; ++i)
-        if (!streams_[i].ranges.empty() && streams_[i].payload.data() == nullptr) return true;
+        if (streams_[i].in_place && !streams_[i].rest.empty()) return true;
     return false;
 }
 
 inline void inbox::cancel() noexcept {
-    for (std::size_t i = 0; i < active_; ++i)
-        if (streams_[i].head != MPI_REQUEST_NULL) {
-            int cancelled = 0;
-            MPI_Status status;
-            MPI_Cancel(&streams_[i].head);
-            MPI_Wait(&streams_[i].head, &status);
-            MPI_Test_cancelled(&status, &cancelled);
-            if (cancelled == 0) ++count_;
-        }
+    for (std::size_t i = 0; i < active_; ++i) {
+        stream& s = streams_[i];
+        cancel(s.head);
+        if (s.expected == 0) continue;  // then what receives are posted for is on its way
+        for (MPI_Request& each : s.rest) cancel(each);
+        s.rest.clear();
+    }
+}
+inline void inbox::cancel(MPI_Request& posted) noexcept {
+    if (posted == MPI_REQUEST_NULL) return;
+    int cancelled = 0;
+    MPI_Status status;
+    MPI_Cancel(&posted);
+    MPI_Wait(&posted, &status);
+    MPI_Test_cancelled(&status, &cancelled);
+    if (cancelled == 0) ++count_;
 }
 
 /// Lets the ranges that are on their way come in.
 inline void inbox::drain_streams() {
     for (std::size_t i = 0; i < active_;) {
         stream& s = streams_[i];
-        int done = s.ranges.empty() ? 1 : 0;
-        if (done == 0) MPI_Testall(static_cast<int>(s.ranges.size()), s.ranges.data(), &done, MPI_STATUSES_IGNORE);
+        int done = s.rest.empty() ? 1 : 0;
+        if (done == 0) MPI_Testall(static_cast<int>(s.rest.size()), s.rest.data(), &done, MPI_STATUSES_IGNORE);
         if (done == 0) {
             ++i;
             continue;
         }
-        count_ += s.ranges.size();
+        count_ += s.rest.size();
         release(s);
     }
 }

@@ -126,7 +126,7 @@ struct native_entry {
 };
 /// What MPI has. A collective that is not in this list is never delegated, so a new one need not be put here.
 inline constexpr std::array native_collectives{
-    native_entry{"reduce", "MPI_Reduce", &tuning::native_from, native_reduce},
+    native_entry{"reduce", "MPI_Reduce", &tuning::native_reduce_from, native_reduce},
     native_entry{"all_reduce", "MPI_Allreduce", &tuning::native_all_reduce_from, native_all_reduce},
     native_entry{"reduce_scatter", "MPI_Reduce_scatter", &tuning::native_from, native_reduce_scatter},
     native_entry{"inclusive_scan", "MPI_Scan", &tuning::native_from, native_inclusive_scan},

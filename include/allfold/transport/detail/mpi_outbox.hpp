@@ -33,7 +33,7 @@ class outbox {
     using envelope = allfold::detail::envelope;
 
     outbox(MPI_Comm comm, int size, allfold::detail::bounce_pool& pool, const tuning& numbers)
-        : comm_(comm), pool_(pool), tuning_(numbers), sent_(static_cast<std::size_t>(size)) {}
+        : comm_(comm), pool_(pool), tuning_(numbers), sent_(static_cast<std::size_t>(size)), over_(comm) {}
 
     using sender = allfold::detail::sender;
 
@@ -42,6 +42,7 @@ class outbox {
     /// are posted.
     [[nodiscard]] bool has_room(sender mine) {
         constexpr std::size_t most_copies = 512, now_and_then = 16;
+        if (copies_.empty()) return true;
         if (copies_.size() >= now_and_then) collect_copies();
         const std::size_t most = std::max(most_copies, sent_.size());
         const auto counts = [&](const copy& c) { return c.of && !allfold::detail::gives_way(*c.of, mine); };
@@ -61,7 +62,7 @@ class outbox {
     /// long. Not without end: its receiver may come only after something that this rank does next.
     void see_copies_off(bool oversubscribed);
 
-    [[nodiscard]] bool empty() const noexcept { return copies_.empty() && wholes_.empty() && loans_.empty(); }
+    [[nodiscard]] bool empty() const noexcept { return copies_.empty() && loans_.empty(); }
     [[nodiscard]] bool lends() const noexcept { return !loans_.empty(); }
     /// Who has to read what is lent on this lane.
     [[nodiscard]] std::vector<int> borrowers_on(lane on);
@@ -75,41 +76,56 @@ class outbox {
   private:
     struct copy {
         bounce_buffer buffer;
-        std::optional<sender> of;  // none: a control message
+        std::optional<sender> of;               // none: a control message, or not the last part of a message
+        std::shared_ptr<bounce_buffer> shared;  // instead, where it is sent in parts, which may end in any order
+    };
+    struct cut_bytes {
+        std::size_t offset, first, bytes, piece;
     };
     struct loan {
         std::atomic<int>* lent;  // null when the lender has gone
         int to;
         lane on;
     };
-    static constexpr std::size_t taken_at_once = 4096;  // by most MPI libraries: asking is worth the time
-
-    /// Sends a part of a buffer, and keeps it as long as MPI needs it.
-    void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, std::size_t offset,
+    /// Sends bytes of a buffer, `first` of them in one message and the others in messages of at most `piece`, and keeps
+    /// it as long as MPI needs it.
+    void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, const cut_bytes& bytes);
+    /// In one message.
+    void send_copy(int to, int tag, bounce_buffer&& buffer, const std::optional<sender>& of, std::size_t offset,
                    std::size_t bytes);
-    /// Sends a message that does not come with its envelope. In `head` all up to `at` is there but for the envelope.
+    /// Sends a message of which ranges go from where they lie. In `head` all up to `at` is there but for the envelope.
     void send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
+    [[nodiscard]] static std::size_t close_envelope(envelope about, std::byte* head, std::size_t end) noexcept {
+        const std::size_t bytes = end - allfold::detail::envelope_offset;
+        about.tally = static_cast<std::uint16_t>(bytes);
+        std::memcpy(head + allfold::detail::envelope_offset, &about, sizeof about);
+        return bytes;
+    }
     [[nodiscard]] MPI_Request send(int to, int tag, const std::byte* from, std::size_t bytes);
+    /// Whether it is known, without a question, that MPI has let go already of what it was given just now.
+    [[nodiscard]] bool is_over(MPI_Request& request);
+    void keep(MPI_Request request, copy&& what);
     void send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose);
-    void send_whole(int to, int tag, bounce_buffer&& message, std::size_t bytes);
 
     MPI_Comm comm_;
     allfold::detail::bounce_pool& pool_;
     const tuning& tuning_;
     allfold::detail::introductions introduced_;
     requests<copy> copies_;
-    requests<std::shared_ptr<bounce_buffer>> wholes_;  // by pieces, which may end in any order
-    bool long_copies_ = false;                         // among the copies are some that MPI may not have taken at once
+    bool long_copies_ = false;  // among the copies are some that MPI may not have taken at once
     requests<loan> loans_;
     std::vector<std::uint64_t> sent_;
+    over_request over_;
 };
 
 inline void outbox::collect_copies() {
-    if (!copies_.empty()) copies_.collect([this](copy& sent) { pool_.give_back(std::move(sent.buffer)); });
-    if (!wholes_.empty())
-        wholes_.collect([this](std::shared_ptr<bounce_buffer>& sent) {
-            if (sent.use_count() == 1) pool_.give_back(std::move(*sent));
-        });
+    if (copies_.empty()) return;
+    copies_.collect([this](copy& sent) {
+        if (sent.shared == nullptr)
+            pool_.give_back(std::move(sent.buffer));
+        else if (sent.shared.use_count() == 1)
+            pool_.give_back(std::move(*sent.shared));
+    });
 }
 
 inline void outbox::collect_loans() {
@@ -120,7 +136,7 @@ inline void outbox::collect_loans() {
 }
 
 inline void outbox::see_copies_off(bool oversubscribed) {
-    for (int turn = 0; turn < 1000 && long_copies_ && !(copies_.empty() && wholes_.empty()); ++turn) {
+    for (int turn = 0; turn < 1000 && long_copies_ && !copies_.empty(); ++turn) {
         collect_copies();
         if (oversubscribed) std::this_thread::yield();
     }
@@ -145,30 +161,63 @@ inline MPI_Request outbox::send(int to, int tag, const std::byte* from, std::siz
 inline void outbox::send_message(int to, lane on, const outgoing& message,
                                  const allfold::detail::opened_lanes::entry* call) {
     using namespace allfold::detail;
-    envelope about{.signature = message.signature, .on = on, .bytes = message.bytes};
+    envelope about{.signature = message.signature, .on = on};
     bounce_buffer head = pool_.take(most_overhead + tuning_.eager_bytes);
     std::size_t at = envelope_offset + envelope_bytes;
     if (call != nullptr) {
         about.call = call->hash;
-        if (introduced_.is_due(to, call->hash, call->call))
-            about.introduced = static_cast<std::uint32_t>(introduction::write(call->what, head.data() + at));
-        at += about.introduced;
+        if (introduced_.is_due(to, call->hash, call->call)) {
+            const std::size_t bytes = introduction::write(call->what, head.data() + at);
+            about.introduced = static_cast<std::uint8_t>(bytes / line_of_message);
+            at += bytes;
+        }
     }
     const int tag = tag_of(on, tuning_.tags);
     if (message.bytes > tuning_.eager_bytes) return send_long(to, tag, message, about, std::move(head), at);
-    std::memcpy(head.data() + envelope_offset, &about, sizeof about);
+    const sender of{on, message.unordered};
+    const chunks cut(tuning_, message.bytes);
+    if (!cut.are_several()) {
+        pack(message.parts, message.alignment, head.data() + at);
+        const std::size_t bytes = close_envelope(about, head.data(), at + message.bytes);
+        return send_copy(to, tag, std::move(head), of, envelope_offset, bytes);
+    }
+    about.table = 1;
+    at += payload_table::write({message.bytes, cut.next()}, {}, head.data() + at);
     pack(message.parts, message.alignment, head.data() + at);
-    send_copy(to, tag, std::move(head), sender{on, message.unordered}, envelope_offset,
-              at + message.bytes - envelope_offset);
+    const std::size_t first = close_envelope(about, head.data(), at + cut.first());
+    send_copy(to, tag, std::move(head), of, {envelope_offset, first, at + message.bytes - envelope_offset, cut.next()});
 }
 
-inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, std::size_t offset,
-                              std::size_t bytes) {
+inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, const std::optional<sender>& of,
+                              std::size_t offset, std::size_t bytes) {
     MPI_Request request = send(to, tag, buffer.data() + offset, bytes);
-    int done = 0;
-    if (bytes <= taken_at_once) check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return pool_.give_back(std::move(buffer));
-    copies_.add(request, {std::move(buffer), of});
+    if (is_over(request)) return pool_.give_back(std::move(buffer));
+    keep(request, {std::move(buffer), of, nullptr});
+}
+
+inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of,
+                              const cut_bytes& bytes) {
+    const std::byte* const from = buffer.data() + bytes.offset;
+    std::shared_ptr<bounce_buffer> shared;
+    std::size_t begin = 0;
+    for (std::size_t end = bytes.first; begin < bytes.bytes;
+         begin = std::exchange(end, std::min(bytes.bytes, end + bytes.piece))) {
+        MPI_Request request = send(to, tag, from + begin, end - begin);
+        if (is_over(request)) continue;
+        if (shared == nullptr) shared = std::make_shared<bounce_buffer>(std::move(buffer));
+        keep(request, {{}, std::exchange(of, std::nullopt), shared});
+    }
+    pool_.give_back(std::move(buffer));
+}
+
+inline bool outbox::is_over(MPI_Request& request) {
+    if (!over_.is(request)) return false;
+    check(MPI_Request_free(&request), "MPI_Request_free");
+    return true;
+}
+
+inline void outbox::keep(MPI_Request request, copy&& what) {
+    copies_.add(request, std::move(what));
     long_copies_ = true;
 }
 
@@ -194,27 +243,17 @@ inline void outbox::send_long(int to, int tag, const outgoing& message, envelope
         parts.ranges[0] = {0, message.bytes};
         parts.rest = 0;
     }
-    about.ranges = static_cast<std::uint32_t>(parts.count);
-    std::memcpy(head.data() + envelope_offset, &about, sizeof about);
-    std::memcpy(head.data() + at, parts.ranges.data(), parts.count * sizeof(payload_range));
-    at += range_table::padded_bytes(parts.count);
+    about.table = static_cast<std::uint8_t>(1 + parts.count);
+    at += payload_table::write({message.bytes, 0}, {parts.ranges.data(), parts.count}, head.data() + at);
     if (parts.fits) pack_rest(message, parts, head.data() + at);
-    send_copy(to, tag, std::move(head), sender{about.on, message.unordered}, envelope_offset,
-              at + parts.rest - envelope_offset);
-    if (!parts.fits) return send_whole(to, tag, std::move(whole), message.bytes);
+    const std::size_t bytes = close_envelope(about, head.data(), at + parts.rest);
+    send_copy(to, tag, std::move(head), sender{about.on, message.unordered}, envelope_offset, bytes);
+    if (!parts.fits)
+        return send_copy(to, tag, std::move(whole), std::nullopt,
+                         {0, std::min(message.bytes, tuning_.piece_bytes), message.bytes, tuning_.piece_bytes});
     for (std::size_t i = 0; i < parts.count; ++i)
         send_range(to, tag, parts.from[i], static_cast<std::size_t>(parts.ranges[i].bytes),
                    {message.lent, to, about.on});
-}
-
-inline void outbox::send_whole(int to, int tag, bounce_buffer&& message, std::size_t bytes) {
-    const auto shared = std::make_shared<bounce_buffer>(std::move(message));
-    for (std::size_t done = 0; done < bytes;) {
-        const std::size_t count = std::min(bytes - done, tuning_.piece_bytes);
-        wholes_.add(send(to, tag, shared->data() + done, count), std::shared_ptr(shared));
-        done += count;
-    }
-    long_copies_ = true;
 }
 
 }  // namespace allfold::mpi::detail

@@ -35,7 +35,9 @@ struct rank_board {
 /// The signatures that a rank opened last, for its peers' error messages. A sequence lock of plain words.
 class alignas(line_bytes) announcements {
   public:
-    void write(lane first, unsigned lanes, const signature& what) noexcept {
+    void write(lane first, unsigned lanes, const signature& what, std::uint32_t hash = 0) noexcept {
+        hash_ = hash;
+        next_lane_ = first + lanes;
         entry& e = entries_[++latest_ % entries_.size()];
         const auto version = e.version.load(std::memory_order_relaxed);
         e.version.store(version + 1, std::memory_order_relaxed);
@@ -51,8 +53,10 @@ class alignas(line_bytes) announcements {
         }
         e.version.store(version + 2, std::memory_order_release);
     }
-    /// The signature that was written last is that of the lane after it too.
-    void extend() noexcept {
+    /// The same of one lane, at little cost where it follows those of a signature with the same hash.
+    void write_again(lane on, const signature& what, std::uint32_t hash) noexcept {
+        if (hash_ != hash || next_lane_ != on) return write(on, 1, what, hash);
+        ++next_lane_;
         std::atomic<std::uint64_t>& lanes = entries_[latest_ % entries_.size()].lanes;
         range all = range::of(lanes.load(std::memory_order_relaxed));
         ++all.lanes;
@@ -95,6 +99,8 @@ class alignas(line_bytes) announcements {
     };
     std::array<entry, 8> entries_;
     std::size_t latest_ = 0;
+    std::uint32_t hash_ = 0;  // of the latest one; 0 where nobody has said it
+    lane next_lane_ = 0;      // after those of the latest one
 };
 
 }  // namespace allfold::detail

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <chrono>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+#include "test/mpi/support/job.hpp"
+#include "test/mpi/support/outcome.hpp"
+#include "test/support/catch.hpp"
+
+/// Short calls that are made again and again are remembered: with two ranks all of these.
+
+using namespace test;
+using namespace std::chrono_literals;
+using allfold::errc;
+using allfold::sum;
+using communicator = allfold::mpi::communicator;
+
+namespace {
+
+/// In one message, and in chunks, for which receives are posted before they come.
+constexpr std::size_t lengths[] = {1, 12, 5000};
+constexpr int times = 4;
+/// The rank that does something else than the others in the end.
+constexpr int odd = 1;
+
+bool alone() {
+    if (ranks_of_job() == 1) SUCCEED("nobody to differ from");
+    return ranks_of_job() == 1;
+}
+
+/// Calls `same(comm)` several times, then `last(comm)`, and then a barrier, in which a rank that noticed nothing learns
+/// of the failure.
+template <class Same, class Last>
+outcome outcome_after(const char* what, Same same, Last last) {
+    const watchdog watch(what);
+    return outcome_of([&] {
+        communicator comm(MPI_COMM_WORLD);
+        for (int turn = 0; turn < times; ++turn) same(comm);
+        last(comm);
+        allfold::barrier(comm);
+    });
+}
+
+int value_of(int rank, int turn, std::size_t i) { return 1 + rank + 3 * turn + static_cast<int>(i % 7); }
+std::vector<int> values_of(int rank, int turn, std::size_t n) {
+    std::vector<int> x(n);
+    for (std::size_t i = 0; i < n; ++i) x[i] = value_of(rank, turn, i);
+    return x;
+}
+/// Of the ranks [first, last).
+std::vector<int> sums_of(int first, int last, int turn, std::size_t n, int modulus = 1 << 30) {
+    std::vector<int> all(n);
+    for (int r = first; r < last; ++r)
+        for (std::size_t i = 0; i < n; ++i) all[i] = (all[i] + value_of(r, turn, i)) % modulus;
+    return all;
+}
+
+/// Of another operation each time, though of one type.
+auto sum_modulo(int modulus) {
+    return allfold::commutative([modulus](int a, int b) { return (a + b) % modulus; });
+}
+
+}  // namespace
+
+TEST_CASE("a call that is made again gives what its own operands say") {
+    const watchdog watch("repeated calls");
+    communicator comm(MPI_COMM_WORLD);
+    const int rank = comm.rank(), size = comm.size();
+    const auto P = static_cast<std::size_t>(size);
+    for (const std::size_t n : lengths)
+        for (int turn = 0; turn < 3 * times; ++turn) {
+            INFO("turn " << turn << ", n = " << n);
+            const std::vector<int> in = values_of(rank, turn, n), all = sums_of(0, size, turn, n);
+            std::vector<int> out(n, -1), place = in;
+            allfold::all_reduce(comm, in, out, sum());
+            CHECK(out == all);
+            allfold::all_reduce(comm, place, sum());
+            CHECK(place == all);
+            allfold::all_reduce(comm, in, out, sum_modulo(5 + turn));
+            if (size > 1) CHECK(out == sums_of(0, size, turn, n, 5 + turn));
+            allfold::inclusive_scan(comm, in, out, sum());
+            CHECK(out == sums_of(0, rank + 1, turn, n));
+            for (const int root : {0, size - 1}) {
+                out.assign(n, -1);
+                allfold::reduce(comm, in, out, sum(), allfold::root{root});
+                CHECK(out == (rank == root ? all : std::vector<int>(n, -1)));
+                place = in;
+                allfold::broadcast(comm, place, allfold::root{root});
+                CHECK(place == values_of(root, turn, n));
+            }
+            for (auto* to : {&out, &place}) {  // out of place, and in place
+                place = in;
+                if (to == &out)
+                    allfold::exclusive_scan(comm, in, out, sum());
+                else
+                    allfold::exclusive_scan(comm, place, sum());
+                CHECK(*to == sums_of(0, rank, turn, n));
+            }
+            std::vector<int> whole = values_of(rank, turn, n * P), gathered(n * P), block(n);
+            allfold::reduce_scatter(comm, whole, block, sum());
+            const std::vector<int> sums = sums_of(0, size, turn, n * P);
+            CHECK(std::equal(block.begin(), block.end(),
+                             sums.begin() + static_cast<std::ptrdiff_t>(n * P) / size * rank));
+            allfold::all_gather(comm, in, gathered);
+            for (int r = 0; r < size; ++r)
+                CHECK(std::equal(in.begin(), in.end(), gathered.begin() + static_cast<std::ptrdiff_t>(n) * r,
+                                 [&](int mine, int its) { return its - mine == r - rank; }));
+            allfold::barrier(comm);
+        }
+    if (size == 2) CHECK(comm.kept_by_engine() != nullptr);
+}
+
+TEST_CASE("calls that are made again keep their places among operations in flight, and push them on") {
+    const watchdog watch("repeated calls and operations in flight");
+    communicator comm(MPI_COMM_WORLD);
+    std::vector<int> rounds(300000);  // in several rounds
+    for (int turn = 0; turn < times; ++turn)
+        for (const std::size_t n : lengths) {
+            std::vector<int> one(n, 1), three(n, 3);
+            std::fill(rounds.begin(), rounds.end(), 2);
+            allfold::all_reduce(comm, one, sum());
+            auto first = allfold::all_reduce.start(comm, rounds, sum());
+            allfold::all_reduce(comm, three, sum());
+            if (comm.rank() != odd) first.wait();
+            allfold::all_reduce(comm, one, sum());
+            first.wait();
+            CHECK(one == std::vector<int>(n, comm.size() * comm.size()));
+            CHECK(rounds == std::vector<int>(rounds.size(), 2 * comm.size()));
+            CHECK(three == std::vector<int>(n, 3 * comm.size()));
+        }
+}
+
+TEST_CASE("input and output that overlap in part are refused the second time too") {
+    const watchdog watch("overlap");
+    communicator comm(MPI_COMM_WORLD);
+    std::vector<int> x(40, 1);
+    const std::span<int> all(x);
+    for (int turn = 0; turn < times; ++turn) allfold::all_reduce(comm, all.first(20), all.last(20), sum());
+    allfold::all_reduce(comm, all.first(20), all.first(20), sum());
+    CHECK(x[0] == comm.size());
+    CHECK(x[39] == comm.size());
+    const auto mine = outcome_of([&] { allfold::all_reduce(comm, all.first(20), all.subspan(10, 20), sum()); });
+    CHECK(mine.code == errc::overlap);
+}
+
+TEST_CASE("a mismatch is found and explained after calls that were alike") {
+    if (alone()) return;
+    for (const std::size_t n : lengths) {
+        const auto same = [n](auto& comm) {
+            std::vector<int> x(n);
+            allfold::all_reduce(comm, x, sum());
+            allfold::reduce(comm, x, sum(), allfold::root{0});
+            allfold::reduce(comm, x, sum(), allfold::root{1});
+            allfold::all_reduce(comm, x, allfold::max());
+        };
+        const auto twice = [&](auto& comm) {
+            same(comm);
+            std::vector<int> longer(n + 1);
+            allfold::all_reduce(comm, longer, sum());
+        };
+        const auto counts = [n](auto& comm) {
+            std::vector<int> x(comm.rank() == odd ? n + 1 : n);
+            allfold::all_reduce(comm, x, sum());
+        };
+        const auto roots = [n](auto& comm) {
+            std::vector<int> x(n);
+            allfold::reduce(comm, x, sum(), allfold::root{comm.rank() == odd ? odd : 0});
+        };
+        const auto operators = [n](auto& comm) {
+            std::vector<int> x(n);
+            if (comm.rank() == odd)
+                allfold::all_reduce(comm, x, allfold::max());
+            else
+                allfold::all_reduce(comm, x, sum());
+        };
+        const auto collectives = [n](auto& comm) {
+            std::vector<int> x(n);
+            if (comm.rank() == odd)
+                allfold::all_reduce(comm, x, sum());
+            else
+                allfold::reduce(comm, x, sum(), allfold::root{odd});
+        };
+        INFO("n = " << n);
+        const std::string here = std::to_string(n), there = std::to_string(n + 1);
+        check_failure(outcome_after("counts", same, counts), errc::mismatch, {"all_reduce", here, there, "rank 1"});
+        check_failure(outcome_after("known counts", twice, counts), errc::mismatch, {"all_reduce", here, there});
+        check_failure(outcome_after("roots", same, roots), errc::mismatch, {"names root 0", "names root 1"});
+        check_failure(outcome_after("operators", same, operators), errc::mismatch, {"folds with", "max", "sum"});
+        check_failure(outcome_after("collectives", same, collectives), errc::mismatch,
+                      {"calls all_reduce", "calls reduce"});
+    }
+}
+
+TEST_CASE("a rank that throws, leaves or comes too late is named after calls that were alike") {
+    if (alone()) return;
+    for (const std::size_t n : lengths) {
+        bool throws = false;
+        const auto add = [&](auto& comm) {
+            const bool is_odd = comm.rank() == odd;
+            const auto op = allfold::commutative([&throws, is_odd](int a, int b) {
+                if (throws && is_odd) throw std::runtime_error("boom");
+                return a + b;
+            });
+            std::vector<int> x(n);
+            allfold::all_reduce(comm, x, op);
+        };
+        const auto mine = outcome_after("operator", add, [&](auto& comm) {
+            throws = true;
+            add(comm);
+        });
+        CHECK(mine.says("boom"));
+        throws = false;
+        const auto left = outcome_after("departure", add, [&](auto& comm) {
+            if (comm.rank() == odd) throw std::runtime_error("gone");
+            add(comm);
+        });
+        CHECK((left.says("gone") || left.code == errc::peer_failed));
+        const auto late = outcome_after("deadline", add, [&](auto& comm) {
+            std::vector<int> x(n);
+            allfold::all_reduce(comm, x, sum(), allfold::deadline{10s});
+            allfold::all_reduce(comm, x, sum(), allfold::deadline{10s});
+            if (comm.rank() == odd) std::this_thread::sleep_for(1s);
+            allfold::all_reduce(comm, x, sum(), allfold::deadline{300ms});
+        });
+        check_failure(late, errc::timeout, {"the deadline of rank", "waits for rank"});
+    }
+}
+
+TEST_CASE("a call inside an operator is refused where the outer one was made before") {
+    if (alone()) return;
+    bool calls = false;
+    const auto fold = [&](auto& comm) {
+        const auto op = allfold::commutative([&](int a, int b) {
+            int inner = 1;
+            if (calls) allfold::all_reduce(comm, inner, sum());
+            return a + b;
+        });
+        int x = 1;
+        allfold::all_reduce(comm, x, sum());
+        allfold::all_reduce(comm, x, op);
+    };
+    const auto mine = outcome_after("inside an operator", fold, [&](auto& comm) {
+        calls = true;
+        fold(comm);
+    });
+    check_failure(mine, errc::bad_argument, {"inside the operator"});
+}
