@@ -63,8 +63,8 @@ using allfold::delegate;
 
 /// One rank of a cell: MPI's collectives on `MPI_COMM_WORLD`, ours on duplicates of it.
 struct process_stage : stage<process_group> {
-    process_stage(process_group& ranks, cell measured, bool without_ours)
-        : stage(ranks, std::move(measured)), peer_alone(without_ours) {}
+    process_stage(process_group& ranks, const cell& measured, bool without_ours)
+        : stage(ranks, measured), peer_alone(without_ours) {}
 
     template <class Workload, class Call>
     void measure_ours(const std::string& contestant, Call call) {

@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "bench/measure.hpp"
@@ -115,8 +114,9 @@ struct result {
 /// A line for each contestant; the driver knows the columns.
 inline void print(const cell& what, const std::string& placement, const std::vector<result>& results) {
     for (const auto& [contestant, time] : results)
-        std::printf("%s;%s;%d;%zu;%s;%.5f;%.5f;%.5f;%d\n", what.of.name.data(), contestant.c_str(), what.ranks,
-                    what.bytes, placement.c_str(), time.median * 1e6, time.low * 1e6, time.high * 1e6, time.samples);
+        std::printf("%s;%s;%d;%zu;%s;%.5f;%.5f;%.5f;%d\n", std::string(what.of.name).c_str(), contestant.c_str(),
+                    what.ranks, what.bytes, placement.c_str(), time.median * 1e6, time.low * 1e6, time.high * 1e6,
+                    time.samples);
     std::fflush(stdout);
 }
 
@@ -124,8 +124,8 @@ inline void print(const cell& what, const std::string& placement, const std::vec
 template <class Group>
 class stage {
   public:
-    stage(Group& ranks, cell measured)
-        : group(ranks), what(std::move(measured)), input(what.input_bytes(), 1), output(what.output_bytes(), 18) {}
+    stage(Group& ranks, const cell& measured)
+        : group(ranks), what(measured), input(what.input_bytes(), 1), output(what.output_bytes(), 18) {}
 
     template <class Workload, class Call>
     void measure(const std::string& contestant, Call call) {

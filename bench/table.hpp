@@ -33,9 +33,10 @@ class table_printer {
         const std::string title = std::string(of.name) + ", " + std::to_string(what.ranks) + " ranks, " + placement;
         if (title != title_) print_head(title);
         title_ = title;
+        const std::string type(of.type), fold(of.fold);
         const double seconds = results.front().time.median, speed = static_cast<double>(what.bytes) / seconds / 1e9;
         const std::size_t count = what.bytes / std::max<std::size_t>(1, of.element) / what.blocks();
-        std::printf("%12zu  %12zu  %8s  %6s  %9.2f  %6.2f  %6.2f\n", what.bytes, count, of.type.data(), of.fold.data(),
+        std::printf("%12zu  %12zu  %8s  %6s  %9.2f  %6.2f  %6.2f\n", what.bytes, count, type.c_str(), fold.c_str(),
                     seconds * 1e6, speed, speed * bus_factor(what));
         std::fflush(stdout);
     }

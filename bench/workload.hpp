@@ -95,8 +95,10 @@ struct blocks_of_floats : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
         const auto x = output.all<element>();
         const std::size_t block = x.size() / static_cast<std::size_t>(ranks);
-        for (std::size_t i = 0; i < x.size(); ++i)
-            if (x[i] != static_cast<float>(i / block + 1)) return false;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            const std::size_t rank = i / block;
+            if (x[i] != static_cast<float>(rank + 1)) return false;
+        }
         return true;
     }
 };
