@@ -80,7 +80,8 @@ struct short_call {
     return short_program().make(all);
 }
 
-/// The calls that a communicator remembers: in each place the latest one that belongs there.
+/// The calls that a communicator remembers: the latest four of those that belong together by their keys, so that a
+/// dozen kinds of calls by turns do not drive each other out.
 class short_calls final : public background::keepsake {
   public:
     /// Null where it knows none like this.
@@ -90,8 +91,8 @@ class short_calls final : public background::keepsake {
         if (all == nullptr) return nullptr;
         const short_call* found = all->latest_;
         if (found == nullptr || !found->is(key, rows)) {
-            found = all->calls_[place_of(key)].get();
-            if (found == nullptr || !found->is(key, rows)) return nullptr;
+            found = all->among_calls(key, rows);
+            if (found == nullptr) return nullptr;
             all->latest_ = found;
         }
         ++all->found_;
@@ -117,22 +118,29 @@ class short_calls final : public background::keepsake {
         auto& kept = made.comm.background().kept;
         if (!kept) kept = std::make_unique<short_calls>();
         auto& all = static_cast<short_calls&>(*kept);
-        all.calls_[place_of(key)] = std::move(found);
+        const std::size_t set = set_of(key);
+        all.calls_[set][all.next_[set]++ % ways] = std::move(found);
         all.latest_ = nullptr;
     }
     /// How often one was found.
     [[nodiscard]] std::uint64_t found() const noexcept { return found_; }
 
   private:
-    static constexpr std::size_t places = 32;
-    [[nodiscard]] static std::size_t place_of(const call_key& key) noexcept {
-        const auto mixed = (reinterpret_cast<std::uintptr_t>(key.types) >> 2) + key.input_rows * 5 +
-                           key.output_rows * 3 + static_cast<std::size_t>(static_cast<unsigned>(key.root));
-        return (mixed ^ mixed >> 5) % places;
+    static constexpr std::size_t sets = 8, ways = 4;
+    [[nodiscard]] static std::size_t set_of(const call_key& key) noexcept {
+        const std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(key.types) / sizeof(int) + key.input_rows * 5 +
+                                    key.output_rows * 3 + static_cast<unsigned>(key.root);
+        return static_cast<std::size_t>(mixed * 0x9e3779b97f4a7c15u >> 32) % sets;
+    }
+    [[nodiscard]] const short_call* among_calls(const call_key& key, const row_layout& rows) const noexcept {
+        for (const auto& each : calls_[set_of(key)])
+            if (each != nullptr && each->is(key, rows)) return each.get();
+        return nullptr;
     }
 
-    std::array<std::unique_ptr<short_call>, places> calls_;
-    const short_call* latest_ = nullptr;  // that was found
+    std::array<std::array<std::unique_ptr<short_call>, ways>, sets> calls_;
+    std::array<std::uint8_t, sets> next_{};  // of each set, to be replaced
+    const short_call* latest_ = nullptr;     // that was found
     std::uint64_t found_ = 0;
 };
 
