@@ -123,10 +123,7 @@ class thread_communicator : public transport_defaults {
     /// Where ranks share processors it is for the others to run.
     void look_out_shortly(const detail::thread_link& link) const noexcept {
         constexpr int turns_given_away = 32;  // P = 4 and 8 on two cores: 0.6 to 0.8 of the time with none
-        if (world_.tuning_.spins > 0) {
-            link.look_out();
-            return;
-        }
+        if (world_.tuning_.spins > 0) return link.look_out();
         for (int turn = 0; turn < turns_given_away && !link.next_is_in(); ++turn) std::this_thread::yield();
     }
     /// That message is not needed any more.
@@ -362,15 +359,17 @@ inline void thread_communicator::take_in_what_is_urgent() {
 
 /// Spins for a moment, or until the next message of `peer` is in: cheaper than asking the whole operation each time.
 inline int thread_communicator::look_out_for(int peer) {
-    constexpr int turns = 32;
+    constexpr int turns = detail::thread_link::moment;
     if (peer < 0) {
         detail::relax();
         return 1;
     }
     const acquaintance* const known = if_it_talks(peer);
-    if (known != nullptr && !reads_notices_) return known->link.look_out();
-    for (int i = 0; i < turns && !has_notice_of(peer) && !(known != nullptr && known->link.next_is_in()); ++i)
-        detail::relax();
+    if (known != nullptr && !reads_notices_)
+        known->link.look_out();
+    else
+        for (int i = 0; i < turns && !has_notice_of(peer) && !(known != nullptr && known->link.next_is_in()); ++i)
+            detail::relax();
     return turns;
 }
 

@@ -207,7 +207,7 @@ class inbox {
     void receive_pieces(stream& s, std::byte* to, std::size_t bytes, std::size_t piece);
     void cancel(MPI_Request& posted) noexcept;
     [[nodiscard]] bool has_rest(stream& s);
-    void deliver(stream& s, arrival& to);
+    void deliver(stream& s, arrival& a);
     [[nodiscard]] bool deliver_early(int from, lane on, arrival& message);
     [[nodiscard]] bool next(int from, lane on, arrival& message, any_destination sink);
     void release(stream& s);

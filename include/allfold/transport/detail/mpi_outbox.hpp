@@ -204,10 +204,10 @@ inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::opti
          begin = std::exchange(end, std::min(bytes.bytes, end + bytes.piece))) {
         MPI_Request request = send(to, tag, from + begin, end - begin);
         if (is_over(request)) continue;
-        if (shared == nullptr) shared = std::make_shared<bounce_buffer>(std::move(buffer));
+        if (shared == nullptr) shared = std::make_shared<bounce_buffer>(std::exchange(buffer, {}));
         keep(request, {{}, std::exchange(of, std::nullopt), shared});
     }
-    pool_.give_back(std::move(buffer));
+    if (shared == nullptr) pool_.give_back(std::move(buffer));
 }
 
 inline bool outbox::is_over(MPI_Request& request) {

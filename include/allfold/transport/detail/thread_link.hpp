@@ -54,11 +54,10 @@ class thread_link {
     }
 
     [[nodiscard]] bool next_is_in() const noexcept { return next().has(received_ + 1); }
-    /// For a moment, or until the next message is in; returns how many spins a moment has.
-    int look_out() const noexcept {
-        constexpr int turns = 32;
-        for (int i = 0; i < turns && !next_is_in(); ++i) relax();
-        return turns;
+    static constexpr int moment = 32;  // spins
+    /// For a moment, or until the next message is in.
+    void look_out() const noexcept {
+        for (int i = 0; i < moment && !next_is_in(); ++i) relax();
     }
     [[nodiscard]] const cell& next() const noexcept { return in_.cells[received_ % cells_of_a_channel]; }
     /// Whether the next message is taken out though nobody has asked for its lane, where `kept` are kept already.
