@@ -310,8 +310,8 @@ TEST_CASE("bad arguments of a call that was made before are found before anythin
         const auto call = [&](std::span<const int> from, std::span<int> to) {
             allfold::all_reduce(comm, from, to, allfold::sum());
         };
-        for (int i = 0; i < 3; ++i) call(std::span(x).first(3), std::span(out).first(3));
         try {
+            for (int i = 0; i < 3; ++i) call(std::span(x).first(3), std::span(out).first(3));
             call(std::span(x).first(3), std::span(x).last(3));
         } catch (const allfold::error&) {
             untouched[static_cast<std::size_t>(comm.rank())] = x == std::array<int, 4>{1, 2, 3, 4};

@@ -99,9 +99,9 @@ class short_arguments {
 
     [[nodiscard]] call_key key(const void* types, const call_options& options) const noexcept {
         if constexpr (in_place)
-            return {types, output_.rows(), output_.rows(), options.root, options.delegation};
+            return {types, output_.rows(), output_.rows(), options.root, true, options.delegation};
         else
-            return {types, input_.rows(), output_.rows(), options.root, options.delegation};
+            return {types, input_.rows(), output_.rows(), options.root, false, options.delegation};
     }
     /// If the communicator remembers a call like this: runs it again.
     template <class Comm>

@@ -32,6 +32,7 @@ struct call_key {
     const void* types = nullptr;  ///< of the collective, operator, elements and order
     std::size_t input_rows = 0, output_rows = 0;
     int root = 0;
+    bool in_place = false;  ///< then a schedule may need a copy of the input
     delegate delegation = delegate::automatic;
 
     friend bool operator==(const call_key&, const call_key&) = default;

@@ -55,7 +55,8 @@ class alignas(line_bytes) announcements {
     }
     /// The same of one lane, at little cost where it follows those of a signature with the same hash.
     void write_again(lane on, const signature& what, std::uint32_t hash) noexcept {
-        if (hash_ != hash || next_lane_ != on) return write(on, 1, what, hash);
+        constexpr lane many = lane{1} << 30;  // so that their number stays far from where it wraps
+        if (hash_ != hash || next_lane_ != on || on % many == 0) return write(on, 1, what, hash);
         ++next_lane_;
         std::atomic<std::uint64_t>& lanes = entries_[latest_ % entries_.size()].lanes;
         range all = range::of(lanes.load(std::memory_order_relaxed));
