@@ -58,8 +58,7 @@ struct packed_message {
 }
 inline void free_message(std::byte* data) noexcept { ::operator delete(data, std::align_val_t{buffer_alignment}); }
 
-/// What the header of a cell says last, in one store: with more of them the receiver, who looks at the line all the
-/// time, took it away between two.
+/// What the header of a cell says last, in one store.
 struct alignas(8) cell_news {
     std::uint32_t number = 0;  // of the message that is in, counted from 1 along the channel
     carriage how = carriage::nothing;
