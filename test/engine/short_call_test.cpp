@@ -219,6 +219,17 @@ TEST_CASE("a mismatch in a call that is made again names both ranks and figures"
         }
 }
 
+TEST_CASE("two ranks that wait for each other in calls that are made again find out why") {
+    const auto outcomes = outcomes_on_ranks(2, [](communicator& comm) {
+        int x = comm.rank();
+        for (int i = 0; i < 6; ++i) allfold::broadcast(comm, x, allfold::root{i % 2});
+        allfold::broadcast(comm, x, allfold::root{1 - comm.rank()});
+    });
+    INFO(outcomes[0].text << '\n' << outcomes[1].text);
+    for (const auto& each : outcomes) CHECK_FALSE(each.succeeded());
+    CHECK((outcomes[0].says("names root") || outcomes[1].says("names root")));
+}
+
 TEST_CASE("a difference between calls that nobody waited in is found with the next message") {
     const auto outcomes = outcomes_on_ranks(3, [](communicator& comm) {
         int x = 1;

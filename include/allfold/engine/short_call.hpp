@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "allfold/data/detail/heap_array.hpp"
-#include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/engine/options.hpp"
 #include "allfold/engine/shape.hpp"
