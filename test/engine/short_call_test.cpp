@@ -342,6 +342,10 @@ TEST_CASE("a plan says whether a call will be short when it is made again") {
         };
         expect(says(allfold::all_reduce.plan(comm, 8, allfold::sum())), "8 bytes");
         expect(says(allfold::all_reduce.plan(comm, 256 << 10, allfold::sum())), "256 KiB");
+        expect(
+            allfold::all_reduce.plan(comm, 256 << 10, allfold::sum()).why().find("through memory of the transport") !=
+                std::string::npos,
+            "256 KiB are copied");
         expect(!says(allfold::all_reduce.plan(comm, 1 << 20, allfold::sum())), "1 MiB");
         expect(!says(allfold::all_reduce.plan(comm, 8, allfold::sum(), allfold::ring())), "an algorithm is named");
         expect(says(allfold::broadcast.plan(comm, 32 << 10, allfold::root{1})), "broadcast of 32 KiB");

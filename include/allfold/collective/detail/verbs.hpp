@@ -326,9 +326,11 @@ template <class Collective, class Comm, class... Options>
         const any_schedule mine = own.schedule(comm.rank());
         const int cut = Collective::promise.cut == cut_for::schedule ? mine.blocks() : comm.size();
         const partition blocks = partition::even(bytes, std::max(1, cut));
-        const bool copies = !comm.lends(blocks.largest(), true) ||
-                            (Collective::promise.folds && copies_blocks(mine, comm.processors(), blocks.largest()));
-        if (would_be_short(mine, blocks, copies ? blocks.largest() : 0))
+        const bool lent = comm.lends(blocks.largest(), true);
+        const bool through = lent && Comm::shares_memory && Collective::promise.folds &&
+                             copies_blocks(mine, comm.processors(), blocks.largest());
+        if (through) own.add_reason("; between two ranks through memory of the transport");
+        if (would_be_short(mine, blocks, lent && !through ? 0 : blocks.largest()))
             own.add_reason("; remembered, and short when it is made again");
     }
     return own;
