@@ -280,6 +280,49 @@ class bound {
         leave<How>();
     }
 
+    // --- scatter of the input of rank 0, and a barrier
+
+    template <std::size_t Count>
+    void deal_in_cells() {
+        ++cells_used_;
+        values<Count> all;
+        if (rank_ == 0)
+            all = post_cell<Count>(input_);
+        else
+            read_cell(0, all);
+        std::memcpy(output_, all.data() + rank_ * (Count / ranks_), Count / ranks_ * sizeof(element));
+        meet();
+    }
+    template <stores How>
+    void deal_through_slot() {
+        if (rank_ == 0) copy<How>(slot(0, 0), input_, n_ * sizeof(element));
+        deal_from(slot(0, 0));
+    }
+    void deal() { deal_from(input(0)); }
+
+    // --- permute: everybody gets the input of the rank below
+
+    /// A cell is written again when the only rank that reads it has written its own once more.
+    template <std::size_t Count>
+    void shift_in_cells() {
+        reach(board_.cells[(rank_ + 1) % ranks_][cells_used_ % 2].sequence, cells_used_);
+        ++cells_used_;
+        post_cell<Count>(input_);
+        values<Count> theirs;
+        read_cell(below(), theirs);
+        std::memcpy(output_, &theirs, sizeof theirs);
+    }
+    template <stores How>
+    void shift_through_slots() {
+        copy<stores::plain>(output_, posted<How>()(below()), n_ * sizeof(element));
+    }
+    template <stores How>
+    void shift() {
+        meet();
+        copy<How>(output_, input(below()), n_ * sizeof(element));
+        leave<How>();
+    }
+
     // --- reduce to rank 0, and a barrier
 
     template <std::size_t Count>
@@ -357,6 +400,7 @@ class bound {
     [[nodiscard]] std::size_t begin(std::size_t rank) const {
         return rank == ranks_ ? n_ : n_ * rank / ranks_ / grain * grain;
     }
+    [[nodiscard]] std::size_t below() const { return (rank_ + ranks_ - 1) % ranks_; }
     [[nodiscard]] const element* input(std::size_t rank) const {
         return static_cast<const element*>(board_.memory[rank].input);
     }
@@ -436,6 +480,13 @@ class bound {
             await(0, 1);
             std::memcpy(output_, from, n_ * sizeof(element));
         }
+        meet();
+    }
+    void deal_from(const element* from) {
+        const std::size_t block = n_ / ranks_;
+        announce();
+        if (rank_ != 0) await(0, 1);
+        std::memcpy(output_, from + rank_ * block, block * sizeof(element));
         meet();
     }
     template <class Sources>

@@ -178,6 +178,26 @@ void broadcast(process_stage& on) {
                               then_meet([&] { MPI_Bcast(x.output.data(), x.count(), MPI_FLOAT, 0, MPI_COMM_WORLD); }));
 }
 
+void scatter(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours<floats_of_one>("ours", then_meet([&] { allfold::scatter(on.comm, x.input, x.output); }));
+    on.measure<floats_of_one>("MPI", then_meet([&] {
+                                  MPI_Scatter(x.input.data(), x.count(), MPI_FLOAT, x.output.data(), x.count(),
+                                              MPI_FLOAT, 0, MPI_COMM_WORLD);
+                              }));
+}
+
+void permute(process_stage& on) {
+    const operands<float> x(on);
+    const int ranks = on.what.ranks, above = (on.group.rank() + 1) % ranks,
+              below = (on.group.rank() + ranks - 1) % ranks;
+    on.measure_ours<floats_of_one>("ours", [&] { allfold::permute(on.comm, x.input, x.output, allfold::shift{1}); });
+    on.measure<floats_of_one>("MPI", [&] {
+        MPI_Sendrecv(x.input.data(), x.count(), MPI_FLOAT, above, 0, x.output.data(), x.count(), MPI_FLOAT, below, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    });
+}
+
 void reduce(process_stage& on) {
     const operands<float> x(on);
     on.measure_ours_and_delegated<sum_of_floats>(then_meet(
@@ -285,6 +305,8 @@ constexpr std::array contests{
     contest{"all_gather", all_gather},
     contest{"reduce_scatter", reduce_scatter},
     contest{"broadcast", broadcast},
+    contest{"scatter", scatter},
+    contest{"permute", permute},
     contest{"reduce", reduce},
     contest{"inclusive_scan", inclusive_scan},
     contest{"exclusive_scan", exclusive_scan},

@@ -49,6 +49,8 @@ SIZES = {
     "all_gather": LENGTHS,
     "reduce_scatter": LENGTHS,
     "broadcast": LENGTHS,
+    "scatter": LENGTHS,
+    "permute": LENGTHS,
     "reduce": LENGTHS,
     "inclusive_scan": LENGTHS,
     "scan": [matrices * MATRIX for matrices in (1, 32, KIB, 32 * KIB)],
@@ -62,6 +64,8 @@ SIZES_OVER_MPI = {
     "all_gather": LENGTHS,
     "reduce_scatter": LENGTHS,
     "broadcast": LENGTHS,
+    "scatter": LENGTHS,
+    "permute": LENGTHS,
     "reduce": LENGTHS,
     "inclusive_scan": LENGTHS,
     "exclusive_scan": LENGTHS,
@@ -76,6 +80,8 @@ TITLES = {
     "all_gather": "all_gather of floats, bytes of all blocks",
     "reduce_scatter": "reduce_scatter, sum of floats",
     "broadcast": "broadcast of floats, and a barrier",
+    "scatter": "scatter of floats, bytes of all blocks, and a barrier",
+    "permute": "permute of floats to the next rank",
     "reduce": "reduce, sum of floats, and a barrier",
     "inclusive_scan": "inclusive_scan, sum of floats, and a barrier",
     "exclusive_scan": "exclusive_scan, sum of floats, and a barrier",
@@ -87,7 +93,7 @@ TITLES = {
     "barrier": "barrier",
 }
 ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX}  # bytes, of others a float
-IN_BLOCKS = ("all_gather", "reduce_scatter")
+IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter")
 WITHOUT_MPI = ("persistent",)  # of MPI 4 on
 PLACEMENTS = ("smt", "near", "far", "one")
 MOST_RANKS = 16

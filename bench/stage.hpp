@@ -36,6 +36,8 @@ inline constexpr std::array rows{
     row{"all_gather", 4, "float", "none", true},
     row{"reduce_scatter", 4, "float", "sum", true},
     row{"broadcast", 4, "float", "none"},
+    row{"scatter", 4, "float", "none", true},
+    row{"permute", 4, "float", "none"},
     row{"reduce", 4, "float", "sum"},
     row{"inclusive_scan", 4, "float", "sum"},
     row{"exclusive_scan", 4, "float", "sum"},
@@ -55,12 +57,16 @@ struct cell {
 
     [[nodiscard]] std::size_t blocks() const { return of.in_blocks ? static_cast<std::size_t>(ranks) : 1; }
     [[nodiscard]] std::size_t input_bytes() const { return of.name == "all_gather" ? bytes / blocks() : bytes; }
-    [[nodiscard]] std::size_t output_bytes() const { return of.name == "reduce_scatter" ? bytes / blocks() : bytes; }
+    [[nodiscard]] std::size_t output_bytes() const {
+        return of.name == "reduce_scatter" || of.name == "scatter" ? bytes / blocks() : bytes;
+    }
     /// Where the operand that a rank starts with is in the output.
     [[nodiscard]] bool is_in_place(int rank) const { return of.name == "broadcast" && rank == 0; }
-    /// How many ranks' inputs are folded in the output of a rank.
+    /// How many ranks' inputs are folded in the output of a rank; where it is that of one, the number of that rank
+    /// and 1.
     [[nodiscard]] int folded(int rank) const {
-        if (of.name == "broadcast") return 1;
+        if (of.name == "broadcast" || of.name == "scatter") return 1;
+        if (of.name == "permute") return (rank + ranks - 1) % ranks + 1;
         if (of.name == "reduce") return rank == 0 ? ranks : 0;
         if (of.name == "exclusive_scan") return rank;
         return of.name == "inclusive_scan" || of.name == "scan" ? rank + 1 : ranks;

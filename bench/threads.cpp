@@ -189,6 +189,23 @@ void all_gather(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure("push, streaming", [](auto& hands) { hands.template gather_by_push<streaming>(); });
 }
 
+void permute(thread_stage& on, communicator& comm, bound_board& board) {
+    using enum stores;
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    on.measure<floats_of_one>("ours", [&] { allfold::permute(comm, input, output, allfold::shift{1}); });
+
+    bounds<floats_of_one> by_hand(on, board);
+    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template shift_in_cells<count()>(); });
+    by_hand.measure("pull", [](auto& hands) { hands.template shift<plain>(); });
+    if (by_hand.has_slots()) {
+        by_hand.measure("slots", [](auto& hands) { hands.template shift_through_slots<plain>(); });
+        by_hand.measure("slots, string", [](auto& hands) { hands.template shift_through_slots<string>(); });
+    }
+    if (on.what.bytes >= 1 << 20)
+        by_hand.measure("pull, streaming", [](auto& hands) { hands.template shift<streaming>(); });
+}
+
 // --- With a barrier behind each: a loop of these alone runs ahead where nobody is waited for, and has no latency.
 
 void broadcast(thread_stage& on, communicator& comm, bound_board& board) {
@@ -211,6 +228,24 @@ void broadcast(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure("slices, string", [](auto& hands) { hands.template broadcast_in_slices<string>(); });
     if (on.what.bytes < 1 << 20) return;
     by_hand.measure("slices, streaming", [](auto& hands) { hands.template broadcast_in_slices<streaming>(); });
+}
+
+void scatter(thread_stage& on, communicator& comm, bound_board& board) {
+    using enum stores;
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    on.measure<floats_of_one>("ours", [&] {
+        allfold::scatter(comm, input, output);
+        allfold::barrier(comm);
+    });
+
+    bounds<floats_of_one> by_hand(on, board);
+    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template deal_in_cells<count()>(); });
+    by_hand.measure("root", [](auto& hands) { hands.deal(); });
+    if (by_hand.has_slots()) {
+        by_hand.measure("slot", [](auto& hands) { hands.template deal_through_slot<plain>(); });
+        by_hand.measure("slot, string", [](auto& hands) { hands.template deal_through_slot<string>(); });
+    }
 }
 
 void reduce(thread_stage& on, communicator& comm, bound_board& board) {
@@ -314,6 +349,8 @@ constexpr std::array contests{
     contest{"all_gather", all_gather},
     contest{"reduce_scatter", reduce_scatter},
     contest{"broadcast", broadcast},
+    contest{"scatter", scatter},
+    contest{"permute", permute},
     contest{"reduce", reduce},
     contest{"scan", scan},
     contest{"inclusive_scan", inclusive_scan},

@@ -103,6 +103,13 @@ struct blocks_of_floats : sum_of_floats {
     }
 };
 
+/// Floats that are not folded, all of them of one rank.
+struct floats_of_one : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int number) {
+        return std::ranges::all_of(output.all<element>(), [&](float x) { return x == static_cast<float>(number); });
+    }
+};
+
 /// Partial results of attention under the merge of online softmax.
 struct merge_of_states {
     static constexpr std::size_t depth = 64;

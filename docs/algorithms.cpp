@@ -97,7 +97,8 @@ entry entry_of(const Collective& collective, const Algorithm& algorithm) {
                .equal_blocks = allfold::needs_equal_blocks<schedule>,
                .in_levels = allfold::grouped_schedule<schedule>};
     const int group = made.in_levels ? 2 : 1;
-    for (const int n : shown_ranks) made.costs.push_back(costs(allfold::prove(collective, algorithm, n, 0, group)));
+    const int root = Collective::promise.cut == allfold::cut_for::owner ? 1 : 0;  // else nobody's operand would move
+    for (const int n : shown_ranks) made.costs.push_back(costs(allfold::prove(collective, algorithm, n, root, group)));
     return made;
 }
 

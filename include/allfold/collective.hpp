@@ -11,8 +11,11 @@
 #include "allfold/collective/exclusive_scan.hpp"
 #include "allfold/collective/gather.hpp"
 #include "allfold/collective/inclusive_scan.hpp"
+#include "allfold/collective/permute.hpp"
 #include "allfold/collective/reduce.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
+#include "allfold/collective/scatter.hpp"
+#include "allfold/collective/subset.hpp"
 
 /// @file
 /// All collectives.

@@ -28,7 +28,7 @@ void check_broadcast(Comm& comm, const problem<Algebra>& p, int root, const std:
 
     allfold::broadcast(comm, in.constant(), out.span(), allfold::root{root}, options...);
     expect_equal(out.constant(), operand, where);
-    expect(!is_root || std::ranges::equal(in.constant(), operand), where + ": the input has been written");
+    if (is_root) expect_equal(in.constant(), operand, where + ": the input has been written");
     expect(in.margins_are_untouched() && out.margins_are_untouched(), where + ": written outside of the operands");
 
     guarded x(p.operand(comm.rank()), Algebra::margin());

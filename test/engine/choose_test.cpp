@@ -144,10 +144,15 @@ TEST_CASE("all_reduce where ranks share memory") {
     CHECK(name({8, 8}) == "all-read");
     CHECK(name({8, 8, 8}) == "all-read");
     CHECK(name({8, 8, 4}) == "all-read");
-    CHECK(name({8, 8, 2}) == "flat tree");
+    CHECK(name({8, 8, 2}) == "all-read");
+    CHECK(name({8, 12 * KiB, 2}) == "all-read");
+    CHECK(name({8, 13 * KiB, 2}) == "flat tree");
     CHECK(name({8, 256 * KiB, 2}) == "flat tree");
     CHECK(name({8, 257 * KiB, 2}) == "direct");
     CHECK(name({4, 8, 2}) == "all-read");
+    CHECK(name({4, 24 * KiB, 2}) == "all-read");
+    CHECK(name({4, 24 * KiB, 4}) == "direct");
+    CHECK(name({17, 8, 2}) == "flat tree");
     CHECK(name({33, 4 * KiB, 16}) == "flat tree");
     CHECK(name({33, 5 * KiB, 16}) == "direct");
 }
@@ -157,10 +162,10 @@ TEST_CASE("scans where ranks share memory") {
         return chosen_for(scan, std::remove_cvref_t<decltype(scan)>::in_memory, p);
     };
     CHECK(name(allfold::inclusive_scan, {2, 32 * KiB}) == "all-read");
-    CHECK(name(allfold::inclusive_scan, {2, 128 * KiB}) == "dissemination");
-    CHECK(name(allfold::inclusive_scan, {2, 129 * KiB}) == "direct");
-    CHECK(name(allfold::exclusive_scan, {2, 256 * KiB}) == "dissemination");
-    CHECK(name(allfold::exclusive_scan, {2, 257 * KiB}) == "direct");
+    CHECK(name(allfold::inclusive_scan, {2, 512 * KiB}) == "dissemination");
+    CHECK(name(allfold::inclusive_scan, {2, 513 * KiB}) == "direct");
+    CHECK(name(allfold::exclusive_scan, {2, 512 * KiB}) == "dissemination");
+    CHECK(name(allfold::exclusive_scan, {2, 513 * KiB}) == "direct");
     CHECK(name(allfold::inclusive_scan, {8, 8 * KiB}) == "all-read");
     CHECK(name(allfold::inclusive_scan, {8, 32 * KiB}) == "dissemination");
     CHECK(name(allfold::inclusive_scan, {8, 33 * KiB}) == "direct");

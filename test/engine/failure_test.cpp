@@ -184,7 +184,7 @@ TEST_CASE("a rank that returns early is named by those that wait for it") {
 
 TEST_CASE("a rank that returns although it has been lent something releases the lender") {
     const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
-        std::vector<float> x(100000, 1.0F);
+        std::vector<float> x(300000, 1.0F);
         if (comm.rank() == 0) allfold::broadcast(comm, x);
     });
     INFO(outcomes[0].text);

@@ -311,6 +311,74 @@ TEST_CASE("wait_any throws the failure of an operation once") {
     for (const auto& each : outcomes) CHECK((each.text == "boom" || each.code == errc::peer_failed));
 }
 
+TEST_CASE("test_all, test_any and test_some tell what is done, and wait for nothing") {
+    for (const auto& tuning : {allfold::thread_tuning(), impatient}) {
+        std::atomic<int> stage = 0;
+        const auto reach = [&](int next) {
+            while (stage < next) std::this_thread::yield();
+        };
+        on_ranks(
+            2,
+            [&](auto& comm) {
+                std::vector<int> x(4, 1);
+                std::vector<operation> operations(4);
+                const auto start = [&](std::size_t i) { operations[i] = allfold::all_reduce.start(comm, x[i], sum()); };
+                const std::vector<std::size_t> none;
+                expect(test_all(operations) && test_any(operations) == 4 && test_some(operations) == none,
+                       "empty ones");
+                if (comm.rank() == 0) {
+                    for (std::size_t i = 0; i < 3; ++i) start(i);
+                    for (int turn = 0; turn < 3; ++turn)
+                        expect(!test_all(operations) && !test_any(operations) && test_some(operations) == none,
+                               "done without the other rank");
+                    stage = 1;
+                    reach(2);
+                    std::optional<std::size_t> first;
+                    while (!(first = test_any(operations)));
+                    expect(first == 0 && x[0] == 2, "not the only one that can be done");
+                    expect(!test_any(operations) && !test_all(operations), "more than the other rank has started");
+                    stage = 3;
+                    reach(4);
+                    std::vector<std::size_t> some;
+                    while (some.size() < 2)
+                        for (const std::size_t which : test_some(operations)) some.push_back(which);
+                    expect(some == std::vector<std::size_t>{1, 2} && test_any(operations) == 4, "each once");
+                    start(3);
+                    while (!test_all(operations));
+                    expect(x == std::vector(4, 2) && test_any(operations) == 4, "all have been told");
+                } else {
+                    reach(1);
+                    start(0);
+                    operations[0].wait();
+                    stage = 2;
+                    reach(3);
+                    for (std::size_t i = 1; i < 4; ++i) start(i);
+                    stage = 4;
+                    wait_all(operations);
+                }
+            },
+            tuning);
+    }
+    SUCCEED();
+}
+
+TEST_CASE("test_all, test_any and test_some throw what went wrong") {
+    for (const int way : {0, 1, 2}) {
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+            const auto fails = allfold::associative([](int, int) -> int { throw std::runtime_error("boom"); });
+            int x = 1;
+            std::vector<operation> operations;
+            operations.push_back(allfold::all_reduce.start(comm, x, fails));
+            for (;;) {
+                if (way == 0 && test_all(operations)) return;
+                if (way == 1 && test_any(operations)) return;
+                if (way == 2 && !test_some(operations).empty()) return;
+            }
+        });
+        for (const auto& each : outcomes) CHECK((each.text == "boom" || each.code == errc::peer_failed));
+    }
+}
+
 TEST_CASE("prepared operations join wait_all, wait_any and wait_some") {
     on_ranks(2, [](auto& comm) {
         std::vector<int> x(3, 1);

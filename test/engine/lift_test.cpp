@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -167,6 +168,30 @@ TEST_CASE("what is lifted and lowered to the same type is so once, also where a 
                 std::vector<double> a = in, b = in;
                 allfold::all_reduce(comm, records(a, b), root_mean_square());
                 expect(a == x && b == x, "records");
+            });
+    SUCCEED();
+}
+
+TEST_CASE("states of another size than the values in the output are folded in memory of their own, unlifted too") {
+    for (const int size : group_sizes_here)
+        for (const std::size_t n : lengths)
+            on_ranks(size, [&](auto& comm) {
+                const auto check = [&](auto... options) {
+                    std::vector<float> in = filled<float>(n, comm.rank());
+                    std::vector<double> out(n);
+                    allfold::all_reduce(comm, in, out, mean(), options...);
+                    expect_all(out, (size - 1) / 2.0, "wider values");
+                    const std::vector<double> wide(in.begin(), in.end());
+                    std::vector<float> guarded = filled<float>(n + 2, -1);
+                    allfold::all_reduce(comm, wide, std::span(guarded).subspan(1, n), mean(), options...);
+                    expect(guarded.front() == -1 && guarded.back() == -1, "written beyond the output");
+                    expect_all(std::span(guarded).subspan(1, n), (size - 1) / 2.0, "shorter values");
+                    allfold::all_reduce(comm, records(in, wide), records(out, std::span(guarded).first(n)), mean(),
+                                        options...);
+                    expect_all(out, (size - 1) / 2.0, "records");
+                };
+                check();
+                check(allfold::recursive_doubling());
             });
     SUCCEED();
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/engine/short_call.hpp"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -142,6 +145,13 @@ TEST_CASE("a blocking call of a few elements that is made again goes the short w
             twice("reduce_scatter", [&] { allfold::reduce_scatter(comm, given, block, allfold::sum()); });
             twice("all_gather", [&] { allfold::all_gather(comm, block, out); });
             twice("gather", [&] { allfold::gather(comm, block, out, allfold::root{P - 1}); });
+            twice("scatter", [&] { allfold::scatter(comm, given, block, allfold::root{P - 1}); });
+            twice("permute", [&] { allfold::permute(comm, given, out, allfold::shift{1}); });
+            twice("permute in place", [&] { allfold::permute(comm, out, allfold::shift{-1}); });
+            std::vector<int> mirrored(static_cast<std::size_t>(P));
+            for (int r = 0; r < P; ++r) mirrored[static_cast<std::size_t>(r)] = P - 1 - r;
+            const allfold::destinations list(mirrored);
+            twice("permute by a list", [&] { allfold::permute(comm, given, out, list); });
             twice("all_to_all", [&] { allfold::all_to_all(comm, given, out); });
             twice("broadcast", [&] { allfold::broadcast(comm, out, allfold::root{P - 1}); });
             twice("inclusive_scan", [&] { allfold::inclusive_scan(comm, given, out, allfold::sum()); });
@@ -190,6 +200,70 @@ TEST_CASE("remembered calls and operations in flight find their partners, whoeve
                        "wrong sums in turn " + std::to_string(turn));
             }
         });
+    SUCCEED();
+}
+
+TEST_CASE("who sleeps is woken by what is sent to all") {
+    using namespace std::chrono;
+    const auto start = steady_clock::now();
+    on_ranks(
+        3,
+        [](communicator& comm) {
+            int x = 1;
+            for (int turn = 0; turn < 12; ++turn) {
+                if (comm.rank() == 0) std::this_thread::sleep_for(milliseconds(5));
+                allfold::all_reduce(comm, x = 1, allfold::sum());
+                expect(x == 3, "wrong sum");
+            }
+        },
+        impatient);
+    CHECK(steady_clock::now() - start < seconds(5));  // nobody sleeps for more than a second at a time
+}
+
+TEST_CASE("blocks of calls that are made again at once go where they belong") {
+    for (const int P : {3, 4, 8})
+        on_ranks(P, [&](communicator& comm) {
+            for (int turn = 0; turn < 6; ++turn) check_blocks(comm, 2 * static_cast<std::size_t>(P), turn, "in turn");
+        });
+    SUCCEED();
+}
+
+TEST_CASE("of two messages on a lane none overtakes the other") {
+    for (const int P : {3, 4, 8})
+        on_ranks(P, [&](communicator& comm) {
+            std::vector<int> x(10000);
+            for (int turn = 0; turn < 60; ++turn) {
+                std::iota(x.begin(), x.end(), turn * comm.rank());
+                allfold::all_reduce(comm, x, allfold::sum());
+                for (std::size_t i = 0; i < x.size(); ++i)
+                    expect(x[i] == P * static_cast<int>(i) + turn * P * (P - 1) / 2, "wrong sum");
+            }
+        });
+    SUCCEED();
+}
+
+TEST_CASE("what a rank sends to all that are far behind comes in order, however it is started") {
+    using namespace std::chrono_literals;
+    for (const int P : {3, 5})
+        for (const std::size_t n : {std::size_t{1}, std::size_t{40}, std::size_t{1000}})
+            on_ranks(P, [&](communicator& comm) {
+                std::vector<int> x(n), y(n);
+                auto prepared = allfold::broadcast.prepare(comm, y);
+                for (int turn = 0; turn < 100; ++turn) {
+                    if (comm.rank() > 0 && turn % 40 == 0) std::this_thread::sleep_for(2ms);
+                    const bool is_root = comm.rank() == 0;
+                    std::ranges::fill(x, is_root ? turn : -1);
+                    std::ranges::fill(y, is_root ? turn + 1000 : -1);
+                    prepared.start();
+                    allfold::broadcast(comm, x);
+                    prepared.wait();
+                    auto started = allfold::broadcast.start(comm, x);
+                    started.wait();
+                    const std::string where = "P = " + std::to_string(P) + ", turn " + std::to_string(turn);
+                    expect(x.front() == turn && x.back() == turn, where);
+                    expect(y.front() == turn + 1000 && y.back() == turn + 1000, where + ", prepared");
+                }
+            });
     SUCCEED();
 }
 
@@ -337,19 +411,27 @@ TEST_CASE("bad arguments of a call that was made before are found before anythin
 
 TEST_CASE("a plan says whether a call will be short when it is made again") {
     on_ranks(2, [](communicator& comm) {
-        const auto says = [&](const auto& plan) {
-            return plan.why().find("short when it is made again") != std::string::npos;
+        const auto says = [&](const auto& plan, const char* what = "short when it is made again") {
+            return plan.why().find(what) != std::string::npos;
         };
+        constexpr auto copied = "through memory of the transport";
         expect(says(allfold::all_reduce.plan(comm, 8, allfold::sum())), "8 bytes");
-        expect(says(allfold::all_reduce.plan(comm, 256 << 10, allfold::sum())), "256 KiB");
-        expect(
-            allfold::all_reduce.plan(comm, 256 << 10, allfold::sum()).why().find("through memory of the transport") !=
-                std::string::npos,
-            "256 KiB are copied");
+        expect(says(allfold::all_reduce.plan(comm, 512 << 10, allfold::sum())), "512 KiB");
+        expect(says(allfold::all_reduce.plan(comm, 512 << 10, allfold::sum()), copied), "512 KiB are copied");
         expect(!says(allfold::all_reduce.plan(comm, 1 << 20, allfold::sum())), "1 MiB");
         expect(!says(allfold::all_reduce.plan(comm, 8, allfold::sum(), allfold::ring())), "an algorithm is named");
         expect(says(allfold::broadcast.plan(comm, 32 << 10, allfold::root{1})), "broadcast of 32 KiB");
-        expect(!says(allfold::broadcast.plan(comm, 33 << 10)), "broadcast of 33 KiB");
+        expect(!says(allfold::broadcast.plan(comm, 32 << 10), copied), "32 KiB are copied anyway");
+        for (const int KiB : {33, 128}) {
+            expect(says(allfold::broadcast.plan(comm, KiB << 10)), "short broadcast of " + std::to_string(KiB));
+            expect(says(allfold::broadcast.plan(comm, KiB << 10), copied),
+                   "copied broadcast of " + std::to_string(KiB));
+        }
+        expect(!says(allfold::broadcast.plan(comm, 129 << 10)), "two windows");
+        expect(says(allfold::broadcast.plan(comm, 1 << 20), copied), "1 MiB is copied");
+        expect(!says(allfold::broadcast.plan(comm, (1 << 20) + 1), copied), "more is lent");
+        expect(says(allfold::all_gather.plan(comm, 1 << 20), copied), "twice 512 KiB are copied");
+        expect(!says(allfold::all_gather.plan(comm, (1 << 20) + 2), copied), "more of both is lent");
         std::vector<float> x(64 << 10);
         const auto call = [&] { allfold::all_reduce(comm, x, allfold::sum()); };
         call();

@@ -13,6 +13,7 @@
 #include <complex>
 #include <cstddef>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ static void use(Comm& comm) {
     exclusive_scan(comm, x, with_identity(commutative([](float a, float b) { return a + b; }), 0));
     reduce_scatter(comm, all, x, logical_or{});
     gather(comm, x, all);
+    scatter(comm, all, x);
+    permute(comm, x, y, shift{1}, proved_first{});
+    std::vector<int> list(ranks);
+    std::iota(list.begin(), list.end(), 0);
+    permute(comm, x, destinations(list));
     all_gather(comm, x, all);
     all_to_all(comm, all, all, proved_first{});
     barrier(comm);

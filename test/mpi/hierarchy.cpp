@@ -16,8 +16,10 @@
 #include "test/collective/exclusive_scan_checks.hpp"
 #include "test/collective/gather_checks.hpp"
 #include "test/collective/inclusive_scan_checks.hpp"
+#include "test/collective/permute_checks.hpp"
 #include "test/collective/reduce_checks.hpp"
 #include "test/collective/reduce_scatter_checks.hpp"
+#include "test/collective/scatter_checks.hpp"
 #include "test/mpi/support/job.hpp"
 #include "test/mpi/support/outcome.hpp"
 #include "test/support/algebras.hpp"
@@ -42,7 +44,10 @@ void check_everything(Comm& comm, const problem<Algebra>& p, const std::string& 
         check_broadcast(comm, p, root, where);
     }
     for (const auto& blocks : partitions_of(p.size(), comm.size())) {
-        for (const int root : roots_of(comm.size())) check_gather(comm, p, root, blocks, where, blocks);
+        for (const int root : roots_of(comm.size())) {
+            check_gather(comm, p, root, blocks, where, blocks);
+            check_scatter(comm, p, root, blocks, where, blocks);
+        }
         check_reduce_scatter(comm, p, blocks, where, blocks);
         check_all_gather(comm, p, blocks, where, blocks);
     }
@@ -57,15 +62,17 @@ TEMPLATE_TEST_CASE("threads of processes do what threads and what processes do",
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length", "", words, matrices, floats) {
+TEMPLATE_TEST_CASE("threads of processes send each other blocks and operands of one length", "", words, matrices,
+                   floats) {
     for (const int threads : {1, 2, 3}) {
-        const watchdog watch("all_to_all in two levels");
+        const watchdog watch("all_to_all and permute in two levels");
         allfold::run(shared_communicator({}), threads, [&](auto& comm) {
             const std::string where = "in groups of " + std::to_string(threads);
             for (const pair_lengths lengths : {none_between, one_between, some_between}) {
                 check_all_to_all<TestType>(comm, lengths, where);
                 check_all_to_all_in_place<TestType>(comm, lengths, where);
             }
+            check_permutations<TestType>(comm, where);
         });
     }
     SUCCEED();

@@ -6,6 +6,8 @@
 #include "test/collective/barrier_checks.hpp"
 #include "test/collective/broadcast_checks.hpp"
 #include "test/collective/gather_checks.hpp"
+#include "test/collective/permute_checks.hpp"
+#include "test/collective/scatter_checks.hpp"
 #include "test/mpi/support/job.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
@@ -30,11 +32,26 @@ TEMPLATE_TEST_CASE("gather does between processes what it does between threads",
     SUCCEED();
 }
 
+TEMPLATE_TEST_CASE("scatter does between processes what it does between threads", "", words, matrices, floats) {
+    on_the_job<TestType>(
+        [](auto& comm, const auto& p, const auto& where) { check_scatter_with_all_algorithms(comm, p, where); });
+    SUCCEED();
+}
+
 TEMPLATE_TEST_CASE("all_to_all does between processes what it does between threads", "", words, matrices, floats) {
     for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
         const watchdog watch("all_to_all of " + std::string(TestType::name));
         check_all_to_all_with_all_algorithms<TestType>(shared_communicator(numbers),
                                                        numbers == pinched ? "pinched" : "processes");
+    }
+    SUCCEED();
+}
+
+TEMPLATE_TEST_CASE("permute does between processes what it does between threads", "", words, matrices, floats) {
+    for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
+        const watchdog watch("permute of " + std::string(TestType::name));
+        check_permute_with_all_algorithms<TestType>(shared_communicator(numbers),
+                                                    numbers == pinched ? "pinched" : "processes");
     }
     SUCCEED();
 }

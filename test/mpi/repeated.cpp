@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <numeric>
@@ -137,6 +138,164 @@ TEST_CASE("calls that are made again keep their places among operations in fligh
             CHECK(rounds == std::vector<int>(rounds.size(), 2 * comm.size()));
             CHECK(three == std::vector<int>(n, 3 * comm.size()));
         }
+}
+
+TEST_CASE("calls that are started again, or prepared, are complete in whatever order they are waited for") {
+    const watchdog watch("started again");
+    communicator comm(MPI_COMM_WORLD);
+    const int rank = comm.rank(), size = comm.size();
+    for (const std::size_t n : lengths) {
+        constexpr std::size_t count = 40;
+        std::vector<std::vector<int>> in(count), out(count);
+        std::vector<allfold::persistent> prepared;
+        for (std::size_t i = 0; i < count; ++i) {
+            in[i].resize(n);
+            out[i].resize(n);
+            prepared.push_back(allfold::inclusive_scan.prepare(comm, std::span<const int>(in[i]), out[i], sum()));
+        }
+        for (int turn = 0; turn < times; ++turn) {
+            const auto fill = [&] {
+                for (std::size_t i = 0; i < count; ++i)
+                    std::ranges::copy(values_of(rank, turn + static_cast<int>(i), n), in[i].begin());
+            };
+            const auto check = [&](int last) {
+                for (std::size_t i = 0; i < count; ++i) {
+                    const std::vector<int> wanted = sums_of(0, last, turn + static_cast<int>(i), n);
+                    const auto wrong = std::ranges::mismatch(out[i], wanted).in1 - out[i].begin();
+                    INFO("n = " << n << ", operation " << i << ", turn " << turn << ", element " << wrong);
+                    CHECK(wrong == static_cast<std::ptrdiff_t>(n));
+                }
+            };
+            fill();
+            for (std::size_t i = 0; i < count; ++i) prepared[rank % 2 == 0 ? i : count - 1 - i].start();
+            wait_all(prepared);
+            check(rank + 1);
+            fill();
+            std::vector<allfold::operation> started;
+            for (std::size_t i = 0; i < count; ++i)
+                started.push_back(allfold::all_reduce.start(comm, std::span<const int>(in[i]), out[i], sum()));
+            if (rank % 2 == 0) std::ranges::reverse(started);
+            wait_all(started);
+            check(size);
+        }
+    }
+}
+
+TEST_CASE("a call that goes to the transport's own collective does so though it was started before") {
+    const watchdog watch("started, and delegated");
+    communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
+                      {.native_from = 1, .native_all_reduce_from = 1, .native_reduce_from = 1});
+    std::vector<int> x(20);
+    const allfold::tensor<int, 1> all(x.data(), {10});
+    const allfold::tensor<int, 1> every_other(x.data(), {10}, {2});
+    for (int turn = 0; turn < times; ++turn) {
+        x.assign(20, 1);
+        // Only those ranks whose elements are contiguous could remember it.
+        allfold::all_reduce.start(comm, comm.rank() == odd ? every_other : all, sum()).wait();
+        CHECK(x[0] == comm.size());
+        x.assign(20, 1);
+        allfold::all_reduce(comm, all, sum());
+        CHECK(x[9] == comm.size());
+    }
+}
+
+TEST_CASE("columns that are folded again give what their own operands say") {
+    const watchdog watch("repeated merges");
+    communicator comm(MPI_COMM_WORLD);
+    constexpr std::size_t depth = 5;
+    for (const std::size_t n : {std::size_t{1}, std::size_t{40}}) {
+        std::vector<float> m(n), l(n), s(n * depth);
+        const auto merged = [&](communicator& by, int turn) {
+            for (std::size_t i = 0; i < n; ++i) {
+                m[i] = static_cast<float>(value_of(comm.rank(), turn, i));
+                l[i] = static_cast<float>(value_of(comm.rank(), turn + 1, i));
+            }
+            for (std::size_t i = 0; i < n * depth; ++i) s[i] = static_cast<float>(value_of(comm.rank(), turn, i));
+            auto states =
+                allfold::records(allfold::tensor<float, 1>(m.data(), {n}), allfold::tensor<float, 1>(l.data(), {n}),
+                                 allfold::tensor<float, 2>(s.data(), {n, depth}));
+            allfold::all_reduce(by, states, allfold::online_softmax{});
+            std::vector<float> all = m;
+            all.insert(all.end(), l.begin(), l.end());
+            all.insert(all.end(), s.begin(), s.end());
+            return all;
+        };
+        for (int turn = 0; turn < times; ++turn) {
+            communicator once(MPI_COMM_WORLD);
+            CHECK(merged(comm, turn) == merged(once, turn));
+        }
+    }
+}
+
+TEST_CASE("what a rank sends ahead of the others arrives as it was sent") {
+    const watchdog watch("sent ahead");
+    communicator comm(MPI_COMM_WORLD);
+    constexpr int ahead = 2000;  // more than MPI takes over at once
+    for (const std::size_t n : {std::size_t{12}, std::size_t{250}, std::size_t{900}, std::size_t{5000}}) {
+        std::vector<int> x(n);
+        int wrong = 0;
+        for (int turn = 0; turn < ahead; ++turn) {
+            x = values_of(comm.rank(), turn, n);
+            if (turn == times && comm.rank() != 0) std::this_thread::sleep_for(100ms);
+            allfold::broadcast(comm, x);
+            wrong += x == values_of(0, turn, n) ? 0 : 1;
+        }
+        CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("a rank that only sends hears of a failure") {
+    if (alone()) return;
+    const watchdog watch("a failure that nobody waits for");
+    const auto mine = outcome_of([&] {
+        communicator comm(MPI_COMM_WORLD);
+        int x = 1;
+        for (int turn = 0; turn < times; ++turn) allfold::broadcast(comm, x);
+        if (comm.rank() == odd) throw std::runtime_error("boom");
+        for (const auto until = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < until;) {
+            allfold::broadcast(comm, x);
+            std::this_thread::sleep_for(100us);  // so few that MPI always takes them over
+        }
+    });
+    CHECK((mine.says("boom") || mine.code == errc::peer_failed));
+}
+
+TEST_CASE("what is not allfold's is refused in a call that was made before, though the message before it was alike") {
+    if (ranks_of_job() != 3) {
+        SUCCEED("a barrier of two rounds, in each of which a rank awaits another one");
+        return;
+    }
+    const watchdog watch("foreign messages");
+    MPI_Comm mine;
+    MPI_Comm_dup(MPI_COMM_WORLD, &mine);
+    const outcome failed = outcome_of([&] {
+        communicator comm(mine, allfold::mpi::borrow);
+        for (int turn = 0; turn < times; ++turn) allfold::barrier(comm);
+        constexpr int tag = 1 + times;
+        if (comm.rank() == 0) MPI_Send(nullptr, 0, MPI_BYTE, 2, tag, mine);
+        allfold::barrier(comm);
+        allfold::barrier(comm);
+    });
+    check_failure(failed, errc::transport, {"from rank 0", "is no message of allfold's"});
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST_CASE("a call that is made again leaves alone what came for a prepared operation with its tag") {
+    const watchdog watch("one tag");
+    communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.tags = 1});
+    std::vector<int> x(12), prepared(12);
+    auto later = allfold::all_reduce.prepare(comm, prepared, sum());
+    for (int turn = 0; turn < 5 * times; ++turn) {
+        x = values_of(comm.rank(), turn, x.size());
+        const std::vector<int> mine = values_of(comm.rank(), turn + 1, x.size());
+        prepared.assign(mine.begin(), mine.end());
+        if (comm.rank() == odd) later.start();
+        allfold::all_reduce(comm, x, sum());
+        if (comm.rank() != odd) later.start();
+        later.wait();
+        CHECK(x == sums_of(0, comm.size(), turn, x.size()));
+        CHECK(prepared == sums_of(0, comm.size(), turn + 1, x.size()));
+    }
 }
 
 TEST_CASE("input and output that overlap in part are refused the second time too") {

@@ -12,6 +12,7 @@ static_assert(binomial::reduce::keeps == allfold::order::tree);
 static_assert(test::proved_up_to<allfold::reduce, binomial{}, 32>);
 static_assert(test::proved_up_to<allfold::broadcast, binomial{}, 32>);
 static_assert(test::proved_up_to<allfold::gather, binomial{}, 32>);
+static_assert(test::proved_up_to<allfold::scatter, binomial{}, 32>);
 
 TEST_CASE("the steps of a binomial reduce to rank 2 of 6 are these") {
     CHECK(test::steps_of(allfold::reduce, binomial{}, 6, 2) ==
@@ -36,13 +37,29 @@ TEST_CASE("the steps of a binomial broadcast from rank 2 of 6 are these") {
                                                                   });
 }
 
+TEST_CASE("the steps of a binomial scatter from rank 2 of 6 are these") {
+    CHECK(test::steps_of(allfold::scatter, binomial{}, 6, 2) ==
+          test::table{
+              {"a{0,1}<-2", "-", "result{0}=a a{1}->1"},
+              {"-", "-", "result{1}<-0"},
+              {"result{2}=input input{0,1}->0", "input{4,5}->4", "input{3}->3"},
+              {"-", "-", "result{3}<-2"},
+              {"-", "a{4,5}<-2", "result{4}=a a{5}->5"},
+              {"-", "-", "result{5}<-4"},
+          });
+}
+
 TEST_CASE("binomial trees are proved for every root") {
     for (int size = 1; size <= 70; ++size)
         for (int root = 0; root < size; ++root) {
             const allfold::proof reduced = allfold::prove(allfold::reduce, binomial{}, size, root);
             const allfold::proof sent = allfold::prove(allfold::broadcast, binomial{}, size, root);
-            INFO("root " << root << "\n" << allfold::explain(reduced) << "\n" << allfold::explain(sent));
-            REQUIRE((reduced.ok() && sent.ok()));
+            const allfold::proof scattered = allfold::prove(allfold::scatter, binomial{}, size, root);
+            INFO("root " << root << "\n"
+                         << allfold::explain(reduced) << "\n"
+                         << allfold::explain(sent) << "\n"
+                         << allfold::explain(scattered));
+            REQUIRE((reduced.ok() && sent.ok() && scattered.ok()));
             REQUIRE(reduced.rounds == ceil_log2(size));
             REQUIRE(sent.rounds == ceil_log2(size));
         }
@@ -64,5 +81,11 @@ TEST_CASE("binomial trees are proved up to P = 4096 and cost what they say") {
                     [](const allfold::proof& p, const auto&) {
                         CHECK(p.rounds == ceil_log2(p.size));
                         CHECK(p.messages == p.size - 1);
+                    });
+    test::prove_for(allfold::scatter, binomial{}, test::sizes_up_to(test::many / 4),
+                    [](const allfold::proof& p, const auto&) {
+                        CHECK(p.rounds == ceil_log2(p.size));
+                        CHECK(p.messages == p.size - 1);
+                        CHECK(p.busiest_blocks_sent == p.size - 1);
                     });
 }

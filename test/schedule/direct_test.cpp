@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/schedule/direct.hpp"
 
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
 #include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
@@ -12,6 +17,7 @@ static_assert(test::proved_up_to<allfold::reduce_scatter, direct{}, 32>);
 static_assert(test::proved_up_to<allfold::all_gather, direct{}, 32>);
 static_assert(test::proved_up_to<allfold::broadcast, direct{}, 32>);
 static_assert(test::proved_up_to<allfold::all_to_all, direct{}, 32>);
+static_assert(test::proved_up_to<allfold::permute, direct{}, 32>);
 
 TEST_CASE("the steps of direct at P = 3 are these") {
     CHECK(test::steps_of(allfold::all_reduce, direct{}, 3) ==
@@ -46,4 +52,46 @@ TEST_CASE("direct is proved for many ranks and costs what it says") {
         CHECK(p.messages == p.size - 1);
         CHECK(p.rounds == std::min(p.size - 1, 1));
     });
+}
+
+TEST_CASE("the steps of permutations of 4 ranks are these") {
+    CHECK(test::steps_of(allfold::permute, direct{}, 4, 3) ==
+          test::table{{"input->3 result<-1"}, {"input->0 result<-2"}, {"input->1 result<-3"}, {"input->2 result<-0"}});
+    const std::vector<int> list{2, 1, 3, 0};
+    CHECK(test::steps_of(allfold::permute, direct{}, {.size = 4, .destinations = list.data()}) ==
+          test::table{{"input->2 result<-3"}, {"result=input"}, {"input->3 result<-0"}, {"input->0 result<-2"}});
+}
+
+TEST_CASE("permutations are proved for every shift of a few ranks and any list, and cost one message") {
+    for (int size = 1; size <= 70; ++size)
+        for (int by = 0; by < size; ++by) {
+            const allfold::proof p = allfold::prove(allfold::permute, direct{}, size, by);
+            INFO(allfold::explain(p) << ", shift " << by);
+            REQUIRE(p.ok());
+            REQUIRE(p.rounds == std::min(size - 1, 1));
+            REQUIRE(p.messages == (by == 0 ? 0 : size));
+            REQUIRE(p.busiest_blocks_sent == (by == 0 ? 0 : 1));
+        }
+    std::mt19937 random(20);
+    for (const int size : test::sizes_up_to(test::many / 4)) {
+        std::vector<int> list(static_cast<std::size_t>(size));
+        std::iota(list.begin(), list.end(), 0);
+        std::ranges::shuffle(list, random);
+        const auto p = allfold::prove(allfold::permute, direct{}, {.size = size, .destinations = list.data()});
+        INFO(allfold::explain(p));
+        REQUIRE(p.ok());
+        int kept = 0;
+        for (int r = 0; r < size; ++r) kept += list[static_cast<std::size_t>(r)] == r ? 1 : 0;
+        CHECK(p.messages == size - kept);
+    }
+}
+
+TEST_CASE("a permutation that is not the one that was promised is not proved") {
+    const std::vector<int> list{1, 2, 0}, other{2, 0, 1};
+    allfold::claim claimed = allfold::claim_of(allfold::permute, direct{});
+    claimed.destinations = other.data();
+    const allfold::setting where{.size = 3, .destinations = list.data()};
+    const auto p = allfold::prove(3, [&](int rank) { return direct::permute(where.at(rank)); }, claimed);
+    CHECK(!p.ok());
+    CHECK(p.what == allfold::fault::other_length);
 }

@@ -10,8 +10,8 @@
 
 using allfold::block_set;
 using allfold::direct;
-using allfold::fused;
 using allfold::fused_pass;
+using allfold::fused_pass_of;
 using allfold::peers;
 using allfold::step;
 
@@ -31,7 +31,7 @@ struct edited : Schedule {
 
 template <class Schedule = direct::all_reduce, class Edit>
 bool is_fused(Edit edit, int rank = 1) {
-    return fused(edited<Schedule, Edit>(rank, edit)).has_value();
+    return fused_pass_of(edited<Schedule, Edit>(rank, edit)).has_value();
 }
 
 /// Edits of the second step.
@@ -61,16 +61,18 @@ struct other_blocks : direct::inclusive_scan {
 }  // namespace
 
 TEST_CASE("the steps of direct are one pass: who folds which block for whom") {
-    STATIC_REQUIRE(*fused(direct::all_reduce({2, 4})) == fused_pass{2, peers::everyone(), true});
-    STATIC_REQUIRE(*fused(direct::reduce({2, 4, 1})) == fused_pass{2, peers::one(1), false});
-    STATIC_REQUIRE(*fused(direct::reduce({1, 4, 1})) == fused_pass{1, peers(), true});
+    STATIC_REQUIRE(*fused_pass_of(direct::all_reduce({2, 4})) == fused_pass{2, peers::everyone(), true});
+    STATIC_REQUIRE(*fused_pass_of(direct::reduce({2, 4, 1})) == fused_pass{2, peers::one(1), false});
+    STATIC_REQUIRE(*fused_pass_of(direct::reduce({1, 4, 1})) == fused_pass{1, peers(), true});
 }
 
 TEST_CASE("the steps of a direct scan are one pass: who gets which prefix") {
     using allfold::share;
-    STATIC_REQUIRE(*fused(direct::inclusive_scan({2, 4})) == fused_pass{2, peers::everyone(), true, share::prefix});
+    STATIC_REQUIRE(*fused_pass_of(direct::inclusive_scan({2, 4})) ==
+                   fused_pass{2, peers::everyone(), true, share::prefix});
     for (const int r : {0, 1, 3})
-        CHECK(*fused(direct::exclusive_scan({r, 4})) == fused_pass{r, peers::everyone(), true, share::prefix_before});
+        CHECK(*fused_pass_of(direct::exclusive_scan({r, 4})) ==
+              fused_pass{r, peers::everyone(), true, share::prefix_before});
     constexpr fused_pass up_to_own{.block = 2, .targets = {}, .keeps_own = true, .each = share::prefix};
     STATIC_REQUIRE(up_to_own.operands_of(0, 4) == 1);
     STATIC_REQUIRE(up_to_own.operands_of(3, 4) == 4);
@@ -81,17 +83,17 @@ TEST_CASE("the steps of a direct scan are one pass: who gets which prefix") {
 
 TEST_CASE("a schedule whose type is forgotten is recognised too") {
     const allfold::any_schedule any(direct::reduce({0, 4, 1}), direct::name);
-    for (int r = 0; r < 4; ++r) CHECK(fused(any.at(r)) == fused(direct::reduce({r, 4, 1})));
+    for (int r = 0; r < 4; ++r) CHECK(fused_pass_of(any.at(r)) == fused_pass_of(direct::reduce({r, 4, 1})));
     const allfold::any_schedule scan(direct::exclusive_scan({0, 4}), direct::name);
-    for (int r = 0; r < 4; ++r) CHECK(fused(scan.at(r)) == fused(direct::exclusive_scan({r, 4})));
+    for (int r = 0; r < 4; ++r) CHECK(fused_pass_of(scan.at(r)) == fused_pass_of(direct::exclusive_scan({r, 4})));
 }
 
 TEST_CASE("other schedules are not one pass") {
-    CHECK_FALSE(fused(direct::reduce_scatter({1, 4})));
-    CHECK_FALSE(fused(allfold::flat_tree::all_reduce({1, 4})));
-    CHECK_FALSE(fused(allfold::all_read::all_reduce({1, 4})));
-    CHECK_FALSE(fused(allfold::ring::all_reduce({1, 2})));
-    CHECK_FALSE(fused(direct::all_reduce({0, 1})));
+    CHECK_FALSE(fused_pass_of(direct::reduce_scatter({1, 4})));
+    CHECK_FALSE(fused_pass_of(allfold::flat_tree::all_reduce({1, 4})));
+    CHECK_FALSE(fused_pass_of(allfold::all_read::all_reduce({1, 4})));
+    CHECK_FALSE(fused_pass_of(allfold::ring::all_reduce({1, 2})));
+    CHECK_FALSE(fused_pass_of(direct::all_reduce({0, 1})));
 }
 
 TEST_CASE("every difference from the two steps counts") {
@@ -150,8 +152,8 @@ TEST_CASE("every difference from the two steps of a scan counts") {
     CHECK_FALSE(is_fused<exclusive>(then([](step& s) { s.to = peers::everyone(); })));
     CHECK_FALSE(is_fused<exclusive>(then([](step& s) { s.local.blocks = block_set::one(0); }), 0));
     CHECK_FALSE(is_fused<exclusive>(then([](step& s) { s.from = peers::everyone(); }), 0));
-    CHECK(fused(inclusive({1, 4})));
-    CHECK_FALSE(fused(other_messages({1, 4})));
-    CHECK_FALSE(fused(other_scratch({1, 4})));
-    CHECK_FALSE(fused(other_blocks({1, 4})));
+    CHECK(fused_pass_of(inclusive({1, 4})));
+    CHECK_FALSE(fused_pass_of(other_messages({1, 4})));
+    CHECK_FALSE(fused_pass_of(other_scratch({1, 4})));
+    CHECK_FALSE(fused_pass_of(other_blocks({1, 4})));
 }

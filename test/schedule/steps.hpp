@@ -49,7 +49,7 @@ inline std::string name_of(const allfold::peers& who, const allfold::schedule au
 
 inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks, int of) {
     if (of == 0) return "";
-    if (of == 1) return name_of(s);
+    if (of == 1 && (blocks.size() != 1 || blocks[0] == 0)) return name_of(s);  // scratch may have copies of the one
     std::string text = name_of(s) + "{";
     for (int i = 0; i < blocks.size(); ++i) text += (i ? "," : "") + std::to_string(blocks[i]);
     return text + "}";
@@ -98,15 +98,20 @@ inline std::string text_of(const allfold::step& s, const allfold::schedule auto&
 
 /// The steps of the schedule that an algorithm has for a collective.
 template <class Collective, class Algorithm>
-table steps_of(const Collective&, const Algorithm& algorithm, int size, int root = 0, int group = 1) {
+table steps_of(const Collective&, const Algorithm& algorithm, const allfold::setting& where) {
     using S = allfold::schedule_in<Collective, Algorithm>;
     table all;
-    for (int r = 0; r < size; ++r) {
-        const S s = allfold::make_schedule<S>(allfold::setting{r, size, root, group}, algorithm);
+    for (int r = 0; r < where.size; ++r) {
+        const S s = allfold::make_schedule<S>(where.at(r), algorithm);
         auto& rounds = all.emplace_back();
         for (int i = 0; i < s.rounds(); ++i) rounds.push_back(detail::text_of(s[i], s));
     }
     return all;
+}
+
+template <class Collective, class Algorithm>
+table steps_of(const Collective& what, const Algorithm& algorithm, int size, int root = 0, int group = 1) {
+    return steps_of(what, algorithm, allfold::setting{0, size, root, group});
 }
 
 /// Up to how many ranks to go in a proof that takes time or memory in proportion to P²: fewer in a slow build.

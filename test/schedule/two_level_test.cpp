@@ -2,6 +2,8 @@
 #include "allfold/schedule/two_level.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "allfold/schedule/any_schedule.hpp"
@@ -32,6 +34,8 @@ static_assert(test::proved_up_to<allfold::all_reduce, two_level_halving{}, 32, 4
 static_assert(test::proved_up_to<allfold::reduce_scatter, two_level{}, 32, 4>);
 static_assert(test::proved_up_to<allfold::all_gather, two_level{}, 32, 4>);
 static_assert(test::proved_up_to<allfold::gather, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::scatter, two_level{}, 32, 4>);
+static_assert(test::proved_up_to<allfold::permute, two_level{}, 32, 4>);
 static_assert(test::proved_up_to<allfold::all_to_all, two_level{}, 32, 4>);
 static_assert(test::proved_up_to<allfold::inclusive_scan, two_level{}, 32, 4>);
 static_assert(test::proved_up_to<allfold::exclusive_scan, two_level{}, 32, 4>);
@@ -322,13 +326,60 @@ TEST_CASE("two-level reduce_scatters and all_gathers are proved, cross between l
                       });
 }
 
-TEST_CASE("two-level gathers and all_to_alls are proved, cross between leaders, and cost what they say") {
+TEST_CASE("the steps of a two-level scatter from rank 1 of two groups of two are these") {
+    CHECK(test::steps_of(allfold::scatter, two_level{}, 4, 1, 2) ==
+          test::table{
+              {"a{0,1,2,3}<-1", "a{2,3}->2", "result{0}=a a{p}->1"},
+              {"input{0,1,2,3}->0", "-", "result{1}<-0"},
+              {"-", "a{2,3}<-0", "result{2}=a a{p}->3"},
+              {"-", "-", "result{3}<-2"},
+          });
+}
+
+TEST_CASE("the steps of a two-level permutation of two groups of two are these") {
+    const int list[] = {3, 0, 2, 1};
+    CHECK(test::steps_of(allfold::permute, two_level{}, {.size = 4, .group = 2, .destinations = list}) ==
+          test::table{
+              {"a=input a{p}<-1", "b=a{1}", "-", "a->2 b{1}<-2", "-", "result=b b{p}->1"},
+              {"input->0", "-", "-", "-", "-", "result<-0"},
+              {"a=input a{p}<-3", "b=a", "-", "a{1}->0 b{1}<-0", "-", "result=b b{p}->3"},
+              {"input->2", "-", "-", "-", "-", "result<-2"},
+          });
+}
+
+TEST_CASE("two-level permutations are proved, cross between leaders, and cost what they say") {
+    const auto check = [](const proof& p, const hierarchy& h, const crossing& c, int) {
+        CHECK(p.rounds == (h.inside() && !h.single() ? h.size() + 2 : std::min(h.size() - 1, 1)));
+        CHECK(c.busiest_blocks_sent <= (h.single() ? 0 : h.group));
+    };
+    prove_hierarchies(allfold::permute, two_level{}, 7, false, check);
+    prove_hierarchies(allfold::permute, two_level{}, 4, true, check);
+    std::mt19937 random(6);
+    for (int group = 2; group <= 5; ++group)
+        for (int groups = 2; groups <= 5; ++groups) {
+            std::vector<int> list(static_cast<std::size_t>(group * groups));
+            std::iota(list.begin(), list.end(), 0);
+            std::ranges::shuffle(list, random);
+            const proof p = prove(allfold::permute, two_level{},
+                                  {.size = group * groups, .group = group, .destinations = list.data()});
+            INFO(allfold::explain(p));
+            REQUIRE(p.ok());
+        }
+}
+
+TEST_CASE("two-level gathers, scatters and all_to_alls are proved, cross between leaders, and cost what they say") {
     const auto gather = [](const proof& p, const hierarchy& h, const crossing& c, int root) {
         CHECK(p.rounds == h.q() + (h.inside() ? 1 : 0) + (root % h.group == 0 ? 0 : 1));
         CHECK(c.busiest_blocks_sent <= (h.single() ? 0 : h.size()));
     };
     prove_hierarchies(allfold::gather, two_level{}, 20, false, gather);
     prove_hierarchies(allfold::gather, two_level{}, 5, true, gather);
+    const auto scatter = [](const proof& p, const hierarchy& h, const crossing& c, int root) {
+        CHECK(p.rounds == h.q() + (h.inside() ? 1 : 0) + (root % h.group == 0 ? 0 : 1));
+        CHECK(c.busiest_blocks_sent == (h.groups - 1) * h.group);
+    };
+    prove_hierarchies(allfold::scatter, two_level{}, 20, false, scatter);
+    prove_hierarchies(allfold::scatter, two_level{}, 5, true, scatter);
     prove_hierarchies(allfold::all_to_all, two_level{}, 9, false,
                       [](const proof& p, const hierarchy& h, const crossing& c, int) {
                           CHECK(p.rounds == (h.size() > 1 ? h.groups + 2 : 0));

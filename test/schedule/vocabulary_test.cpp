@@ -55,19 +55,6 @@ constexpr block_set strided_blocks(int first, int count, int stride, int size) {
 // Trees of intervals, for any root: rank v (counted from the root) stands for the ranks from v on that share its digits
 // of base k above the lowest ones, which are 0.
 
-/// Block r of the root's operand to rank r.
-struct scatter_fn {
-    static constexpr contract promise{
-        .name = "scatter",
-        .cut = allfold::cut_for::ranks,
-        .rooted = true,
-        .input = [](const setting& s, int b) { return s.rank == s.root ? content::of(s.root, b) : content{}; },
-        .result = [](const setting& s, int b) { return b == s.rank ? content::of(s.root, b) : content{}; }};
-    template <class A>
-    using schedule_in = typename A::scatter;
-};
-constexpr scatter_fn scatter{};
-
 struct k_nomial {
     int k = 2;
 
@@ -592,7 +579,7 @@ struct double_tree {
 };
 
 static_assert(test::proved_up_to<allfold::gather, k_nomial{2}, 16>);
-static_assert(test::proved_up_to<scatter, k_nomial{3}, 16>);
+static_assert(test::proved_up_to<allfold::scatter, k_nomial{3}, 16>);
 static_assert(test::proved_up_to<allfold::barrier, k_ported{2}, 16>);
 static_assert(test::proved_up_to<allfold::all_gather, k_ported{3}, 20>);
 static_assert(test::proved_up_to<allfold::reduce_scatter, circulant{}, 16>);
@@ -626,7 +613,7 @@ TEST_CASE("k-nomial trees gather and scatter intervals that go round the end") {
             CHECK(p.messages == p.size - 1);
         };
         prove_for(allfold::gather, k_nomial{k}, 70, check);
-        prove_for(scatter, k_nomial{k}, 70, [&](const proof& p) {
+        prove_for(allfold::scatter, k_nomial{k}, 70, [&](const proof& p) {
             check(p);
             CHECK(p.busiest_blocks_sent == p.size - 1);
         });

@@ -7,6 +7,7 @@
 
 #include "allfold/allfold.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/provers.hpp"
 #include "test/support/remote.hpp"
 
 extern template class allfold::detail::engine<allfold::thread_communicator>;

@@ -2,6 +2,7 @@
 #include "allfold/transport/background.hpp"
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -129,6 +130,38 @@ TEST_CASE("background work is pushed on by the thread that used its communicator
     CHECK(allfold::background::in_flight());
     allfold::background::progress_all();
     CHECK(log == "aa");
+}
+
+TEST_CASE("a communicator whose work is done may go to another thread, and end there") {
+    std::string log;
+    auto one = std::make_unique<allfold::background>();
+    allfold::background two;
+    scribe a('a', log, 1), b('b', log, 3), c('c', log, 1);
+    one->add(a);
+    two.add(b);
+    one->progress();
+    CHECK(one->empty());
+    CHECK(allfold::background::in_flight());
+    CHECK(one->in_flight_elsewhere());
+    CHECK_FALSE(two.in_flight_elsewhere());
+    std::thread([&] {
+        one->add(c);
+        CHECK(allfold::background::in_flight());
+        allfold::background::progress_all();
+        CHECK_FALSE(allfold::background::in_flight());
+        two.take_over();  // with something in flight
+        CHECK(allfold::background::in_flight());
+        one.reset();
+    }).join();
+    CHECK_FALSE(allfold::background::in_flight());
+    CHECK(log == "ac!a!c");
+    two.take_over();
+    CHECK(allfold::background::in_flight());
+    allfold::background::progress_all();
+    allfold::background::progress_all();
+    allfold::background::progress_all();
+    CHECK(log == "ac!a!cbbb");
+    CHECK_FALSE(allfold::background::in_flight());
 }
 
 TEST_CASE("the next due time is the first that lies ahead") {

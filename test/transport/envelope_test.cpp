@@ -118,12 +118,18 @@ TEST_CASE("an envelope tells where what came along lies") {
     CHECK(opened.came == 10);
     CHECK(opened.read_table().bytes() == 1000);
     CHECK(opened.read_table().chunk() == 64);
+    CHECK(opened.read_table().late() == 0);
 }
 
 TEST_CASE("chunks that would be written outside of a buffer are no message") {
-    const auto in_chunks = [](std::uint64_t bytes, std::size_t came) {
-        return is_message(head_of(0, came, detail::payload_table::head{bytes, 64}));
+    const auto in_chunks = [](std::uint64_t bytes, std::size_t came, std::uint32_t late = 0) {
+        return is_message(head_of(0, came, detail::payload_table::head{bytes, 64, late}));
     };
+    CHECK(in_chunks(most_in_chunks, 0, 100));
+    CHECK_FALSE(in_chunks(most_in_chunks, 100, 100));  // the begin comes along, or last
+    CHECK_FALSE(in_chunks(most_in_chunks, 0));
+    CHECK_FALSE(in_chunks(100, 0, 100));
+    CHECK_FALSE(in_chunks(100, 0, ~std::uint32_t{0}));
     CHECK(in_chunks(most_in_chunks, 100));
     CHECK_FALSE(in_chunks(most_in_chunks + 1, 100));
     CHECK_FALSE(in_chunks(100, 100));  // none is left

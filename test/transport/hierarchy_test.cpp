@@ -14,6 +14,8 @@
 #include "test/collective/all_to_all_checks.hpp"
 #include "test/collective/gather_checks.hpp"
 #include "test/collective/inclusive_scan_checks.hpp"
+#include "test/collective/permute_checks.hpp"
+#include "test/collective/scatter_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/problems.hpp"
@@ -61,12 +63,15 @@ TEMPLATE_TEST_CASE("a hierarchy moves blocks", "", words, matrices) {
                 const std::string group = " in " + std::to_string(threads);
                 for (const auto& p : problems)
                     for (const auto& blocks : partitions_of(p.size(), comm.size()))
-                        for (const int root : roots_of(comm.size()))
+                        for (const int root : roots_of(comm.size())) {
                             check_gather(comm, p, root, blocks, place_of(comm, p) + group, blocks);
+                            check_scatter(comm, p, root, blocks, place_of(comm, p) + group, blocks);
+                        }
                 for (const pair_lengths lengths : {none_between, one_between, some_between}) {
                     check_all_to_all<TestType>(comm, lengths, "all_to_all" + group);
                     check_all_to_all_in_place<TestType>(comm, lengths, "all_to_all" + group);
                 }
+                check_permutations<TestType>(comm, "permute" + group);
             });
         }
     SUCCEED();
@@ -78,6 +83,23 @@ TEST_CASE("all_to_all in a hierarchy needs blocks of one length, and says so") {
             std::vector<int> in(10), out(10);
             const auto blocks = allfold::partition::sizes(std::vector<std::size_t>{1, 2, 3, 4});
             allfold::all_to_all(comm, in, out, blocks);
+        });
+    });
+    CHECK(outcomes[0].code == errc::bad_partition);
+    CHECK(outcomes[0].says("two-level needs blocks of one length"));
+}
+
+TEST_CASE("permute in a hierarchy needs operands of one length, and says so") {
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+        allfold::run(across, 2, [&](auto& comm) {
+            const int from = (comm.rank() + 3) % 4;
+            std::vector<int> in(static_cast<std::size_t>(comm.rank() + 1)), out(static_cast<std::size_t>(from + 1), -1);
+            try {
+                allfold::permute(comm, in, out, allfold::shift{1});
+            } catch (const allfold::error&) {
+                expect(out == std::vector(out.size(), -1), "written");
+                throw;
+            }
         });
     });
     CHECK(outcomes[0].code == errc::bad_partition);

@@ -23,8 +23,15 @@ namespace allfold {
 struct mean;
 struct min_loc;
 struct max_loc;
+template <class... Ops>
+class fused;
 
 namespace detail {
+
+template <class Op>
+inline constexpr bool is_fused = false;
+template <class... Ops>
+inline constexpr bool is_fused<fused<Ops...>> = true;
 
 template <class Op>
 inline constexpr bool is_minus = false;
@@ -80,6 +87,14 @@ template <class Op, class T>
             fine,
             "allfold: min_loc and max_loc fold allfold::located<T> values: write located{value, index}, not a "
             "pair");
+    else if constexpr (!binary_operation<operation, T> && is_fused<operation>)
+        static_assert(fine,
+                      "allfold: fused{...} needs one operator for each tensor of records, or member of a tuple, in "
+                      "their order, and each must fold the elements there, in records without a state of another type");
+    else if constexpr (is_fused<operation>)
+        static_assert(fine,
+                      "allfold: an operator in fused{...} is not declared associative on what it folds: write "
+                      "allfold::associative(op), or allfold::commutative(op), around it");
     else if constexpr (!binary_operation<operation, T> && is_row<T>)
         static_assert(fine,
                       "allfold: the operator can neither be called as op(left, right, out) on these rows nor as "

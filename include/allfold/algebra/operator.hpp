@@ -43,6 +43,10 @@ template <class Op, class... Ts>
 inline constexpr bool folds_rows<Op, row<Ts...>> =
     requires(const Op& op, row<const Ts...> x, row<Ts...> out) { op(x, x, out); };
 
+/// Whether an operator folds each tensor of rows by an operator of its own, `part<C>()`, as `fused` does.
+template <class Op>
+inline constexpr bool has_parts = requires(const Op& op) { op.template part<0>(); };
+
 template <class Op, class T>
 inline constexpr bool is_binary_operation = requires(const Op& op, const T& x) {
     { op(x, x) } -> std::convertible_to<T>;
@@ -136,6 +140,34 @@ concept lowering_operator =
     requires(const Op& op, const State& state, int contributions) { op.lower(state, contributions); };
 
 namespace detail {
+
+/// What an operator folds of a value: its state, where it folds states; and what it makes of a fold.
+template <class Op, class T>
+[[nodiscard]] constexpr auto lift_part(const Op& op, const T& value) {
+    if constexpr (lifting_operator<Op, T>)
+        return op.lift(value);
+    else
+        return value;
+}
+template <class Op, class T>
+[[nodiscard]] constexpr auto lower_part(const Op& op, const T& state, int contributions) {
+    if constexpr (lowering_operator<Op, T>)
+        return op.lower(state, contributions);
+    else
+        return state;
+}
+
+/// Whether an operator has a member of the name `lower`, whatever it takes.
+struct member_named_lower {
+    int lower;
+};
+template <class Op>
+struct ambiguous_lower : Op, member_named_lower {};
+template <class Op>
+inline constexpr bool has_member_lower = false;
+template <class Op>
+    requires(std::is_class_v<Op> && !std::is_final_v<Op>)
+inline constexpr bool has_member_lower<Op> = !requires { &ambiguous_lower<Op>::lower; };
 
 /// A callable that cannot be a base class: a function pointer, or a final class.
 template <class F>

@@ -20,9 +20,12 @@ struct claim {
     bool equal_blocks = false;
     int root = 0;
     int group = 1;
+    const int* destinations = nullptr;  ///< of a permutation: see `setting`
 
     /// Where rank `rank` of `size` stands.
-    [[nodiscard]] constexpr setting at(int rank, int size) const noexcept { return {rank, size, root, group}; }
+    [[nodiscard]] constexpr setting at(int rank, int size) const noexcept {
+        return {rank, size, root, group, destinations};
+    }
     /// What the schedule `S` claims where it performs the collective of that contract.
     template <schedule S>
     [[nodiscard]] static constexpr claim of(const contract& promise, int root = 0, int group = 1) noexcept {

@@ -76,7 +76,7 @@ struct proof {
     int rank = -1;              ///< where the fault shows
     int peer = -1;              ///< the other rank, if there is one
     int round = -1;             ///< -1: before the first or after the last round
-    bool in_one_pass = false;   ///< the fault shows only where the steps run as one pass, see `fused`
+    bool in_one_pass = false;   ///< the fault shows only where the steps run as one pass, see `fused_pass_of`
     int block = -1;
     slot where = slot::result;
     int found = 0;  ///< the two figures that ought to agree

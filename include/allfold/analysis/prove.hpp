@@ -31,7 +31,8 @@
 /// 5. No step reads a slot where nothing lies, receives into what it sends, stores a block where another length may be,
 ///    or writes what is not its own.
 /// 6. The claims `scratch_slots` and `in_place` hold.
-/// 7. Where ranks that share memory run two steps as one pass (see `fused`), they all do, and 3 to 6 hold of it too.
+/// 7. Where ranks that share memory run two steps as one pass (see `fused_pass_of`), they all do, and 3 to 6 hold of it
+/// too.
 
 namespace allfold {
 
@@ -40,7 +41,10 @@ namespace detail {
 /// Checks what ranks must agree about before anything runs.
 [[nodiscard]] constexpr proof check_shape(int size, const schedules& all, const claim& claimed) {
     const cut_for cut = claimed.promise->cut;
-    const int blocks = cut == cut_for::nobody ? 0 : cut == cut_for::schedule ? all.blocks(0) : size;
+    const int blocks = cut == cut_for::nobody     ? 0
+                       : cut == cut_for::owner    ? 1
+                       : cut == cut_for::schedule ? all.blocks(0)
+                                                  : size;
     const int least = cut == cut_for::schedule ? 1 : blocks, wanted = blocks < least ? least : blocks;
     const int rounds = size == 1 ? 0 : all.rounds(0), in_scratch = all.scratch(0).count(wanted);
     for (int r = 0; r < size; ++r) {
@@ -132,12 +136,14 @@ template <class Make>
 namespace detail {
 
 template <class Collective, class Algorithm>
-[[nodiscard]] constexpr proof prove_one(const Collective& what, const Algorithm& algorithm, int size, int root,
-                                        int group, way how) {
+[[nodiscard]] constexpr proof prove_one(const Collective& what, const Algorithm& algorithm, const setting& where,
+                                        way how) {
     using S = schedule_in<Collective, Algorithm>;
-    if (!supports<S>(size, group)) return {.what = fault::unsupported, .size = size};
-    const auto make = [&](int rank) { return make_schedule<S>(setting{rank, size, root, group}, algorithm); };
-    return prove_all(size, schedules_of(size, make), claim_of(what, algorithm, root, group), how);
+    if (!supports<S>(where.size, where.group)) return {.what = fault::unsupported, .size = where.size};
+    const auto make = [&](int rank) { return make_schedule<S>(where.at(rank), algorithm); };
+    claim claimed = claim_of(what, algorithm, where.root, where.group);
+    claimed.destinations = where.destinations;
+    return prove_all(where.size, schedules_of(where.size, make), claimed, how);
 }
 
 }  // namespace detail
@@ -148,7 +154,13 @@ template <class Collective, class Algorithm>
     requires schedule<schedule_in<Collective, Algorithm>>
 [[nodiscard]] constexpr proof prove(const Collective& what, const Algorithm& algorithm, int size, int root = 0,
                                     int group = 1) {
-    return detail::prove_one(what, algorithm, size, root, group, detail::way::both);
+    return detail::prove_one(what, algorithm, setting{0, size, root, group}, detail::way::both);
+}
+/// The same for a permutation that is a list, the `destinations` of a setting.
+template <class Collective, class Algorithm>
+    requires schedule<schedule_in<Collective, Algorithm>>
+[[nodiscard]] constexpr proof prove(const Collective& what, const Algorithm& algorithm, const setting& where) {
+    return detail::prove_one(what, algorithm, where, detail::way::both);
 }
 
 namespace detail {
@@ -178,7 +190,7 @@ template <class Collective, class Algorithm>
 namespace detail {
 
 template <const auto& Collective, auto Algorithm, int Size, int Group, int Root, way How>
-inline constexpr bool proved_one_way = prove_one(Collective, Algorithm, Size, Root, Group, How).ok();
+inline constexpr bool proved_one_way = prove_one(Collective, Algorithm, setting{0, Size, Root, Group}, How).ok();
 template <const auto& Collective, auto Algorithm, int Size, int Group, int Root>
 inline constexpr bool proved_at = proved_one_way<Collective, Algorithm, Size, Group, Root, way::step_by_step> &&
                                   proved_one_way<Collective, Algorithm, Size, Group, Root, way::in_one_pass>;

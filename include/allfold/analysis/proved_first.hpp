@@ -33,13 +33,14 @@ class known_proofs {
     }
 
   private:
-    using key = std::tuple<const contract*, const void*, std::vector<std::byte>>;
+    using key = std::tuple<const contract*, const void*, std::vector<std::byte>, std::vector<int>>;
     static constexpr std::size_t most = 4096;
 
     [[nodiscard]] proof find(const contract& promise, const any_schedule& s) {
         const any_schedule first = s.at(0);
         const auto value = first.value();
-        key wanted{&promise, first.type(), {value.begin(), value.end()}};
+        const int* const list = first.where().destinations;
+        key wanted{&promise, first.type(), {value.begin(), value.end()}, {list, list + (list ? first.size() : 0)}};
         const std::lock_guard lock(mutex_);
         if (const auto found = proofs_.find(wanted); found != proofs_.end()) return found->second;
         const proof made = prove(s.size(), [&](int rank) { return s.at(rank); }, claim_of_value(promise, s));
@@ -54,11 +55,12 @@ class known_proofs {
                 .in_place = s.in_place,
                 .equal_blocks = s.equal_blocks(),
                 .root = s.where().root,
-                .group = s.where().group};
+                .group = s.where().group,
+                .destinations = s.where().destinations};
     }
 
     std::mutex mutex_;
-    std::map<key, proof> proofs_;  // the value of a schedule says its size, root and group
+    std::map<key, proof> proofs_;  // the value of a schedule says its size, root and group, and where a list lies
 };
 
 }  // namespace detail

@@ -24,8 +24,8 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
 
     static constexpr contract promise{.name = "barrier", .cut = cut_for::nobody, .meets = true};
     static constexpr candidate in_memory[]{
-        when<flat_tree::barrier>(one_folds_for_all, "several ranks a processor: the fewest messages"),
         when<all_read::barrier>(few_ranks, "few ranks: one round of flags"),
+        when<flat_tree::barrier>(one_folds_for_all, "several ranks a processor: the fewest messages"),
         when<dissemination::barrier>(always, "the fewest rounds for many ranks"),
     };
     static constexpr candidate by_messages[]{

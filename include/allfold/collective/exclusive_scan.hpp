@@ -27,7 +27,7 @@ struct exclusive_scan_collective : folding_verbs<exclusive_scan_collective> {
     };
     static constexpr candidate in_memory[]{
         when<all_read::exclusive_scan>(everyone_folds_all, "small: one round, everyone folds its prefix"),
-        when<dissemination::exclusive_scan>(short_exclusive_scan, "short: the fewest rounds for every P"),
+        when<dissemination::exclusive_scan>(short_scan, "short: the fewest rounds for every P"),
         when<direct::exclusive_scan>(always,
                                      "large, shared memory: each rank folds one slice of all prefixes, every byte is "
                                      "read and written once"),

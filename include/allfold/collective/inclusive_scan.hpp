@@ -27,7 +27,7 @@ struct inclusive_scan_collective : folding_verbs<inclusive_scan_collective> {
     };
     static constexpr candidate in_memory[]{
         when<all_read::inclusive_scan>(everyone_folds_all, "small: one round, everyone folds its prefix"),
-        when<dissemination::inclusive_scan>(short_inclusive_scan, "short: the fewest rounds, one fold in each"),
+        when<dissemination::inclusive_scan>(short_scan, "short: the fewest rounds, one fold in each"),
         when<direct::inclusive_scan>(always,
                                      "large, shared memory: each rank folds one slice of all prefixes, every byte is "
                                      "read and written once"),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -21,8 +22,15 @@ namespace allfold {
 /// What a collective would do with so many ranks and bytes, as `plan` returns it.
 class plan {
   public:
-    plan(const contract& goal, const any_schedule& steps, std::string why, std::size_t bytes)
-        : goal_(&goal), steps_(steps), name_(steps.name()), why_(std::move(why)), bytes_(bytes) {}
+    /// `kept`: what the schedule refers to.
+    plan(const contract& goal, const any_schedule& steps, std::string why, std::size_t bytes,
+         std::shared_ptr<const void> kept = nullptr)
+        : goal_(&goal),
+          steps_(steps),
+          name_(steps.name()),
+          why_(std::move(why)),
+          bytes_(bytes),
+          kept_(std::move(kept)) {}
 
     [[nodiscard]] const contract& goal() const noexcept { return *goal_; }  ///< what the collective promises
     [[nodiscard]] order keeps() const noexcept { return steps_.keeps; }     ///< the order level that the schedule gives
@@ -75,6 +83,7 @@ class plan {
     std::string name_;
     std::string why_;
     std::size_t bytes_;
+    std::shared_ptr<const void> kept_;
     bool delegated_ = false;
 };
 

@@ -179,18 +179,6 @@ void require_columns_apart(const arguments_given& call, const column_set<Columns
                 call.reject(errc::overlap, {"tensors ", a, " and ", b, " of the output share memory"});
 }
 
-/// Whether an operator has a member of the name `lower`, whatever it takes.
-struct member_named_lower {
-    int lower;
-};
-template <class Op>
-struct ambiguous_lower : Op, member_named_lower {};
-template <class Op>
-inline constexpr bool has_member_lower = false;
-template <class Op>
-    requires(std::is_class_v<Op> && !std::is_final_v<Op>)
-inline constexpr bool has_member_lower<Op> = !requires { &ambiguous_lower<Op>::lower; };
-
 /// What the types of a call say. In the in-place form `In` is `absent` and `Out` is both.
 template <class Op, class In, class Out>
 struct call_types {
@@ -198,8 +186,10 @@ struct call_types {
     using value = element_of<std::conditional_t<in_place, Out, In>>;
     using result = element_of<Out>;
     using state = typename state_of<Op, value>::type;
-    static constexpr bool has_lift = lifts<Op, value>;
     static constexpr bool has_lower = lowers<Op, state>;
+    /// Whether states need memory of their own: they are made of values, or lowered to other types than theirs.
+    static constexpr bool has_lift =
+        lifts<Op, value> || (has_lower && !folds_rows<Op, value> && !std::same_as<state, result>);
 };
 
 /// Whether the arguments of a call fit together; where not, one line of the compiler says what to write.
@@ -208,9 +198,8 @@ template <class Op, class In, class Out>
     using types = call_types<Op, In, Out>;
     constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
     static_assert(is_writable, "allfold: the output of this collective must not be const");
-    constexpr bool is_alike =
-        column_count<typename types::result> == column_count<typename types::state> &&
-        (types::has_lift || types::has_lower || std::same_as<typename types::value, typename types::result>);
+    constexpr bool is_alike = column_count<typename types::result> == column_count<typename types::state> &&
+                              (types::has_lift || std::same_as<typename types::value, typename types::result>);
     static_assert(is_alike, "allfold: input and output of this collective must have the same element type");
     if constexpr (is_writable && is_alike) {
         constexpr bool uses_lower = types::has_lower || !has_member_lower<Op>;

@@ -3,8 +3,10 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "allfold/schedule/any_schedule.hpp"
@@ -39,15 +41,29 @@ struct choose_tuning {
     /// Shared memory: everyone folds everything while that is less than this many bytes a rank; every rank's slice of
     /// the work costs a second synchronisation. P = 2: 32 KiB, P = 4: 16 KiB, P = 8: 8 KiB (two cores).
     std::size_t all_read_bytes = std::size_t{64} << 10;
+    /// The same of an all_reduce where ranks share processors, and a message to all is written once: what a second
+    /// synchronisation costs there are turns of all ranks. Ours to the best by hand, two cores, before and now, P = 4:
+    /// 4 KiB 1.32 and 1.03, 16 KiB 1.28 and 1.14; P = 8: 8 KiB 1.23 and 1.11, 16 KiB as long as one rank that folds for
+    /// all; P = 16: 4 KiB as long, 16 KiB 1.4 times slower.
+    std::size_t crowded_read_bytes = std::size_t{96} << 10;
     /// Shared memory, two ranks: blocks up to here go through memory of the transport where others are folded as they
     /// lie, so that no line of the caller's moves to the other core. all_reduce of twice as much, all memory written
-    /// and read between calls: 0.9 of the time where cores share a cache, 0.53 where they do not (512 KiB: 1.2 and
-    /// 0.57).
-    std::size_t copied_block_bytes = std::size_t{160} << 10;
-    /// More ranks a processor than this: one rank folds for all, while operands are short. P = 6 to 16 on two
-    /// cores: 1.3 to 4 times faster than all-read, 1.3 times faster than slices at 256 KiB. With more processors more
-    /// of them would idle meanwhile, so the limit is of bytes · processors². P = 3 and 4 on two cores: slower at any
-    /// length.
+    /// and read between calls: where cores share a cache 0.9 of the time at 384 KiB, 1.1 at 512 KiB, 1.2 at 768 KiB;
+    /// where they do not 0.53 to 0.6 of it, as far as 1 MiB.
+    std::size_t copied_block_bytes = std::size_t{256} << 10;
+    /// Shared memory, two ranks, other schedules: as long as no more than this moves between them, in both directions
+    /// together, their messages go through memory of the transport, in windows so short that it stays in the cache of
+    /// who reads it. broadcast, all_gather, reduce_scatter and scans, lent messages to these: where cores share a cache
+    /// 1.1 to 1.5 up to 512 KiB, 0.95 to 1.1 at 1 MiB, 0.8 at 2 MiB; where they do not 2.3 to 2.7, 1.4 to 2.4, 1.5.
+    /// Windows of 64 KiB and 256 KiB: 1.1 times slower. One of the whole: 1.3 to 2 times slower at 1 MiB.
+    std::size_t copied_bytes = std::size_t{1} << 20;
+    std::size_t copied_window_bytes = std::size_t{128} << 10;
+    /// More ranks a processor than this: one rank folds for all, while operands are short, but for the shortest where
+    /// a message to all is written once: a rank that waits for one other has as many turns as one that waits for all,
+    /// and the one that folds should come last, which it does not (P = 8 on two cores, 8 B: 1.03 to 1.4 switches for
+    /// each call and rank, 0.88 if all read all). P = 6 to 16 on two cores: 1.3 times faster than slices at 256 KiB.
+    /// With more processors more of them would idle meanwhile, so the limit is of bytes · processors². P = 3 and 4 on
+    /// two cores: slower at any length.
     int flat_tree_ranks_a_processor = 2;
     std::size_t flat_tree_bytes = std::size_t{1} << 20;
     /// Scans, shared memory: each rank folds a slice of all prefixes where there are more bytes than this, which costs
@@ -55,11 +71,10 @@ struct choose_tuning {
     /// long at 32 KiB; above, where the messages of other schedules are lent, 1.2 to 1.4 times faster (P = 3 to 16, 36
     /// KiB), 1.8 to 2.4 times at 256 KiB.
     std::size_t scan_bytes = std::size_t{32} << 10;
-    /// Two ranks: in slices each writes half of what the other one has in its cache. 128 KiB: 1.1 times slower if
-    /// outputs are read between calls, 1.1 times faster if not; 1 MiB: 1.5 times faster. Where rank 1 gets a copy and
-    /// nothing is folded, 256 KiB: 1.1 to 1.4 times slower; 512 KiB: 1.1 to 1.3 times faster.
-    std::size_t pair_scan_bytes = std::size_t{128} << 10;
-    std::size_t pair_copy_bytes = std::size_t{256} << 10;
+    /// Two ranks: in slices each writes half of what the other one has in its cache, otherwise one message goes through
+    /// memory of the transport. In slices to so, inclusive_scan: where cores share a cache 1.3 at 256 KiB, 1.0 at 512
+    /// KiB, 0.8 at 1 MiB; where they do not 2.4 to 2.6.
+    std::size_t pair_scan_bytes = std::size_t{512} << 10;
     /// Messages: up to here fewer rounds win, above it less volume. P = 4 over Open MPI, 64 KiB: recursive doubling 59
     /// us, ring 77.
     std::size_t latency_bytes = std::size_t{64} << 10;
@@ -82,6 +97,7 @@ inline constexpr choose_tuning tuned{};
 
 [[nodiscard]] constexpr bool always(const problem&) noexcept { return true; }
 
+[[nodiscard]] constexpr bool few_ranks(const problem& p) noexcept { return p.size <= 16; }
 [[nodiscard]] constexpr bool everyone_folds_all(const problem& p) noexcept {
     return p.bytes <= tuned.all_read_bytes / static_cast<std::size_t>(p.size);
 }
@@ -90,13 +106,17 @@ inline constexpr choose_tuning tuned{};
     return p.processors > 0 && p.size > tuned.flat_tree_ranks_a_processor * p.processors &&
            p.bytes * processors * processors <= tuned.flat_tree_bytes;
 }
-[[nodiscard]] constexpr bool short_inclusive_scan(const problem& p) noexcept {
+/// The same of an all_reduce, whose operands go to all.
+[[nodiscard]] constexpr bool everyone_reads_all(const problem& p) noexcept {
+    const bool is_posted_once = p.size > 2 && few_ranks(p);
+    const bool is_crowded = p.processors > 0 && p.size > p.processors;
+    if (!is_crowded) return everyone_folds_all(p);
+    return is_posted_once ? p.bytes <= tuned.crowded_read_bytes / static_cast<std::size_t>(p.size)
+                          : everyone_folds_all(p) && !one_folds_for_all(p);
+}
+[[nodiscard]] constexpr bool short_scan(const problem& p) noexcept {
     return p.bytes <= (p.size == 2 ? tuned.pair_scan_bytes : tuned.scan_bytes);
 }
-[[nodiscard]] constexpr bool short_exclusive_scan(const problem& p) noexcept {
-    return p.bytes <= (p.size == 2 ? tuned.pair_copy_bytes : tuned.scan_bytes);
-}
-[[nodiscard]] constexpr bool few_ranks(const problem& p) noexcept { return p.size <= 16; }
 [[nodiscard]] constexpr bool few_bytes(const problem& p) noexcept {
     return p.bytes <= (p.size == 2 ? tuned.pair_bytes : tuned.latency_bytes);
 }
@@ -106,11 +126,30 @@ inline constexpr choose_tuning tuned{};
 }
 [[nodiscard]] constexpr bool any_order(const problem& p) noexcept { return p.level == order::any; }
 
-/// Whether a schedule that would be one pass over lent memory runs step by step instead, its blocks copied.
-[[nodiscard]] inline bool copies_blocks(const any_schedule& schedule, int processors, std::size_t block_bytes) {
-    if (schedule.size() != 2 || processors < 2 || block_bytes > tuned.copied_block_bytes) return false;
-    const auto pass = fused(schedule);
-    return schedule.in_place && pass && pass->each == share::fold;
+/// How many blocks move between two ranks.
+[[nodiscard]] inline int blocks_moved(const any_schedule& schedule) {
+    const int self = schedule.rank(), peer = 1 - self;
+    int blocks = 0;
+    for (int r = 0; r < schedule.rounds(); ++r) {
+        const step now = schedule[r], more = now.has_more ? schedule.also(r) : step{};
+        if (now.to.contains(peer, self)) blocks += sent_to(schedule, now, r, peer).size() + more.send.size();
+        if (now.from.contains(peer, self)) blocks += received_from(schedule, now, r, peer).size() + more.receive.size();
+    }
+    return blocks;
+}
+
+/// Of what would be lent: the window in which it goes through memory of the transport instead; 0 where it is lent.
+/// `block_bytes`: of the longest one.
+[[nodiscard]] inline std::size_t copied_window(const any_schedule& schedule, bool folds, int processors,
+                                               std::size_t block_bytes) {
+    if (schedule.size() != 2 || processors < 2) return 0;
+    if (const auto pass = folds ? fused_pass_of(schedule) : std::nullopt) {
+        const bool copies = schedule.in_place && pass->each == share::fold && block_bytes <= tuned.copied_block_bytes;
+        return copies ? block_bytes : 0;
+    }
+    if (block_bytes > tuned.copied_bytes) return 0;
+    const bool copies = static_cast<std::size_t>(blocks_moved(schedule)) * block_bytes <= tuned.copied_bytes;
+    return copies ? std::min(block_bytes, tuned.copied_window_bytes) : 0;
 }
 
 /// A schedule that can be made for any setting: of a collective's candidate, or of what the caller names.

@@ -10,11 +10,12 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "allfold/engine/agreement.hpp"
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/request.hpp"
-#include "allfold/engine/short_call.hpp"
+#include "allfold/engine/short_task.hpp"
 #include "allfold/engine/task.hpp"
 
 /// @file
@@ -55,8 +56,8 @@ class engine {
 
   private:
     static arguments_given lay_out(Comm& comm, const request& what, bound_arguments& arguments) {
-        const arguments_given call{
-            what.collective.promise->name, setting{comm.rank(), comm.size(), what.options.root, comm.group()},
+        arguments_given call{
+            what.collective.promise->name, what.options.setting_of(comm.rank(), comm.size(), comm.group()),
             arguments.is_in_place,         arguments.input_rows,
             arguments.output_rows,         &what.options};
         struct asked {  // converted where the shape stays
@@ -65,6 +66,8 @@ class engine {
             operator shape() const { return what.collective.lay_out(call); }
         };
         arguments.laid_out.emplace(asked{what, call});
+        const std::vector<int>& list = arguments.where().destinations;  // the caller's own may be gone before the end
+        call.where.destinations = list.empty() ? nullptr : list.data();
         arguments.check(call, arguments.where());
         return call;
     }
@@ -124,7 +127,7 @@ class engine {
         const contract& goal = *what.collective.promise;
         const shape& where = arguments.where();
         const row_layout rows = arguments.rows();
-        const bool pairs = goal.cut == cut_for::pairs;
+        const bool of_result = goal.cut == cut_for::pairs || goal.cut == cut_for::owner;
         problem p{comm.size(), where.rows * rows.row_bytes, comm.processors(), what.level};
         if (where.own_lengths) {  // all ranks choose alike
             p.equal_blocks = false;
@@ -139,7 +142,7 @@ class engine {
         memory.contributions = where.contributions;
         if (goal.cut == cut_for::schedule) cut_for_schedule(*arguments.laid_out, all);
         memory.blocks = &where.blocks;
-        memory.result_blocks = pairs ? &where.result_blocks : &where.blocks;
+        memory.result_blocks = of_result ? &where.result_blocks : &where.blocks;
         arguments.memory(memory);
         find_windows(all, what.options.window_bytes, where.own_lengths);
         find_notices(all);
@@ -147,6 +150,7 @@ class engine {
         all.agreed.window_rows = where.own_lengths ? 0 : memory.window_rows;
         all.agreed.largest_block = where.own_lengths ? 0 : where.blocks.largest();
         if (goal.cut == cut_for::ranks) sign_blocks(all.agreed, where.blocks);
+        if (goal.cut == cut_for::owner) all.agreed.permutation = mark_of(given.where);
         return all;
     }
     static void cut_for_schedule(shape& where, const call<Comm>& all) {
@@ -164,16 +168,22 @@ class engine {
         memory.window_rows = largest;
         if (own_lengths) return;  // no rank knows how many windows the others would have
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
+        const std::size_t copied =
+            Comm::shares_memory && lent && !window_bytes && all.rows.packable()
+                ? copied_window(all.schedule, all.goal.folds, all.comm.processors(), largest * row_bytes)
+                : 0;
+        memory.copies = copied > 0;
         if (Comm::shares_memory && !window_bytes && all.goal.folds)
-            if (const auto pass = fused(all.schedule); pass && (lent || pass->each != share::fold)) {
+            if (const auto pass = fused_pass_of(all.schedule); pass && (lent || pass->each != share::fold)) {
                 // A short scan is one pass too: else P - 1 prefixes would be copied into messages.
-                memory.copies =
-                    all.rows.packable() && copies_blocks(all.schedule, all.comm.processors(), largest * row_bytes);
                 memory.fused = !memory.copies;
                 return;
             }
         const bool pipelines = all.goal.cut != cut_for::pairs && (all.schedule.rounds() > 1 || !all.schedule.in_place);
-        const std::size_t bytes = window_bytes.value_or(lent && pipelines ? default_window_bytes : largest * row_bytes);
+        const std::size_t most = memory.copies       ? copied
+                                 : lent && pipelines ? default_window_bytes
+                                                     : largest * row_bytes;
+        const std::size_t bytes = window_bytes.value_or(most);
         if (largest * row_bytes > bytes) memory.window_rows = std::max<std::size_t>(1, bytes / row_bytes);
     }
 
@@ -239,8 +249,16 @@ std::unique_ptr<pending> engine<Comm>::prepare(Comm& comm, const request& what,
                                                std::unique_ptr<bound_arguments> arguments) {
     bound_arguments& bound = *arguments;
     const arguments_given call = lay_out(comm, what, bound);
-    return std::make_unique<task<Comm>>(
-        comm, std::move(arguments), [&] { return make_call(comm, what, call, bound); }, what.options.deadline);
+    auto made = std::make_unique<execution_task<Comm>>(
+        comm, call.collective, std::move(arguments), [&] { return make_call(comm, what, call, bound); },
+        what.options.deadline);
+    if constexpr (Comm::has_short_way)
+        if (what.key != nullptr && !delegates(comm, what, bound))  // which a call would be, whatever is remembered
+            if (const short_call* const known = short_calls::remember(*what.key, made->about(), bound.where()))
+                return std::make_unique<bound_short_task<Comm>>(comm, *known, made->about().memory,
+                                                                made->give_arguments());
+    made->open();
+    return made;
 }
 
 }  // namespace allfold::detail

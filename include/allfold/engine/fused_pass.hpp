@@ -32,7 +32,7 @@ class fused_walk {
         lane_ = on;
         posted_ = received_ = 0;
         folded_ = false;
-        pass_ = *fused(all.schedule);
+        pass_ = *fused_pass_of(all.schedule);
         const std::size_t columns = all.rows.columns();
         parts_.resize(2 * columns);
         for (std::size_t c = 0; c < columns; ++c) {

@@ -18,6 +18,14 @@
 
 namespace allfold::detail {
 
+/// Where a permutation takes the operands of ranks 0, 1, ...: of more than 16 only a hash is known.
+[[nodiscard, gnu::cold]] inline std::string permutation_text(const signature& s) {
+    if (s.ranks > 16) return text({"by list number ", s.permutation});
+    std::string words = "to {";
+    for (std::uint32_t r = 0; r < s.ranks; ++r) words += text({r == 0 ? "" : ", ", s.permutation >> (4 * r) & 15U});
+    return words + "}";
+}
+
 /// The first difference between two signatures, "here" against "there".
 [[nodiscard, gnu::cold]] inline std::string difference_text(const signature& here, const signature& there, int rank,
                                                             int peer) {
@@ -54,6 +62,8 @@ namespace allfold::detail {
             return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements");
         return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements in another order");
     }
+    if (here.permutation != there.permutation)
+        return say(" permutes ", permutation_text(here), " permutes ", permutation_text(there));
     if (here.window_rows != there.window_rows)
         return say(" has windows of ", here.window_rows, " has windows of ", there.window_rows, " elements");
     const std::string_view operation = comparable_part_of(here.operator_type);

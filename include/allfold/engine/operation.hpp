@@ -10,6 +10,7 @@
 #include <exception>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,8 @@ class pending : public background::work {
     virtual void start() = 0;
     /// Throws, and does nothing, where that makes no sense.
     virtual void start_prepared() = 0;
+    /// Waits a moment for what it needs, if it is likely to come so soon.
+    virtual void hurry() noexcept {}
     /// Pushes on all that this thread has in flight.
     virtual void push() = 0;
     /// Waits as this communicator waits.
@@ -107,6 +110,7 @@ class operation {
     /// Returns when the collective is complete. Throws what went wrong in it.
     void wait() {
         if (!work_) return;
+        if (!work_->done()) work_->hurry();
         if (!work_->done()) {
             until_done all(*work_);
             work_->wait(all);
@@ -190,6 +194,45 @@ struct handles {
             if (pending* const work = active(each)) return work;
         return nullptr;
     }
+    /// Pushes on all operations of this thread, if one of these is to be waited for: returns the first such one.
+    template <range_of_handles Range>
+    [[nodiscard]] static pending* push(Range& all) {
+        pending* const first = first_active(all);
+        if (first != nullptr) first->push();
+        return first;
+    }
+    /// The index of the first one that is done, which is told; the number of all if none is.
+    template <range_of_handles Range>
+    [[nodiscard]] static std::size_t tell_first(Range& all) {
+        std::size_t index = 0;
+        for (auto& each : all) {
+            if (pending* const work = active(each); work && work->done()) {
+                work->tell();
+                break;
+            }
+            ++index;
+        }
+        return index;
+    }
+    /// The indices of all that are done, which are told; throws first what went wrong in one of them.
+    template <range_of_handles Range>
+    [[nodiscard]] static std::vector<std::size_t> tell_done(Range& all) {
+        const auto for_each_done = [&](auto visit) {
+            for (std::size_t i = 0; auto& each : all) {
+                if (pending* const work = active(each); work && work->done()) visit(*work, i);
+                ++i;
+            }
+        };
+        for_each_done([](pending& work, std::size_t) {
+            if (work.has_failed()) work.tell();
+        });
+        std::vector<std::size_t> indices;
+        for_each_done([&](pending& work, std::size_t i) {
+            work.tell();
+            indices.push_back(i);
+        });
+        return indices;
+    }
 };
 
 /// Waits for the first of several operations.
@@ -246,15 +289,7 @@ template <detail::range_of_handles Operations>
         if (!any.poll()) first->push();
         if (!any.poll()) first->wait(any);
     }
-    std::size_t index = 0;
-    for (auto& each : operations) {
-        if (pending* const work = handles::active(each); work && work->done()) {
-            work->tell();
-            break;
-        }
-        ++index;
-    }
-    return index;
+    return handles::tell_first(operations);
 }
 
 /// Waits until at least one operation is done and returns the indices of all that are, as `wait_any` understands it;
@@ -263,26 +298,42 @@ template <detail::range_of_handles Operations>
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::vector<std::size_t> wait_some(Operations&& operations) {
     using namespace detail;
-    std::vector<std::size_t> indices;
-    pending* const first = handles::first_active(operations);
-    if (first == nullptr) return indices;
+    pending* const first = handles::push(operations);
+    if (first == nullptr) return {};
     until_any any(operations, *first);
-    first->push();
     if (!any.poll()) first->wait(any);
-    const auto for_each_done = [&](auto visit) {
-        for (std::size_t i = 0; auto& each : operations) {
-            if (pending* const work = handles::active(each); work && work->done()) visit(*work, i);
-            ++i;
-        }
-    };
-    for_each_done([](pending& work, std::size_t) {
-        if (work.has_failed()) work.tell();
-    });
-    for_each_done([&](pending& work, std::size_t i) {
-        work.tell();
-        indices.push_back(i);
-    });
-    return indices;
+    return handles::tell_done(operations);
+}
+
+/// Makes progress without waiting; true once all operations of a range are done. Throws what went wrong in one of them.
+/// Until then none of them counts as waited for.
+template <detail::range_of_handles Operations>
+[[nodiscard]] bool test_all(Operations&& operations) {
+    static_cast<void>(detail::handles::push(operations));
+    for (auto& each : operations)
+        if (detail::pending* const work = detail::handles::active(each); work && !work->done()) return false;
+    for (auto& each : operations) each.wait();
+    return true;
+}
+
+/// Makes progress without waiting, and returns what `wait_any` would, if that need not wait; else nothing.
+template <detail::range_of_handles Operations>
+[[nodiscard]] std::optional<std::size_t> test_any(Operations&& operations) {
+    using detail::handles;
+    static_cast<void>(handles::push(operations));
+    const std::size_t index = handles::tell_first(operations);
+    if (index == static_cast<std::size_t>(std::ranges::distance(operations)) &&
+        handles::first_active(operations) != nullptr)
+        return std::nullopt;
+    return index;
+}
+
+/// Makes progress without waiting, and returns the indices of all operations that are done, as `wait_some` understands
+/// it: perhaps none.
+template <detail::range_of_handles Operations>
+[[nodiscard]] std::vector<std::size_t> test_some(Operations&& operations) {
+    static_cast<void>(detail::handles::push(operations));
+    return detail::handles::tell_done(operations);
 }
 
 }  // namespace allfold

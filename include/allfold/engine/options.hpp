@@ -7,9 +7,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "allfold/data/partition.hpp"
 #include "allfold/engine/deadline.hpp"
@@ -27,6 +30,27 @@ namespace allfold {
 /// The rank from which a broadcast comes, or to which a reduce goes; 0 where nothing is said.
 struct root {
     int rank = 0;
+};
+
+/// A permutation of ranks: the operand of rank r goes to rank (r + by) mod P. All ranks must say the same.
+struct shift {
+    int by;
+};
+
+/// A permutation of ranks: the operand of rank r goes to the rank that is number r of the list, which is the same one
+/// on all ranks: `destinations{2, 0, 1}`, or made of any range of integers.
+class destinations {
+  public:
+    destinations(std::initializer_list<int> ranks) : ranks_(ranks) {}
+    template <class Ranks>
+        requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Ranks&>()))>>
+    explicit destinations(const Ranks& ranks) {
+        for (const auto rank : ranks) ranks_.push_back(std::in_range<int>(rank) ? static_cast<int>(rank) : -1);
+    }
+    [[nodiscard]] const std::vector<int>& ranks() const noexcept { return ranks_; }
+
+  private:
+    std::vector<int> ranks_;
 };
 
 /// Cuts a long operand into windows with messages of about this many bytes, which follow each other through the
@@ -72,9 +96,10 @@ template <class T>
 concept schedule_check = requires(const contract& goal, const any_schedule& s) { T::check(goal, s); };
 
 template <class T>
-concept option = std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> ||
-                 std::same_as<T, partition> || std::same_as<T, input_blocks> || std::same_as<T, output_blocks> ||
-                 std::same_as<T, delegate> || is_order<T> || algorithm<T> || schedule_check<T>;
+concept option =
+    std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> || std::same_as<T, partition> ||
+    std::same_as<T, shift> || std::same_as<T, destinations> || std::same_as<T, input_blocks> ||
+    std::same_as<T, output_blocks> || std::same_as<T, delegate> || is_order<T> || algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {
@@ -108,6 +133,7 @@ inline constexpr bool all_different = [] {
     const auto at_most_one = [](auto... is) { return (0 + ... + (is ? 1 : 0)) <= 1; };
     return at_most_one(std::same_as<Options, root>...) && at_most_one(std::same_as<Options, window>...) &&
            at_most_one(std::same_as<Options, deadline>...) && at_most_one(std::same_as<Options, partition>...) &&
+           at_most_one((std::same_as<Options, shift> || std::same_as<Options, destinations>)...) &&
            at_most_one(std::same_as<Options, input_blocks>...) &&
            at_most_one(std::same_as<Options, output_blocks>...) && at_most_one(std::same_as<Options, delegate>...) &&
            at_most_one(is_order<Options>...) && at_most_one(algorithm<Options>...);
@@ -118,6 +144,8 @@ struct call_options {
     int root = 0;
     std::optional<std::size_t> window_bytes;
     std::optional<allfold::deadline> deadline;
+    std::optional<int> shift;
+    const allfold::destinations* destinations = nullptr;
     const partition* blocks = nullptr;
     const partition* input_blocks = nullptr;
     const partition* output_blocks = nullptr;
@@ -129,8 +157,16 @@ struct call_options {
         (take(options), ...);
     }
 
+    /// Rank `rank` of so many, in groups of `group`: with the caller's list, which may be no permutation.
+    [[nodiscard]] setting setting_of(int rank, int size, int group) const noexcept {
+        const int first = shift ? (*shift % size + size) % size : root;
+        return {rank, size, first, group, destinations == nullptr ? nullptr : destinations->ranks().data()};
+    }
+
   private:
     void take(const allfold::root& r) { root = r.rank; }
+    void take(const allfold::shift& s) { shift = s.by; }
+    void take(const allfold::destinations& d) { destinations = &d; }
     void take(const allfold::window& w) {
         if (w.bytes != 0) window_bytes = w.bytes;
     }

@@ -62,6 +62,17 @@ inline void sign_blocks(signature& s, const partition& blocks) noexcept {
     s.borders = h ^ (h >> 32);
 }
 
+/// What tells a permutation from others: of at most 16 ranks exactly, four bits a rank.
+[[nodiscard]] inline std::uint64_t mark_of(const setting& where) noexcept {
+    std::uint64_t mark = 0;
+    for (int r = 0; r < where.size; ++r) {
+        const auto to = static_cast<std::uint64_t>(where.destination_of(r));
+        mark = where.size <= 16 ? mark | to << (4 * r) : (mark ^ to) * 0x9e3779b97f4a7c15u;
+        if (where.size > 16) mark ^= mark >> 29;
+    }
+    return mark;
+}
+
 [[noreturn, gnu::cold]] inline void reject_size(const arguments_given& call, const schedule_maker& named) {
     std::string sizes;
     for (int size = 1; size <= 64 && sizes.size() < 24; ++size)

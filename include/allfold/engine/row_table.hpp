@@ -121,7 +121,14 @@ void fold_column(const void* operation, const std::byte* left, const std::byte* 
 template <class Op, class Element>
 void fold_rows(const row_layout& all, const place& left, const place& right, const place& to, std::size_t rows) {
     [[maybe_unused]] const Op& op = operation_of<Op>(all);
-    if constexpr (folds_rows<Op, Element>) {
+    if constexpr (folds_rows<Op, Element> && has_parts<Op>) {  // a span for each row and part: 2.5 times as long
+        for_each_column<Element>([&]<std::size_t C>() {
+            using T = column_type<Element, C>;
+            const auto& part = op.template part<C>();
+            fold_column<std::remove_cvref_t<decltype(part)>, T>(&part, all.address(left, C), all.address(right, C),
+                                                                all.address(to, C), elements_in<Element, C>(all, rows));
+        });
+    } else if constexpr (folds_rows<Op, Element>) {
         for (std::size_t i = 0; i < rows; ++i)
             op(constant_row_at<Element>(all, left, i), constant_row_at<Element>(all, right, i),
                row_at<Element>(all, to, i));

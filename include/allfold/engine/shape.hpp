@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "allfold/data/partition.hpp"
 #include "allfold/engine/options.hpp"
@@ -37,6 +38,25 @@ struct arguments_given {
         if (where.root < 0 || where.root >= where.size)
             reject(errc::bad_rank, {"root ", where.root, " is not in [0, ", where.size, ")"});
     }
+    /// Where a permutation is a list: that it is one.
+    void require_permutation() const {
+        if (options->destinations == nullptr) return;
+        const std::vector<int>& to = options->destinations->ranks();
+        if (to.size() != static_cast<std::size_t>(where.size))
+            reject(errc::bad_argument,
+                   {"the list of destinations has ", to.size(), " entries for ", where.size, " ranks"});
+        std::vector<int> origins(to.size(), -1);
+        for (int r = 0; r < where.size; ++r) {
+            const int destination = where.destinations[r];
+            if (destination < 0 || destination >= where.size)
+                reject(errc::bad_rank,
+                       {"the destination ", destination, " of rank ", r, " is not in [0, ", where.size, ")"});
+            int& origin = origins[static_cast<std::size_t>(destination)];
+            if (origin >= 0)
+                reject(errc::bad_rank, {"rank ", destination, " is the destination of ranks ", origin, " and ", r});
+            origin = r;
+        }
+    }
     void require_blocks(const partition& given, const char* whose) const {
         if (given.blocks() != where.size)
             reject(errc::bad_partition,
@@ -63,8 +83,9 @@ struct shape {
     bool contributes = true;                          ///< whether this rank's input matters
     bool receives = true;                             ///< whether this rank gets a result
     bool own_lengths = false;                         ///< each rank has lengths of its own: no other one knows them
-    partition blocks = partition::even(0, 1);         ///< where the collective cuts for ranks or pairs: of the input
-    partition result_blocks = partition::even(0, 1);  ///< where it cuts for pairs: of the result
+    partition blocks = partition::even(0, 1);         ///< where the collective cuts, and no schedule: of the input
+    partition result_blocks = partition::even(0, 1);  ///< where it cuts for pairs or owners: of the result
+    std::vector<int> destinations;                    ///< of a permutation that is a list
 
     /// Of collectives whose arguments are all whole operands.
     [[nodiscard]] static shape whole(std::size_t rows, int contributions) {

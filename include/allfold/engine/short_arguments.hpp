@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "allfold/engine/arguments.hpp"
-#include "allfold/engine/short_call.hpp"
+#include "allfold/engine/short_task.hpp"
 
 /// @file
 /// The arguments of a call that may be one that was made before, bound to memory as they lie there.
@@ -23,7 +23,7 @@ template <class Op, class In, class Out>
 inline constexpr bool may_be_short = [] {
     using types = call_types<Op, In, Out>;
     using every = every_column<typename columns_of<typename types::state>::types>;
-    return every::copyable && every::alignment <= 64 && !types::has_lift &&
+    return every::copyable && every::alignment <= 64 && alignof(Op) <= spare_memory::alignment && !types::has_lift &&
            std::same_as<typename types::state, typename types::result> &&
            (!types::has_lower || lowers_in_place<Op, typename types::state>) &&
            column_count<typename types::state> <= short_call::most_columns;
@@ -77,11 +77,19 @@ template <class Op, class In, class Out>
 class short_arguments {
   public:
     static constexpr bool in_place = std::same_as<In, absent>;
+    using operation = Op;
     using state = typename call_types<Op, In, Out>::state;
     static constexpr std::size_t columns = column_count<state>;
 
     short_arguments(std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out) : input_(in), output_(out) {}
     explicit short_arguments(std::remove_reference_t<Out>& out) : output_(out) {}
+
+    /// Before they are used in the background: throws where what is to be retained would be gone.
+    static void require_retained(std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out) {
+        static_cast<void>(retained<In>(in));
+        static_cast<void>(retained<Out>(out));
+    }
+    static void require_retained(std::remove_reference_t<Out>& out) { static_cast<void>(retained<Out>(out)); }
 
     /// Whether it is plain that nothing is wrong with them; else the engine finds out what.
     [[nodiscard]] bool are_plain() const noexcept {
@@ -107,19 +115,29 @@ class short_arguments {
     template <class Comm>
     [[nodiscard]] bool run(Comm& comm, const Op& op, const call_key& key) const {
         std::array<std::size_t, columns> bytes;
-        std::size_t row_bytes = 0;
-        for (std::size_t c = 0; c < columns; ++c) row_bytes += bytes[c] = output_.bytes(c);
-        const row_layout rows{&functions_of_rows<Op, state>, &op, bytes.data(), row_bytes};
+        const row_layout rows = layout(op, bytes);
         const short_call* const known = short_calls::find(comm.background(), key, rows);
         if (known == nullptr) return false;
         run_again(comm, *known, rows, input(), output_.first());
-        if (rows.functions->lower != nullptr && known->contributions > 0 && known->result.count > 0)
-            rows.functions->lower(rows, {output_.first(), known->result.first}, known->result.count,
-                                  known->contributions);
+        known->lower(rows, output_.first());
         return true;
+    }
+    /// The same in the background; null where the communicator remembers none.
+    template <class Comm>
+    [[nodiscard]] std::unique_ptr<pending> prepare(Comm& comm, const Op& op, const call_key& key) const {
+        std::array<std::size_t, columns> bytes;
+        const row_layout rows = layout(op, bytes);
+        const short_call* const known = short_calls::find(comm.background(), key, rows);
+        if (known == nullptr) return nullptr;
+        return std::make_unique<short_task_with<Comm, Op>>(comm, *known, rows, input(), output_.first(), op);
     }
 
   private:
+    [[nodiscard]] row_layout layout(const Op& op, std::array<std::size_t, columns>& bytes) const noexcept {
+        std::size_t row_bytes = 0;
+        for (std::size_t c = 0; c < columns; ++c) row_bytes += bytes[c] = output_.bytes(c);
+        return {&functions_of_rows<Op, state>, std::addressof(op), bytes.data(), row_bytes};
+    }
     [[nodiscard]] std::byte* const* input() const noexcept {
         if constexpr (in_place)
             return output_.first();

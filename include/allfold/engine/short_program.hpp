@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "allfold/data/detail/heap_array.hpp"
 #include "allfold/engine/operands.hpp"
+#include "allfold/schedule/canonical_tree.hpp"
 #include "allfold/schedule/step.hpp"
 #include "allfold/transport/detail/copy.hpp"
 
@@ -35,9 +37,17 @@ class short_program {
         std::size_t first_byte = 0;  ///< of the first column
         std::size_t bytes = 0;       ///< of all columns, each aligned
     };
+    /// A node of the canonical tree: which two values are folded, and where the outcome goes. First come the operands
+    /// in rank order, then `most_levels` buffers.
+    struct junction {
+        std::uint8_t left, right, into;
+    };
+    static constexpr int most_levels = 4;
     struct round {
         std::span<const message> to, from;
         bool sends_result = false;  ///< rather than the input
+        bool is_to_all = false;     ///< all others get the same, and this rank sends nothing else
+        bool is_exchange = false;   ///< and all others do so too
         fold how = fold::store;
         bool folds_result = false;       ///< its own operand is the result so far, rather than the input
         std::size_t own_first = 0;       ///< where that operand begins
@@ -46,6 +56,8 @@ class short_program {
         local_work::kind local{};        ///< nothing, or the input is copied, or the result is the identity
         rows_of input, result;           ///< of the local work
         bool is_local_first = false;     ///< since what it makes is sent
+        std::array<junction, most_ranks - 1> tree{};  ///< of what is folded together, from the leaves up
+        int operands = 0;                             ///< how many those are
 
         /// Whether what is received waits for the messages of all peers.
         [[nodiscard]] bool folds_together() const noexcept {
@@ -72,6 +84,14 @@ class short_program {
         messages_ = heap_array<message>(count_messages(all));
         for (int r = 0; r < rounds_; ++r)
             if (!understand(all, r, round_[static_cast<std::size_t>(r)])) return false;
+        std::size_t posted = 0;
+        for (const round& each : round_) posted += each.to.size();
+        for (round& each : round_) {
+            each.is_to_all = all.comm.size() > 2 && posted == each.to.size() && are_of_all(each.to, all.comm.size()) &&
+                             std::ranges::all_of(
+                                 each.to, [&](const message& one) { return one.rows.first == each.to[0].rows.first; });
+            each.is_exchange = each.is_to_all && are_of_all(each.from, all.comm.size());
+        }
         return true;
     }
 
@@ -91,7 +111,7 @@ class short_program {
         const int self = all.comm.rank(), size = all.comm.size();
         into = {};
         if (now.has_more || is_scratch(now.into) || now.into != slot::result || is_scratch(now.mine)) return false;
-        const slot source = now.local.what == local_work::kind::copy_to_send ? now.local.left : now.source;
+        const slot source = sends_what_it_copies(now) ? now.local.left : now.source;
         const int to = now.to.count(self, size), from = now.from.count(self, size);
         if (to > 0 && is_scratch(source)) return false;
         into.sends_result = source == slot::result;
@@ -110,15 +130,37 @@ class short_program {
         into.from = {first + to, static_cast<std::size_t>(from)};
         return understand_fold(all, now, into) && understand_local(all, now, source, into);
     }
+    /// Then it can be sent from where it is copied from, and the peers need not wait for the copy.
+    [[nodiscard]] static bool sends_what_it_copies(const step& now) {
+        using kind = local_work::kind;
+        if (now.local.what == kind::copy_to_send) return true;
+        return now.local.what == kind::copy && now.source == now.local.into && now.sent == addressed::alike &&
+               now.send.size() == 1 && now.local.blocks.size() == 1 && now.local.targets.empty() &&
+               now.send[0] == now.local.blocks[0];
+    }
     template <class Call>
     [[nodiscard]] bool understand_fold(const Call& all, const step& now, round& into) const {
         if (into.from.empty()) into.how = fold::store;
         if (into.how == fold::store) return true;
         if (now.received != addressed::alike || now.receive.size() != 1) return now.receive.empty();
         into.folds_result = now.mine == slot::result;
+        if (into.folds_together()) {
+            into.operands = static_cast<int>(into.from.size()) + (into.how == fold::in_rank_order ? 1 : 0);
+            junction* next = into.tree.data();
+            list_junctions(into.operands, 0, into.operands, 0, next);
+        }
         into.own_first = rows_in(all, now.mine, now.receive).first;
         into.own_first_byte = into.own_first * all.rows.bytes[0];
         return into.how == fold::left || into.how == fold::right || now.folds_in_order();
+    }
+    static int list_junctions(int size, int low, int high, int depth, junction*& next) noexcept {
+        if (high - low == 1) return low;
+        const int cut = canonical_cut(size, low, high);
+        const int left = list_junctions(size, low, cut, depth, next);
+        const int right = list_junctions(size, cut, high, depth + 1, next);
+        const int into = size + depth;
+        *next++ = {static_cast<std::uint8_t>(left), static_cast<std::uint8_t>(right), static_cast<std::uint8_t>(into)};
+        return into;
     }
     template <class Call>
     [[nodiscard]] static bool understand_local(const Call& all, const step& now, slot source, round& into) {
@@ -135,6 +177,11 @@ class short_program {
         return true;
     }
 
+    /// A message of each other rank, of one length.
+    [[nodiscard]] static bool are_of_all(std::span<const message> some, int size) noexcept {
+        return some.size() == static_cast<std::size_t>(size) - 1 &&
+               std::ranges::all_of(some, [&](const message& one) { return one.bytes == some[0].bytes; });
+    }
     [[nodiscard]] static bool is_scratch(slot where) noexcept {
         return where == slot::scratch_a || where == slot::scratch_b;
     }

@@ -36,9 +36,9 @@ void give_up(Comm& comm) noexcept {
 
 /// Ranks call operators at different times and in different numbers: what one starts there has no partner.
 template <communicator Comm>
-void require_outside_operator(Comm& comm, const execution<Comm>& run) {
+void require_outside_operator(Comm& comm, const char* what) {
     if (comm.background().is_running())
-        throw error(errc::bad_argument, text({run.blocked_on().what, ": rank ", comm.rank(),
+        throw error(errc::bad_argument, text({what, ": rank ", comm.rank(),
                                               " calls it inside the operator of a collective on this communicator"}));
 }
 
@@ -112,7 +112,7 @@ void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>&
         [[nodiscard]] waiting blocked_on() const { return run.blocked_on(); }
         void check() const { run.check(); }
     } work{comm, run};
-    require_outside_operator(comm, run);
+    require_outside_operator(comm, run.about().goal.name);
     try {
         run.open();
         run.start();
@@ -125,25 +125,15 @@ void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>&
     }
 }
 
-/// A call in the background, and its arguments. Its lanes are its own, from here to its end: so it may be started in
-/// another order on every rank. Messages of a later start come after those of an earlier one on the same lane, and each
-/// start reads as many as it needs.
+/// A call in the background. Its lanes are its own, from here to its end: so it may be started in another order on
+/// every rank. Messages of a later start come after those of an earlier one on the same lane, and each start reads as
+/// many as it needs. What it runs is said by those who derive from it; they `leave` first in their destructors.
 template <communicator Comm>
-class task final : public pending {
+class task : public pending {
   public:
-    template <class Make>
-    task(Comm& comm, std::unique_ptr<bound_arguments> arguments, Make make, const std::optional<deadline>& limit)
-        : comm_(&comm), arguments_(std::move(arguments)), run_(make), limit_(limit), what_(run_.blocked_on().what) {
-        require_outside_operator(comm, run_);
-        run_.open();
-        comm.background().attach(*this, &comm);
-    }
-    ~task() override { leave(); }
-
     void start() override {
         try {
-            arguments_->begin();
-            run_.start();
+            begin_run();
         } catch (...) {
             give_up_run();
             throw;
@@ -156,32 +146,28 @@ class task final : public pending {
     }
     void start_prepared() override {
         require_startable();
-        run_.announce();
+        announce_run();
         start();
     }
     void progress() noexcept override {
         if (done() || comm_->background().is_running()) return;  // an operator of it may wait for something else
         try {
             if (!poll()) return require_time();
-            arguments_->finish(run_.lowers());
-            complete(nullptr);
+            finish_run();
+            complete();
         } catch (...) {
             fail(std::current_exception());
         }
     }
     void drop() noexcept override {
         if (done()) return;
-        run_.drop();
+        drop_run();
         due_ = time_point::max();
         failure_ = std::current_exception();
         if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
             failure_ =
                 std::make_exception_ptr(error(errc::peer_failed, text({what_, ": abandoned with its communicator"})));
         done_ = true;
-    }
-    void leave_behind() noexcept override {
-        run_.leave_behind();
-        arguments_->leave_behind();
     }
     void orphan() noexcept override {
         const bool was_in_flight = !done();
@@ -195,12 +181,12 @@ class task final : public pending {
             if constexpr (can_look)
                 comm_->look_around(run, std::nullopt);
             else
-                run_.check();
+                check();
         });
     }
     void check_aside() noexcept override {
         if constexpr (Comm::shares_memory) return look_around();
-        unless_it_fails([this] { run_.check(); });  // where looking around needs time, one operation has all of it
+        unless_it_fails([this] { check(); });  // where looking around needs time, one operation has all of it
     }
 
     void push() override {
@@ -215,7 +201,7 @@ class task final : public pending {
             [[nodiscard]] waiting blocked_on() const { return what.blocked_on(); }
             void check() const { what.check(); }
         } asked{what};
-        require_outside_operator(*comm_, run_);
+        require_outside_operator(*comm_, what_);
         try {
             wait_pushing_on(*comm_, asked, std::nullopt);
         } catch (...) {
@@ -226,10 +212,25 @@ class task final : public pending {
     void abandon_unwinding() noexcept override {
         fail(std::make_exception_ptr(error(errc::peer_failed, text({what_, ": its rank was left by an exception"}))));
     }
-    [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
-    void check() const override { run_.check(); }
 
-  private:
+  protected:
+    task(Comm& comm, const char* what, const std::optional<deadline>& limit)
+        : comm_(&comm), what_(what), limit_(limit) {
+        require_outside_operator(comm, what);
+    }
+
+    // What it runs.
+
+    /// Before a start that is not the first one after it was made.
+    virtual void announce_run() = 0;
+    virtual void begin_run() = 0;
+    /// Does what can be done without waiting; true when that is all.
+    virtual bool poll_run() = 0;
+    /// Then.
+    virtual void finish_run() = 0;
+    /// Lets go of what peers have lent.
+    virtual void drop_run() noexcept = 0;
+
     void require_startable() const {
         const auto refuse = [this](const char* why) { throw error(errc::bad_argument, text({what_, ": ", why})); };
         if (comm_ == nullptr) refuse("a prepared operation is started whose communicator ended");
@@ -237,18 +238,40 @@ class task final : public pending {
             throw error(errc::bad_argument,
                         text({what_, ": rank ", comm_->rank(),
                               " starts a prepared operation that is in flight: wait for it first"}));
-        require_outside_operator(*comm_, run_);
+        require_outside_operator(*comm_, what_);
         if (failure_) std::rethrow_exception(failure_);  // the communicator is broken for good
     }
+    void complete() noexcept {
+        leave();
+        done_.store(true, std::memory_order_release);  // last: from here on another thread may destroy it
+    }
+    /// In a handler.
+    void fail(std::exception_ptr failure) noexcept {
+        if (done()) return;
+        leave();
+        give_up_run();
+        failure_ = std::move(failure);
+        complete();
+    }
+    void give_up_run() noexcept {
+        drop_run();
+        give_up(*comm_);
+        if (comm_->holds_memory()) leave_behind();
+    }
+
+    Comm* comm_;  // null once it has ended
+    const char* what_;
+
+  private:
     bool poll() {
         const background::running inside(comm_->background());
-        return run_.poll();
+        return poll_run();
     }
     struct guarded {
         task& self;
         bool poll() { return self.poll(); }
-        [[nodiscard]] waiting blocked_on() const { return self.run_.blocked_on(); }
-        void check() const { self.run_.check(); }
+        [[nodiscard]] waiting blocked_on() const { return self.blocked_on(); }
+        void check() const { self.check(); }
     };
     template <class Body>
     void unless_it_fails(Body body) noexcept {
@@ -263,30 +286,12 @@ class task final : public pending {
     void require_time() {
         if (due_ == time_point::max() || std::chrono::steady_clock::now() < due_) return;
         struct {
-            const execution<Comm>& run;
+            const task& self;
             static bool poll() { return false; }
-            [[nodiscard]] waiting blocked_on() const { return run.blocked_on(); }
+            [[nodiscard]] waiting blocked_on() const { return self.blocked_on(); }
             static void check() {}
-        } stuck{run_};
+        } stuck{*this};
         comm_->wait(stuck, due_);
-    }
-
-    void complete(std::exception_ptr failure) noexcept {
-        leave();
-        failure_ = std::move(failure);
-        done_ = true;  // last: from here on another thread may destroy it
-    }
-    /// In a handler.
-    void fail(std::exception_ptr failure) noexcept {
-        if (done()) return;
-        leave();
-        give_up_run();
-        complete(std::move(failure));
-    }
-    void give_up_run() noexcept {
-        run_.drop();
-        give_up(*comm_);
-        if (comm_->holds_memory()) leave_behind();
     }
     /// Where there is no handler yet.
     void fail_with(errc code, const char* why) noexcept {
@@ -297,11 +302,47 @@ class task final : public pending {
         }
     }
 
-    Comm* comm_;  // null once it has ended
+    std::optional<deadline> limit_;
+};
+
+/// A task that runs an execution, and its arguments.
+template <communicator Comm>
+class execution_task final : public task<Comm> {
+  public:
+    template <class Make>
+    execution_task(Comm& comm, const char* what, std::unique_ptr<bound_arguments> arguments, Make make,
+                   const std::optional<deadline>& limit)
+        : task<Comm>(comm, what, limit), arguments_(std::move(arguments)), run_(make) {}
+    ~execution_task() override { this->leave(); }
+
+    /// Before it is started.
+    void open() {
+        run_.open();
+        this->comm_->background().attach(*this, this->comm_);
+    }
+    /// Instead.
+    [[nodiscard]] std::unique_ptr<bound_arguments> give_arguments() noexcept { return std::move(arguments_); }
+
+    void leave_behind() noexcept override {
+        run_.leave_behind();
+        arguments_->leave_behind();
+    }
+    [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
+    void check() const override { run_.check(); }
+    [[nodiscard]] const call<Comm>& about() const noexcept { return run_.about(); }
+
+  private:
+    void announce_run() override { run_.announce(); }
+    void begin_run() override {
+        arguments_->begin();
+        run_.start();
+    }
+    bool poll_run() override { return run_.poll(); }
+    void finish_run() override { arguments_->finish(run_.lowers()); }
+    void drop_run() noexcept override { run_.drop(); }
+
     std::unique_ptr<bound_arguments> arguments_;
     execution<Comm> run_;
-    std::optional<deadline> limit_;
-    const char* what_;
 };
 
 }  // namespace allfold::detail

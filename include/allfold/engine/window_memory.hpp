@@ -27,7 +27,8 @@ class window_memory {
     void begin(const context& all, std::size_t window) {
         window_ = window;
         scratch_blocks_ = all.schedule.scratch();
-        is_whole_ = all.memory.blocks->blocks() == 1 && scratch_blocks_.copies == 1;
+        is_whole_ = all.memory.blocks->blocks() == 1 && scratch_blocks_.copies == 1 &&
+                    all.memory.result_blocks == all.memory.blocks;
         if (is_whole_) whole_ = rows_of(all, *all.memory.blocks, 0);
         if (all.memory.stage_input) stage(all);
     }

@@ -106,7 +106,7 @@ struct binomial {
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
         [[nodiscard]] constexpr int rounds() const noexcept { return detail::ceil_log2(size()); }
         [[nodiscard]] constexpr step operator[](int round) const noexcept {
-            const int from_root = (rank() - root() + size()) % size(), distance = 1 << round;
+            const int from_root = above_root(*this), distance = 1 << round;
             const bool receives = from_root % (2 * distance) == 0 && from_root + distance < size();
             const slot mine = is_root() ? slot::result : slot::scratch_a;
             step s;
@@ -114,28 +114,65 @@ struct binomial {
                 s.local = {.what = local_work::kind::copy, .into = mine, .blocks = block_set::one(rank())};
             if (from_root % (2 * distance) == distance) {
                 s.to = peers::one((rank() - distance + size()) % size());
-                s.send = blocks_from(from_root, distance);
-                s.source = has_gathered(from_root) ? mine : slot::input;
+                s.send = blocks_from(*this, from_root, distance);
+                s.source = shares_subtree(from_root, size()) ? mine : slot::input;
             } else if (receives) {
                 s.from = peers::one((rank() + distance) % size());
-                s.receive = blocks_from(from_root + distance, distance);
+                s.receive = blocks_from(*this, from_root + distance, distance);
                 s.into = mine;
             }
             return s;
         }
+    };
 
-      private:
-        /// The blocks of `count` ranks, as many as there are, counted from the root.
-        [[nodiscard]] constexpr block_set blocks_from(int first, int count) const noexcept {
-            return block_set::wrapping((first + root()) % size(), std::min(count, size() - first), size());
-        }
-        /// Whether a rank has got something from others before it sends: then its own block lies with theirs.
-        [[nodiscard]] constexpr bool has_gathered(int from_root) const noexcept {
-            return from_root % 2 == 0 && from_root + 1 < size();
+    /// The mirror image of the gather: in the last round but k, those with bit k set, and none below it, get the blocks
+    /// of the 2^k ranks from their own on. The same rounds, messages and volume.
+    class scatter : public schedule_of<binomial> {
+      public:
+        static constexpr order keeps = order::tree;
+        static constexpr int scratch_slots = 1;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return detail::ceil_log2(size()); }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            const int from_root = above_root(*this), distance = 1 << (rounds() - 1 - round);
+            const slot held = is_root() ? slot::input : slot::scratch_a;
+            step s;
+            if (is_root() && round == 0) s.local = keep_input(block_set::one(rank()));
+            if (from_root % (2 * distance) == distance) {
+                s.from = peers::one((rank() - distance + size()) % size());
+                s.receive = blocks_from(*this, from_root, distance);
+                s.into = shares_subtree(from_root, size()) ? held : slot::result;
+            } else if (from_root % (2 * distance) == 0 && from_root + distance < size()) {
+                s.to = peers::one((rank() + distance) % size());
+                s.send = blocks_from(*this, from_root + distance, distance);
+                s.source = held;
+                if (!is_root() && distance == 1)
+                    s.local = {.what = local_work::kind::copy, .left = held, .blocks = block_set::one(rank())};
+            }
+            return s;
         }
     };
 
   private:
+    // Of gather and scatter
+
+    /// Ranks are counted from the root.
+    [[nodiscard]] static constexpr int above_root(const schedule_of<binomial>& self) noexcept {
+        return (self.rank() - self.root() + self.size()) % self.size();
+    }
+    /// The blocks of `count` ranks, as many as there are.
+    [[nodiscard]] static constexpr block_set blocks_from(const schedule_of<binomial>& self, int first,
+                                                         int count) noexcept {
+        const int size = self.size();
+        return block_set::wrapping((first + self.root()) % size, std::min(count, size - first), size);
+    }
+    /// Whether blocks of others go through a rank: then its own block lies with theirs.
+    [[nodiscard]] static constexpr bool shares_subtree(int from_root, int size) noexcept {
+        return from_root % 2 == 0 && from_root + 1 < size;
+    }
+
     /// What one rank does in one round of a reduce.
     struct link {
         bool sends = false;

@@ -16,11 +16,23 @@ namespace allfold {
 struct setting {
     int rank = 0;
     int size = 1;   ///< number of ranks
-    int root = 0;   ///< of a collective that has one
+    int root = 0;   ///< of a collective that has one; in a permutation, where the operand of rank 0 goes
     int group = 1;  ///< so many consecutive ranks share memory, and only the first of them talks to other groups
+    /// Of a permutation: where the operand of each rank goes. Null: as far above it as `root` is above rank 0.
+    const int* destinations = nullptr;
 
     /// The same as another rank sees it.
-    [[nodiscard]] constexpr setting at(int other) const noexcept { return {other, size, root, group}; }
+    [[nodiscard]] constexpr setting at(int other) const noexcept { return {other, size, root, group, destinations}; }
+    /// In a permutation: where the operand of a rank goes, and whose comes to it.
+    [[nodiscard]] constexpr int destination_of(int other) const noexcept {
+        return destinations != nullptr ? destinations[other] : (other + root) % size;
+    }
+    [[nodiscard]] constexpr int origin_of(int other) const noexcept {
+        if (destinations == nullptr) return (other - root + size) % size;
+        int origin = 0;
+        while (destinations[origin] != other) ++origin;
+        return origin;
+    }
     friend constexpr bool operator==(const setting&, const setting&) = default;
 };
 
@@ -81,6 +93,7 @@ enum class cut_for {
     schedule,  ///< a schedule cuts it into as many blocks as it likes
     ranks,     ///< block r belongs to rank r; the caller may say how long each of them is
     pairs,     ///< block r of rank s goes to rank r, where it is block s; each rank has lengths of its own
+    owner,     ///< it is not cut: the operand of each rank is one block, of a length of its own
 };
 
 /// The contract of a collective: what rank `where.rank` has beforehand, and what it has afterwards.

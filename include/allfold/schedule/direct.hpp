@@ -150,6 +150,25 @@ struct direct {
         }
     };
 
+    /// Every rank sends its operand to one rank, and gets that of one: one round, one message each. Where the two are
+    /// the rank itself, its operand stays there.
+    class permute : public schedule_of<direct> {
+      public:
+        static constexpr order keeps = order::tree;
+        static constexpr bool in_place = false;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 1 : 0; }
+        [[nodiscard]] constexpr step operator[](int) const noexcept {
+            const int to = where().destination_of(rank());
+            const block_set whole = block_set::one(0);
+            if (to == rank()) return {.local = keep_input(whole)};
+            return {
+                .to = peers::one(to), .send = whole, .from = peers::one(where().origin_of(rank())), .receive = whole};
+        }
+    };
+
   private:
     [[nodiscard]] static constexpr step fold_own_block(int rank, slot into) noexcept {
         return {.to = peers::everyone(),

@@ -116,7 +116,7 @@ template <schedule S>
 /// true has all others as partners in its first step; that these are then in such a step too, and do the same, is what
 /// the prover checks: a schedule of which some ranks would run one pass and others two steps is no proved schedule.
 template <schedule S>
-[[nodiscard]] constexpr std::optional<fused_pass> fused(const S& s) {
+[[nodiscard]] constexpr std::optional<fused_pass> fused_pass_of(const S& s) {
     if (s.rounds() != 2 || s.blocks() != s.where().size) return std::nullopt;
     const int self = s.where().rank;
     const step first = s[0];

@@ -7,23 +7,24 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Linear: the root gets every rank's block from that rank itself.
+/// Linear: the root gets every rank's block from that rank itself, or gives it to that rank.
 ///
-///     P = 4, root 0     round 0
-///     rank 0            ◄── 1, 2, 3
-///          1            ──► 0
-///          2            ──► 0
-///          3            ──► 0
+///     P = 4, root 0     gather: round 0     scatter: round 0
+///     rank 0            ◄── 1, 2, 3         ──► 1, 2, 3
+///          1            ──► 0               ◄── 0
+///          2            ──► 0               ◄── 0
+///          3            ──► 0               ◄── 0
 ///
-/// One round, P - 1 messages, all of them to the root, which receives (P - 1)/P of the whole; no block travels twice,
-/// and nobody needs memory besides input and result. The least volume, and the fewest steps where ranks share memory.
+/// One round, P - 1 messages, all of them to or from the root, for which (P - 1)/P of the whole come or go; no block
+/// travels twice, and nobody needs memory besides input and result. The least volume, and the fewest steps where ranks
+/// share memory.
 ///
 /// Source: the linear algorithms of J. Pješivac-Grbović et al., "Performance Analysis of MPI Collective Operations",
 /// 2007, section 3.
 
 namespace allfold {
 
-/// The least volume to a root.
+/// The least volume to and from a root.
 struct linear {
     static constexpr const char* name = "linear";
 
@@ -39,6 +40,19 @@ struct linear {
             return {.local = keep_input(block_set::one(rank())),
                     .from = peers::everyone(),
                     .received = addressed::per_peer};
+        }
+    };
+
+    class scatter : public schedule_of<linear> {
+      public:
+        static constexpr order keeps = order::tree;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept { return size() > 1 ? 1 : 0; }
+        [[nodiscard]] constexpr step operator[](int) const noexcept {
+            if (!is_root()) return {.from = peers::one(root()), .receive = block_set::one(rank())};
+            return {.local = keep_input(block_set::one(rank())), .to = peers::everyone(), .sent = addressed::per_peer};
         }
     };
 };

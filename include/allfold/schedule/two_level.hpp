@@ -9,6 +9,7 @@
 #include "allfold/schedule/compose.hpp"
 #include "allfold/schedule/detail/doubling.hpp"
 #include "allfold/schedule/detail/groups.hpp"
+#include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/dissemination.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/recursive_halving.hpp"
@@ -41,12 +42,14 @@
 /// | reduce_scatter | L + 2  | halving, (G - 1)·g·b at a power of two              | (g - 1)·m and (G - 1)·g·b    |
 /// | all_gather     | L + 2  | halving, (G - 1)·g·b at a power of two              |                              |
 /// | gather         | q + 2  | binomial, half of all blocks at most                |                              |
+/// | scatter        | q + 2  | binomial, (G - 1)·g·b by the root's                 |                              |
 /// | all_to_all     | G + 2  | pairs, (G - 1)·g² blocks                            |                              |
+/// | permute        | P + 2  | one message for each operand that leaves its group  |                              |
 /// | inclusive_scan | q + 2  | doubling windows, q·m at most                       | (g - 2 + 2·q)·m at most      |
 /// | exclusive_scan | q + 2  | doubling windows, q·m at most                       | (g - 3 + 2·q)·m at most      |
 ///
 /// `two_level_halving` is an all_reduce for long vectors: halving among the groups in L + ⌊log2 G⌋ rounds, where a
-/// leader sends 2·(G - 1)·g·b at a power of two. A broadcast or reduce takes one round less where the root is a leader.
+/// leader sends 2·(G - 1)·g·b at a power of two. What has a root takes one round less where that is a leader.
 /// Inside, a leader receives g - 1 messages in the first round and sends as many in the last one. Groups of one have no
 /// rounds inside; a single group has two rounds (one in broadcast, reduce and all_gather, up to three in
 /// exclusive_scan).
@@ -286,6 +289,53 @@ struct two_level {
         }
     };
 
+    /// The mirror image of the gather. A root that is no leader gives the whole to its leader first.
+    class scatter : public schedule_of<two_level> {
+      public:
+        static constexpr bool grouped = true;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 1;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
+        [[nodiscard]] constexpr int rounds() const noexcept {
+            return (root_first() ? 1 : 0) + leaders().rounds() + (group() > 1 ? 1 : 0);
+        }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (group() == 1) return leaders()[round];
+            const int level = root_first() ? round - 1 : round;
+            if (level < 0) return give_to_leader();
+            if (level == leaders().rounds()) return scatter_group();
+            return is_leader() ? scatter_groups(level) : step{};
+        }
+
+      private:
+        [[nodiscard]] constexpr bool root_first() const noexcept { return root() % group() != 0; }
+        [[nodiscard]] constexpr binomial::scatter leaders() const noexcept {
+            return binomial::scatter(setting{own_group(), groups(), root_group()});
+        }
+        [[nodiscard]] constexpr slot held() const noexcept { return is_root() ? slot::input : slot::scratch_a; }
+        [[nodiscard]] constexpr step give_to_leader() const noexcept {
+            if (is_root()) return {.to = peers::one(leader()), .send = block_set::all(size())};
+            if (!is_leader() || own_group() != root_group()) return {};
+            return {.from = peers::one(root()), .receive = block_set::all(size()), .into = slot::scratch_a};
+        }
+        /// A leader's own block waits for the last round with those of its group.
+        [[nodiscard]] constexpr step scatter_groups(int round) const noexcept {
+            step s = detail::among_leaders(leaders(), round, group(), detail::all_in_scratch);
+            s.source = held();
+            s.local = {};
+            return s;
+        }
+        [[nodiscard]] constexpr step scatter_group() const noexcept {
+            step s = detail::hand_out(*this, block_set::one(rank()), held());
+            if (!is_leader()) return s;
+            s.local = {.what = local_work::kind::copy, .left = held(), .blocks = block_set::one(rank())};
+            s.sent = addressed::per_peer;
+            return s;
+        }
+    };
+
     /// The leaders take what their groups send to whomever, exchange it in pairs, and hand out what has come. With g
     /// ranks in a group a leader's scratch block g·d + m is what its member m sends to rank d; what has come from group
     /// B for its member d lies at g²·B + g·d, in the order of the members of B. A leader sends (G - 1)·g² blocks.
@@ -357,6 +407,84 @@ struct two_level {
             s.sent = addressed::per_peer;
             s.source = slot::scratch_b;
             return s;
+        }
+    };
+
+    /// The leaders take the operands of their groups; in round g·k + i they send the i-th of those that go to the k-th
+    /// group above, and hand out what has come. Most of these rounds are empty: a leader sends as many messages as
+    /// operands of its group leave it. A scratch block is the operand of one member.
+    class permute : public schedule_of<two_level> {
+      public:
+        static constexpr bool grouped = true;
+        static constexpr order keeps = order::rank;
+        static constexpr int scratch_slots = 2;
+        static constexpr bool equal_blocks = true;
+        static constexpr bool in_place = false;
+
+        using schedule_of::schedule_of;
+        [[nodiscard]] constexpr scratch_blocks scratch() const noexcept { return {.copies = group()}; }
+        [[nodiscard]] constexpr int blocks() const noexcept { return 1; }
+        [[nodiscard]] constexpr int rounds() const noexcept { return is_flat() ? flat().rounds() : size() + 2; }
+        [[nodiscard]] constexpr step operator[](int round) const noexcept {
+            if (is_flat()) return flat()[round];
+            if (round == 0) return collect();
+            if (round + 1 == rounds()) return distribute();
+            return is_leader() ? move_one((round - 1) / group(), (round - 1) % group()) : step{};
+        }
+        [[nodiscard]] constexpr block_set sent_to(int, int peer) const noexcept { return of_member(peer); }
+        [[nodiscard]] constexpr block_set received_from(int, int peer) const noexcept { return of_member(peer); }
+
+      private:
+        /// Everyone may talk to everyone.
+        [[nodiscard]] constexpr bool is_flat() const noexcept { return group() == 1 || groups() == 1; }
+        [[nodiscard]] constexpr direct::permute flat() const noexcept { return direct::permute(where()); }
+        [[nodiscard]] constexpr block_set of_member(int member) const noexcept {
+            return block_set::one(member - leader());
+        }
+        /// The rank whose operand is number i of those that go from one group to another; -1: there are not so many.
+        [[nodiscard]] constexpr int between(int from, int to, int i) const noexcept {
+            for (int r = from * group(); r < (from + 1) * group(); ++r)
+                if (where().destination_of(r) / group() == to && i-- == 0) return r;
+            return -1;
+        }
+        [[nodiscard]] constexpr step collect() const noexcept {
+            if (!is_leader()) return {.to = peers::one(leader()), .send = block_set::one(0)};
+            return {.local = {.what = local_work::kind::copy, .into = slot::scratch_a, .blocks = block_set::one(0)},
+                    .from = detail::others_of_group(*this),
+                    .received = addressed::per_peer,
+                    .into = slot::scratch_a};
+        }
+        [[nodiscard]] constexpr step move_one(int distance, int i) const noexcept {
+            const int to = (own_group() + distance) % groups(), from = (own_group() + groups() - distance) % groups();
+            const int leaving = between(own_group(), to, i), coming = between(from, own_group(), i);
+            step s;
+            if (distance == 0) {
+                if (leaving >= 0)
+                    s.local = {.what = local_work::kind::copy,
+                               .left = slot::scratch_a,
+                               .into = slot::scratch_b,
+                               .blocks = of_member(leaving),
+                               .targets = of_member(where().destination_of(leaving))};
+                return s;
+            }
+            s.source = slot::scratch_a;
+            s.into = slot::scratch_b;
+            if (leaving >= 0) {
+                s.to = peers::one(to * group());
+                s.send = of_member(leaving);
+            }
+            if (coming >= 0) {
+                s.from = peers::one(from * group());
+                s.receive = of_member(where().destination_of(coming));
+            }
+            return s;
+        }
+        [[nodiscard]] constexpr step distribute() const noexcept {
+            if (!is_leader()) return {.from = peers::one(leader()), .receive = block_set::one(0)};
+            return {.local = {.what = local_work::kind::copy, .left = slot::scratch_b, .blocks = block_set::one(0)},
+                    .to = detail::others_of_group(*this),
+                    .sent = addressed::per_peer,
+                    .source = slot::scratch_b};
         }
     };
 

@@ -137,8 +137,6 @@ class background {
     };
     std::unique_ptr<keepsake> kept;
 
-    /// Nothing in flight, and no operator runs.
-    [[nodiscard]] bool idle() const noexcept { return empty() && !runs_; }
     /// Nothing in flight.
     [[nodiscard]] bool empty() const noexcept { return flying_ == 0; }
     /// Tells `w` when the communicator ends, or the decorator of it through which `w` uses it.
@@ -151,13 +149,12 @@ class background {
     /// Puts `w` in flight, after all that are there: older operations are pushed on first.
     void add(work& w) noexcept {
         attach(w);
-        take_over();
         fleet& mine = fleet::mine();
-        const auto lock = mine.lock();
-        if (w.in_flight_.alone()) ++flying_;
+        if (pushed_on_by_.load(std::memory_order_relaxed) != &mine) [[unlikely]]
+            join(mine);
+        if (w.in_flight_.alone() && flying_++ == 0) mine.count_busy(1);
         w.in_flight_.leave();
         in_flight_.push_back(w.in_flight_);
-        mine.enlist(*this);
         if (w.due_ != clock::time_point::max()) mine.is_timed = true;
     }
     /// Whoever uses the communicator from another thread than before calls this first.
@@ -188,15 +185,19 @@ class background {
             w.home_ = nullptr;
             w.orphan();
         });
+        if (fleet* const mine = pushed_on_by_.load(std::memory_order_relaxed); mine != nullptr && through == nullptr) {
+            const auto lock = mine->lock();
+            mine->strike(*this);
+        }
     }
 
     /// Whether this thread has anything in flight, on any communicator.
     [[nodiscard]] static bool in_flight() noexcept {
-        return fleet::of_this_thread != nullptr && !fleet::of_this_thread->empty();
+        return fleet::of_this_thread != nullptr && fleet::of_this_thread->busy() != 0;
     }
     /// The same of other communicators than this one.
     [[nodiscard]] bool in_flight_elsewhere() const noexcept {
-        return in_flight() && fleet::of_this_thread->size() > (empty() ? 0 : 1);
+        return in_flight() && fleet::of_this_thread->busy() > (empty() ? 0 : 1);
     }
     /// Pushes on all that this thread has in flight.
     static void progress_all() noexcept {
@@ -252,7 +253,8 @@ class background {
         std::atomic<bool> taken_{false};
     };
 
-    /// The communicators with operations in flight that one thread pushes on.
+    /// The communicators that one thread pushes on. Those that have nothing in flight any more stay until it walks
+    /// along them: an operation is often followed by the next one.
     class fleet : public detail::per_thread<fleet> {
       public:
         bool is_timed = false;  // some operation may be due some time; for its own thread, as pushes_on_
@@ -261,40 +263,52 @@ class background {
         [[nodiscard]] std::unique_lock<turnstile> lock() noexcept {
             return pushes_on_ ? std::unique_lock<turnstile>() : std::unique_lock(turnstile_);
         }
-        [[nodiscard]] int size() const noexcept { return size_.load(std::memory_order_relaxed); }
-        [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+        /// How many have something in flight.
+        [[nodiscard]] int busy() const noexcept { return busy_ - taken_.load(std::memory_order_relaxed); }
+        void count_busy(int more) noexcept {
+            busy_ += more;
+            if (more < 0 && busy() == 0) is_timed = false;
+        }
         void enlist(background& b) noexcept {
             if (b.pushed_on_by_.load(std::memory_order_relaxed) == this) return;
             members_.push_back(b.member_);
-            size_.store(size() + 1, std::memory_order_relaxed);
+            if (!b.empty()) count_busy(1);
             b.pushed_on_by_.store(this, std::memory_order_release);
         }
         void strike(background& b) noexcept {
-            b.member_.leave();
-            size_.store(size() - 1, std::memory_order_relaxed);
-            b.pushed_on_by_.store(nullptr, std::memory_order_release);
+            if (!b.empty()) count_busy(-1);
+            dismiss(b);
         }
         /// Its thread ends.
         void retire() noexcept {
-            for_each([this](background& b) { strike(b); });
+            const auto held = lock();
+            members_.for_each([this](background& b) { strike(b); });
         }
         /// For another thread.
         void hand_over(background& b) noexcept {
             const std::lock_guard lock(turnstile_);
-            if (b.pushed_on_by_.load(std::memory_order_relaxed) == this) strike(b);
+            if (b.pushed_on_by_.load(std::memory_order_relaxed) != this) return;
+            if (!b.empty()) taken_.fetch_add(1, std::memory_order_relaxed);
+            dismiss(b);
         }
         template <class Visit>
         void for_each(Visit visit) noexcept {
             const auto held = lock();
             const bool before = std::exchange(pushes_on_, true);
-            members_.for_each(visit);
+            members_.for_each([&](background& b) { b.empty() ? dismiss(b) : visit(b); });
             pushes_on_ = before;
         }
 
       private:
+        static void dismiss(background& b) noexcept {
+            b.member_.leave();
+            b.pushed_on_by_.store(nullptr, std::memory_order_release);
+        }
+
         turnstile turnstile_;
-        bool pushes_on_ = false;  // looked at by its own thread only
-        std::atomic<int> size_{0};
+        bool pushes_on_ = false;  // as busy_, looked at by its own thread only
+        int busy_ = 0;
+        std::atomic<int> taken_{0};  // how many of those other threads have taken over
         hook<background> members_;
     };
 
@@ -311,6 +325,11 @@ class background {
         mine.enlist(*this);
         mine.is_timed = true;  // perhaps
     }
+    [[gnu::cold]] void join(fleet& mine) noexcept {
+        take_over();
+        const auto lock = mine.lock();
+        mine.enlist(*this);
+    }
     void look_around() noexcept {
         bool is_first = true;
         in_flight_.for_each([&](work& w) {
@@ -320,11 +339,8 @@ class background {
     void remove(work& w) noexcept {
         take_over();
         if (w.in_flight_.alone()) return;
-        fleet& mine = fleet::mine();
-        const auto lock = mine.lock();
         w.in_flight_.leave();
-        if (--flying_ == 0) mine.strike(*this);
-        if (mine.empty()) mine.is_timed = false;
+        if (--flying_ == 0) fleet::mine().count_busy(-1);
     }
 
     hook<work> in_flight_;

@@ -50,6 +50,7 @@ struct call_figures {
     std::uint64_t largest_block = 0;   ///< its elements
     std::uint64_t smallest_block = 0;  ///< the same, where the caller may say how long blocks are
     std::uint64_t borders = 0;         ///< hash of the borders of those blocks
+    std::uint64_t permutation = 0;     ///< which one, where there is one: see `mark_of`
     std::uint64_t type_id = 0;         ///< hash of all names: of the collective, types and algorithm
     order level = order::any;
     std::int32_t root = 0;
@@ -71,7 +72,7 @@ struct signature : call_figures {
         const auto mix = [&h](std::uint64_t x) { h = (h ^ x ^ (h >> 29)) * 0x9e3779b97f4a7c15u; };
         mix(elements);
         mix(row_bytes ^ (window_rows << 24));
-        mix(largest_block ^ borders);
+        mix(largest_block ^ borders ^ permutation);
         mix(static_cast<std::uint64_t>(static_cast<unsigned>(root)) << 32 ^ ranks << 2 ^
             static_cast<unsigned>(level.level()));
         return static_cast<std::uint32_t>(h >> 32) | 1u;
@@ -237,11 +238,16 @@ struct transport_defaults {
     static constexpr bool has_notices = false;
 
     /// Whether calls that are made again may be run without a plan, as `engine/short_call.hpp` does. Such a transport
-    /// has more members: `open_again(signature, hash)` is `open` of one lane, but need not make the signature known
-    /// before `announce_again(lane, signature, hash)`, which comes after the first messages; `post_in_cell(to, lane,
-    /// signature, data, bytes)` is `try_post` of a few bytes, and may return false for no reason; `await_in_place(from,
-    /// lane, here)` looks for a moment whether the next message of a rank is of this lane, and where it lies, until
-    /// `take_in_place(from)`; it may fail for no reason too.
+    /// has more members: `open_again(signature, hash)` is `open` of one lane, and `reopen(lane, signature)` is
+    /// `announce` of one, but they need not make the signature known before `announce_again(lane, signature, hash)`,
+    /// which comes after the first messages; `post_in_cell(to, lane, unordered, signature, data, bytes)` is `try_post`
+    /// of a few bytes, and may return false for no reason; `find_in_place(from, lane, bytes, here, waits)` looks, once
+    /// or for a moment, whether the next message of a rank, which should have so many bytes, is of this lane, and where
+    /// it lies, until `take_in_place(from)`; it may fail for no reason too. `post_to_all(lane, message)` does for all
+    /// others at once what `try_post` does for one of them, for a message that is copied and the first one that this
+    /// rank posts on its lane; or nothing, and returns false. `find_all_in_place(lane, signature, bytes, where)` looks
+    /// for a moment whether the next message of every other rank has been posted so, and is as expected, and where they
+    /// lie, until `take_all_in_place()`.
     static constexpr bool has_short_way = false;
 
     /// Whether it has collectives of its own.
@@ -273,12 +279,16 @@ concept posting_notices = requires(C& comm, const C& view, const peers& to, lane
 /// What a transport with `has_short_way` has besides.
 template <class C>
 concept going_short = requires(C& comm, const C& view, const signature& what, std::uint32_t hash, lane on,
-                               const std::byte* data, message_in_place& here) {
+                               const std::byte* data, const outgoing& message, message_in_place& here) {
     { comm.open_again(what, hash) } -> std::same_as<lane>;
+    comm.reopen(on, what);
     comm.announce_again(on, what, hash);
-    { comm.post_in_cell(0, on, std::uint32_t{}, data, std::size_t{}) } -> std::same_as<bool>;
-    { view.await_in_place(0, on, here) } -> std::same_as<bool>;
+    { comm.post_in_cell(0, on, false, std::uint32_t{}, data, std::size_t{}) } -> std::same_as<bool>;
+    { comm.find_in_place(0, on, std::size_t{}, here, true) } -> std::same_as<bool>;
     comm.take_in_place(0);
+    { comm.post_to_all(on, message) } -> std::same_as<bool>;
+    { comm.find_all_in_place(on, std::uint32_t{}, std::size_t{}, &here.data) } -> std::same_as<bool>;
+    comm.take_all_in_place();
 };
 
 /// A rank's end of a transport. One thread uses it at a time.

@@ -20,6 +20,7 @@
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/cause.hpp"
+#include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_control.hpp"
@@ -29,6 +30,8 @@
 #include "allfold/transport/detail/mpi_outbox.hpp"
 #include "allfold/transport/detail/mpi_shutdown.hpp"
 #include "allfold/transport/detail/mpi_tuning.hpp"
+#include "allfold/transport/rank_list.hpp"
+#include "allfold/transport/team.hpp"
 
 /// @file
 /// Ranks are processes of an MPI job, of any MPI library from version 3.1 on. Nothing else in allfold knows mpi.h.
@@ -98,21 +101,40 @@ class communicator : public transport_defaults {
         opened_.add(first, lanes, what);
         return first;
     }
-    // Short calls: messages tell what call they belong to, so it is known before the first one.
+    // Short calls: messages tell what call they belong to, so it is known before the first one. Nothing else is done
+    // between a call's message and its answer. Two processes, all_reduce of 8 B to 1 KiB: .80 to .88 of the time that
+    // the engine's ways take over Open MPI 4.1, .87 to .92 over MPICH 4.0. To receive before sending is slower over
+    // Open MPI (by 15 to 20 ns of 140), MPI_Send and persistent receives are no faster.
 
     static constexpr bool has_short_way = true;
     lane open_again(const signature& what, std::uint32_t hash) {
         latest_call_ = what.what;
-        control_.throw_if_failed(latest_call_);
+        attend_now_and_then();  // who only sends never waits
         opened_.add_again(next_lane_, hash, what);
         return next_lane_++;
     }
+    void reopen(lane on, const signature& what) {
+        announce(on, 1, what);
+        control_.throw_if_failed(latest_call_);
+    }
     void announce_again(lane, const signature&, std::uint32_t) noexcept {}
-    [[nodiscard]] static bool post_in_cell(int, lane, std::uint32_t, const std::byte*, std::size_t) noexcept {
+    [[nodiscard]] bool post_in_cell(int to, lane on, bool unordered, std::uint32_t signature, const std::byte* data,
+                                    std::size_t bytes) {
+        const auto* const call = opened_.find(on);
+        const auto pack = [&](std::byte* into) { allfold::detail::copy_to_shared(into, data, bytes); };
+        return call != nullptr && outbox_.send_plain(to, {on, unordered}, signature, bytes, pack, *call);
+    }
+    [[nodiscard]] bool find_in_place(int from, lane on, std::size_t bytes, message_in_place& here, bool waits) {
+        constexpr int short_while = 1000;  // some 50 us
+        const int turns = waits && !oversubscribed_ ? short_while : 1;
+        return inbox_.await_plain(from, on, bytes, here, turns) && outbox_.has_let_go();
+    }
+    void take_in_place(int from) { inbox_.take_plain(from); }
+    [[nodiscard]] static bool post_to_all(lane, const outgoing&) noexcept { return false; }
+    [[nodiscard]] static bool find_all_in_place(lane, std::uint32_t, std::size_t, std::byte**) noexcept {
         return false;
     }
-    [[nodiscard]] static bool await_in_place(int, lane, message_in_place&) noexcept { return false; }
-    void take_in_place(int) noexcept {}
+    void take_all_in_place() noexcept {}
 
     void announce(lane first, unsigned lanes, const signature& what) {
         latest_call_ = what.what;
@@ -132,8 +154,14 @@ class communicator : public transport_defaults {
     [[nodiscard]] bool lends(std::size_t bytes, bool) const noexcept { return bytes > tuning_.eager_bytes; }
 
     bool try_post(int to, lane on, const outgoing& message) {
-        if (!outbox_.has_room({on, message.unordered})) return false;
-        outbox_.send_message(to, on, message, opened_.find(on));
+        const auto* const call = opened_.find(on);
+        const allfold::detail::sender of{on, message.unordered};
+        if (message.copied && call != nullptr) {  // several parts of a short call
+            const auto pack = [&](std::byte* into) { allfold::detail::pack(message.parts, message.alignment, into); };
+            if (outbox_.send_plain(to, of, message.signature, message.bytes, pack, *call)) return true;
+        }
+        if (!outbox_.has_room(of)) return false;
+        outbox_.send_message(to, on, message, call);
         return true;
     }
     template <class Sink>
@@ -148,6 +176,14 @@ class communicator : public transport_defaults {
     template <pending_work Work>
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept;
+
+    static constexpr bool waits_to_form = true;
+    [[nodiscard]] team<communicator> form_team(const rank_list& members) {
+        control_.throw_if_failed("subset");
+        if (!members.contains(rank())) return {};
+        const MPI_Comm made = detail::create_group(job_.get(), members);
+        return {members, nullptr, std::unique_ptr<communicator>(new communicator(checked{}, made, adopt, tuning_))};
+    }
     /// After `abandon`: some rank has not reacted, and MPI may still read or write memory of this one.
     [[nodiscard]] bool holds_memory() const noexcept { return shutdown_.holds_memory(); }
 
@@ -162,6 +198,11 @@ class communicator : public transport_defaults {
     struct checked {};
 
     communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers);
+    void attend_now_and_then() {
+        constexpr unsigned now_and_then = 256;
+        if (++polls_ % now_and_then == 0) control_.attend();
+        control_.throw_if_failed(latest_call_);
+    }
     void require_progress(const waiting& where, clock::time_point now);
     void notify_blocked(const waiting& where);
     void depart() noexcept;
@@ -177,7 +218,7 @@ class communicator : public transport_defaults {
     allfold::detail::known_signatures known_;
     allfold::detail::bounce_pool pool_{allfold::detail::most_overhead + tuning_.eager_bytes};
     detail::outbox outbox_{job_.get(), job_.size(), pool_, tuning_};
-    mutable detail::inbox inbox_{job_.get(), pool_, known_, opened_, tuning_};
+    mutable detail::inbox inbox_{job_.get(), pool_, known_, tuning_};
     detail::control control_{job_, outbox_, known_};
     detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_};
     detail::vigil vigil_;
@@ -191,12 +232,9 @@ inline communicator::communicator(checked, MPI_Comm base, ownership how, const m
 
 /// What has to be done between two polls, so that posts end and failures are heard of.
 inline void communicator::progress() {
-    constexpr unsigned now_and_then = 256;
     control_.throw_if_failed(latest_call_);
     outbox_.collect_loans();
-    if (++polls_ % now_and_then != 0) return;
-    control_.attend();
-    control_.throw_if_failed(latest_call_);
+    attend_now_and_then();
 }
 
 template <pending_work Work>
@@ -284,7 +322,7 @@ constexpr const char* communicator::native_name(std::string_view collective) noe
     return own != nullptr ? own->native_name : "";
 }
 
-static_assert(outer_communicator<communicator>);
+static_assert(outer_communicator<communicator> && forming_teams<communicator>);
 
 /// Runs `fn(comm)` in every process of the job: initialises MPI where nobody has (with MPI_THREAD_SERIALIZED), makes a
 /// communicator of MPI_COMM_WORLD, and finalises what it has initialised. A rank that throws prints its exception and

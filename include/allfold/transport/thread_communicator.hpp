@@ -19,6 +19,7 @@
 #include "allfold/schedule/step.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/bulletin.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/doorbell.hpp"
 #include "allfold/transport/detail/notice_board.hpp"
@@ -26,18 +27,21 @@
 #include "allfold/transport/detail/thread_arrival.hpp"
 #include "allfold/transport/detail/thread_link.hpp"
 #include "allfold/transport/detail/thread_waiting.hpp"
+#include "allfold/transport/rank_list.hpp"
+#include "allfold/transport/team.hpp"
 #include "allfold/transport/thread_world.hpp"
 
 /// @file
 /// One rank's end of a group of threads.
 ///
-/// What goes to many ranks at once lies on the sender's notice board (detail/notice_board.hpp). Between two ranks that
-/// talk to each other lies one channel in each direction: a ring of cells, each two cache lines with a
-/// sequence number in front. Small messages ride in the cell itself, after the number for which the receiver waits:
-/// one transfer of a line. Medium ones are copied into a buffer of the channel, so that the line of a user's buffer
-/// never moves to another core. Large ones, and objects, are lent: the cell holds the addresses of the sender's parts,
-/// and the receiver works on them in place. Each message also carries what its sender has consumed of the opposite
-/// channel, so that an exchange needs no acknowledgement of its own.
+/// What goes to many ranks at once lies on the sender's notice board (detail/notice_board.hpp), what goes to all of a
+/// few in a call that is made again on its bulletin (detail/bulletin.hpp). Between two ranks that talk to each other
+/// lies one channel in each direction: a ring of cells, each two cache lines with a sequence number in front. Small
+/// messages ride in the cell itself, after the number for which the receiver waits: one transfer of a line. Medium ones
+/// are copied into a buffer of the channel, so that the line of a user's buffer never moves to another core. Large
+/// ones, and objects, are lent: the cell holds the addresses of the sender's parts, and the receiver works on them in
+/// place. Each message also carries what its sender has consumed of the opposite channel, so that an exchange needs no
+/// acknowledgement of its own.
 
 namespace allfold {
 
@@ -78,6 +82,7 @@ class thread_communicator : public transport_defaults {
     }
 
     lane open_again(const signature& what, std::uint32_t) { return take_lanes(1, what.what); }
+    void reopen(lane, const signature& what) { require_open(what.what); }
     void announce_again(lane on, const signature& what, std::uint32_t hash) noexcept {
         world_.announced(rank_).write_again(on, what, hash);
     }
@@ -105,34 +110,66 @@ class thread_communicator : public transport_defaults {
         return true;
     }
     /// Posts one piece of bytes; false where it has to be posted in the general way.
-    [[nodiscard]] bool post_in_cell(int to, lane on, std::uint32_t signature, const std::byte* data,
+    [[nodiscard]] bool post_in_cell(int to, lane on, bool unordered, std::uint32_t signature, const std::byte* data,
                                     std::size_t bytes) noexcept {
         acquaintance* const known = by_rank_[static_cast<std::size_t>(to)].get();
-        return known != nullptr && known->link.post_in_cell(on, signature, data, bytes);
+        return known != nullptr && known->link.post_in_cell({on, unordered}, signature, data, bytes);
     }
-    /// Looks for a moment at the next message of a rank, where it lies; false if it has not come, belongs to another
-    /// lane, or lies where it cannot be left.
-    [[nodiscard]] bool await_in_place(int from, lane on, message_in_place& here) const noexcept {
+    /// Looks, for a moment or once, at the next message of a rank, where it lies; false if it has not come, belongs to
+    /// another lane, or lies where it cannot be left.
+    [[nodiscard]] bool find_in_place(int from, lane on, std::size_t, message_in_place& here, bool waits) noexcept {
         const acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
         if (known == nullptr || known->early.count() != 0) [[unlikely]]
             return false;
-        if (!known->link.next_is_in()) [[unlikely]]
-            look_out_shortly(known->link);
+        if (bulletins_.is_there()) return find_in_either(known->link, on, here, waits);
+        if (waits && !known->link.next_is_in()) [[unlikely]]
+            look_out_shortly([&] { return known->link.next_is_in(); });
         return known->link.next_is_in() && known->link.look_at_next(on, here);
     }
-    /// Where ranks share processors it is for the others to run.
-    void look_out_shortly(const detail::thread_link& link) const noexcept {
-        constexpr int turns_given_away = 32;  // P = 4 and 8 on two cores: 0.6 to 0.8 of the time with none
-        if (world_.tuning_.spins > 0) return link.look_out();
-        for (int turn = 0; turn < turns_given_away && !link.next_is_in(); ++turn) std::this_thread::yield();
-    }
     /// That message is not needed any more.
-    void take_in_place(int from) noexcept { by_rank_[static_cast<std::size_t>(from)]->link.take_next(); }
+    void take_in_place(int from) noexcept {
+        if (bulletins_.is_there() && bulletins_.has_found(from)) return bulletins_.take(from);
+        by_rank_[static_cast<std::size_t>(from)]->link.take_next();
+    }
+    /// Posts the first message that this rank has on a lane, which is copied, and goes to all others; false where each
+    /// has to get it by itself.
+    [[nodiscard]] bool post_to_all(lane on, const outgoing& message) {
+        const std::span<detail::bulletin> all = world_.bulletins();
+        const auto self = static_cast<std::size_t>(rank_);
+        if (all.empty() || !all[self].has_room(all, self)) return false;
+        all[self].post(on, message);
+        for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
+        return true;
+    }
+    /// Looks for a moment whether all others have posted so, what is expected; `data`: where it lies, rank by rank.
+    [[nodiscard]] bool find_all_in_place(lane on, std::uint32_t signature, std::size_t bytes,
+                                         std::byte** data) noexcept {
+        if (!bulletins_.is_there()) return false;
+        int sender = 0;
+        const auto are_in = [&] {
+            for (; sender < size_; ++sender) {
+                if (sender == rank_) continue;
+                *data = bulletins_.find(sender, on, signature, bytes);
+                if (*data == nullptr) return false;
+                ++data;
+            }
+            return true;
+        };
+        if (!are_in()) look_out_shortly([&] { return are_in() || is_in_channel(sender); });
+        return sender == size_;
+    }
+    void take_all_in_place() noexcept {
+        for (int r = 0; r < size_; ++r)
+            if (r != rank_) bulletins_.take(r);
+    }
     template <pending_work Work>
     void wait(Work& work, detail::wait_deadline deadline) {
         detail::wait(*this, board_, world_.tuning_, work, deadline);
     }
     void abandon() noexcept;
+
+    static constexpr bool waits_to_form = false;
+    [[nodiscard]] team<thread_communicator> form_team(const rank_list& members);
 
     // What `wait` asks, of which others may ask `look_around`, who wait for several transports at once.
 
@@ -155,10 +192,13 @@ class thread_communicator : public transport_defaults {
   private:
     friend class thread_world;
 
-    lane take_lanes(unsigned lanes, const char* what) {
+    void require_open(const char* what) {
         if (has_failed(std::memory_order_relaxed)) [[unlikely]]
             throw_failure(what);
         answer_calls();
+    }
+    lane take_lanes(unsigned lanes, const char* what) {
+        require_open(what);
         return std::exchange(next_lane_, next_lane_ + lanes);
     }
 
@@ -185,6 +225,7 @@ class thread_communicator : public transport_defaults {
           borrower_(board_.touching),
           reads_notices_(world.notices_.size() != 0),
           passed_(reads_notices_ ? world.count() : 0),
+          bulletins_(world.bulletins(), rank),
           by_rank_(world.count()) {
         for (std::uint32_t& each : passed_) each = 0;
     }
@@ -211,9 +252,34 @@ class thread_communicator : public transport_defaults {
                 static_cast<void>(meet(peer));
     }
 
+    /// The same where a message may come in a channel or on a bulletin.
+    [[nodiscard, gnu::noinline]] bool find_in_either(const detail::thread_link& link, lane on, message_in_place& here,
+                                                     bool waits) noexcept {
+        const detail::cell* found = nullptr;
+        const auto is_in = [&] {
+            found = bulletins_.find(link.peer(), on);
+            return found != nullptr || link.next_is_in();
+        };
+        if (!is_in() && waits) look_out_shortly(is_in);
+        if (found != nullptr) return found->locate(here);
+        return link.next_is_in() && link.look_at_next(on, here);
+    }
+    [[nodiscard]] bool is_in_channel(int from) const noexcept {
+        const acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
+        return known != nullptr && known->link.next_is_in();
+    }
+    /// Where ranks share processors it is for the others to run.
+    template <class Look>
+    void look_out_shortly(Look is_in) const noexcept {
+        constexpr int turns_given_away = 32;  // P = 4 and 8 on two cores: 0.6 to 0.8 of the time with none
+        if (world_.tuning_.spins > 0)
+            for (int i = 0; i < detail::thread_link::moment && !is_in(); ++i) detail::relax();
+        else
+            for (int turn = 0; turn < turns_given_away && !is_in(); ++turn) std::this_thread::yield();
+    }
     /// Waiting ranks ask this most of the time.
     [[nodiscard]] bool has_news_of(int peer) {
-        if (has_notice_of(peer)) return true;
+        if (has_notice_of(peer) || (bulletins_.is_there() && bulletins_.has_news(peer))) return true;
         const acquaintance* const asked = if_it_talks(peer);
         return asked != nullptr && (asked->link.next_is_in() || asked->early.count() != 0);
     }
@@ -247,6 +313,7 @@ class thread_communicator : public transport_defaults {
     bool reads_notices_;
     detail::heap_array<std::uint32_t> passed_;  // on the board of each rank
     std::uint32_t greeted_ = 0;                 // how many peers had made a channel to it when it last looked
+    detail::bulletin_reader bulletins_;
     detail::heap_array<std::unique_ptr<acquaintance>> by_rank_;
     acquaintance* first_ = nullptr;  // of all, from the one that was met last
     int known_ = 0;                  // how many those are
@@ -261,6 +328,18 @@ inline thread_communicator thread_world::communicator(int rank) {
                                                       " has, or has had, its communicator, which counts the "
                                                       "messages from the first one on: make another world"}));
     return {*this, rank};
+}
+
+inline team<thread_communicator> thread_communicator::form_team(const rank_list& members) {
+    signature what;
+    what.what = "subset";
+    what.ranks = static_cast<std::uint32_t>(size_);
+    const lane at = open(what, 1);
+    const int self = members.find(rank_);
+    if (self < 0) return {};
+    std::shared_ptr<thread_world> world = world_.join_team(at, members, rank_);
+    std::unique_ptr<thread_communicator> own(new thread_communicator(*world, self));
+    return {members, std::move(world), std::move(own)};
 }
 
 inline thread_communicator::acquaintance& thread_communicator::meet(int peer) {
@@ -307,6 +386,10 @@ inline bool thread_communicator::try_post_notice(const peers& to, lane on, const
 /// One body for all sinks.
 inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& message) {
     if (reads_notices_ && next_notice(from, on, message)) return true;
+    if (const detail::cell* const found = bulletins_.is_there() ? bulletins_.find(from, on) : nullptr) {
+        message.take(bulletins_, from, *found);
+        return true;
+    }
     acquaintance* const known = if_it_talks(from);
     if (known == nullptr) return false;
     acquaintance& peer = *known;
@@ -365,7 +448,9 @@ inline int thread_communicator::look_out_for(int peer) {
         return 1;
     }
     const acquaintance* const known = if_it_talks(peer);
-    if (known != nullptr && !reads_notices_)
+    if (known != nullptr && bulletins_.is_there())
+        for (int i = 0; i < turns && !bulletins_.has_news(peer) && !known->link.next_is_in(); ++i) detail::relax();
+    else if (known != nullptr && !reads_notices_)
         known->link.look_out();
     else
         for (int i = 0; i < turns && !has_notice_of(peer) && !(known != nullptr && known->link.next_is_in()); ++i)
@@ -414,6 +499,7 @@ inline void thread_communicator::depart() noexcept {
     if (std::uncaught_exceptions() > exceptions_) world_.fail(rank_, detail::cause_at_hand());
     board_.departed.store(true, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    world_.teams_.leave(rank_);
     meet_talkers();
     take_in_everything();
     for (const acquaintance* each = first_; each != nullptr; each = each->next)
@@ -424,6 +510,6 @@ inline void thread_communicator::depart() noexcept {
     for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
 }
 
-static_assert(communicator<thread_communicator>);
+static_assert(forming_teams<thread_communicator>);
 
 }  // namespace allfold

@@ -3,22 +3,27 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "allfold/data/detail/heap_array.hpp"
 #include "allfold/error.hpp"
+#include "allfold/transport/detail/bulletin.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/notice_board.hpp"
 #include "allfold/transport/detail/processors.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
+#include "allfold/transport/detail/teams_in_making.hpp"
 #include "allfold/transport/detail/thread_failure.hpp"
+#include "allfold/transport/rank_list.hpp"
 
 /// @file
 /// What the ranks of a group of threads share.
@@ -55,15 +60,7 @@ class thread_communicator;
 class thread_world {
   public:
     explicit thread_world(int size, const thread_tuning& tuning = {})
-        : size_(checked(size)),
-          processors_(detail::usable_processors()),
-          tuning_(tuning),
-          boards_(count()),
-          announced_(count()),
-          notices_(size > tuning.notice_readers ? count() : 0),
-          channels_(count()) {
-        if (size > processors_) tuning_.spins = 0;
-    }
+        : thread_world(size, detail::usable_processors(), tuning) {}
     thread_world(const thread_world&) = delete;
     thread_world& operator=(const thread_world&) = delete;
 
@@ -86,6 +83,18 @@ class thread_world {
   private:
     friend class thread_communicator;
 
+    thread_world(int size, int processors, const thread_tuning& tuning)
+        : size_(checked(size)),
+          processors_(processors),
+          tuning_(tuning),
+          boards_(count()),
+          announced_(count()),
+          notices_(size > tuning.notice_readers ? count() : 0),
+          bulletins_(size > 2 && size <= detail::bulletin::most_ranks && notices_.size() == 0 ? count() : 0),
+          channels_(count()) {
+        if (size > processors_) tuning_.spins = 0;
+    }
+
     [[nodiscard]] static int checked(int size) {
         if (size < 1)
             throw error(errc::bad_argument, detail::text({"thread_world: ", size, " ranks, at least 1 is needed"}));
@@ -98,6 +107,9 @@ class thread_world {
     }
 
     [[nodiscard]] detail::notice_board& notices(int rank) noexcept { return notices_[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] std::span<detail::bulletin> bulletins() const noexcept {
+        return {bulletins_.data(), bulletins_.size()};
+    }
     [[nodiscard]] bool has_departed(int rank) noexcept { return board(rank).departed.load(std::memory_order_acquire); }
 
     /// The channel between two ranks, made when one of them first asks: memory grows with the pairs that talk.
@@ -115,6 +127,14 @@ class thread_world {
         const auto& incoming = channels_[static_cast<std::size_t>(to)];
         return incoming.size() != 0 && incoming[static_cast<std::size_t>(from)] != nullptr;
     }
+    /// The world of a team, which has its share of the processors where there are too few for all.
+    [[nodiscard]] std::shared_ptr<thread_world> join_team(lane at, const rank_list& members, int rank) {
+        const auto make = [&] {
+            const int share = size_ <= processors_ ? processors_ : std::max(1, processors_ * members.size() / size_);
+            return std::shared_ptr<thread_world>(new thread_world(members.size(), share, tuning_));
+        };
+        return teams_.join(at, members, rank, make, [this](int r) { return has_departed(r); });
+    }
     [[noreturn, gnu::cold]] void throw_failure(int rank, const char* during) {
         const bool uses_memory_of_others = board(rank).touching.load(std::memory_order_relaxed) != 0;
         failure_.throw_on(rank, size_, during, !uses_memory_of_others,
@@ -127,7 +147,9 @@ class thread_world {
     detail::heap_array<detail::rank_board> boards_;
     detail::heap_array<detail::announcements> announced_;
     detail::heap_array<detail::notice_board> notices_;  // none where ranks are too few
+    detail::heap_array<detail::bulletin> bulletins_;    // none where they are too many, or two
     detail::thread_failure failure_;
+    detail::teams_in_making<thread_world> teams_;
     std::mutex mutex_;
     detail::heap_array<detail::heap_array<std::unique_ptr<detail::channel>>> channels_;  // by receiver and sender
 };

@@ -166,10 +166,10 @@ class prover : public costs {
         target.cells[target.index_of(p)] = value;
         target.used = true;
     }
-    /// Where each pair of ranks has a length of its own, a scratch block has none that suits all.
+    /// Where each rank, or pair of ranks, has a length of its own, a scratch block has none that suits all.
     [[nodiscard]] constexpr bool fits(slot where, const content& there, const Value& value) const {
-        return there.item == value.item &&
-               (promise_.cut != cut_for::pairs || (where == slot::result && value == Value::of(there)));
+        const bool own_lengths = promise_.cut == cut_for::pairs || promise_.cut == cut_for::owner;
+        return there.item == value.item && (!own_lengths || (where == slot::result && value == Value::of(there)));
     }
 
     // Folds

@@ -52,7 +52,7 @@ class schedules_of final : public schedules {
         return allfold::received_from(first_[rank], per_peer, round, peer);
     }
     [[nodiscard]] constexpr std::optional<fused_pass> fused(int rank) const override {
-        return allfold::fused(first_[rank]);
+        return allfold::fused_pass_of(first_[rank]);
     }
 
   private:

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "allfold/algebra/diagnose.hpp"
 #include "allfold/collective/plan.hpp"
@@ -136,8 +139,8 @@ concept any_option = option<std::remove_cvref_t<T>>;
 /// Whether X is a single object, rather than a range, a tensor view or records, and the operand of a collective, which
 /// does not cut it into blocks for ranks.
 template <class X, class Collective>
-concept object_for =
-    std::same_as<element_of<X>, std::remove_cvref_t<X>> && Collective::promise.cut == cut_for::schedule;
+concept object_for = std::same_as<element_of<X>, std::remove_cvref_t<X>> &&
+                     (Collective::promise.cut == cut_for::schedule || Collective::promise.cut == cut_for::owner);
 
 /// Such an object that a call must not write, or that would be gone: the call returns what becomes of it.
 template <class X, class Collective>
@@ -224,25 +227,68 @@ template <class Comm, class Collective, class Bound, class Algorithm>
 template <class Collective, class Op, class Element, class Order>
 inline constexpr int types_of_call = 0;
 
+template <class Option>
+inline constexpr bool is_permutation = std::same_as<Option, shift> || std::same_as<Option, destinations>;
+
 /// What a call may say that is remembered.
 template <class Option>
-inline constexpr bool short_option = std::same_as<Option, root> || std::same_as<Option, delegate> || is_order<Option>;
+inline constexpr bool short_option =
+    std::same_as<Option, root> || std::same_as<Option, delegate> || is_order<Option> || is_permutation<Option>;
 
 /// Whether calls of these types may be remembered.
 template <class Comm, class Op, class In, class Out, class... Options>
 inline constexpr bool may_be_remembered =
     Comm::has_short_way && may_be_short<Op, In, Out> && (short_option<Options> && ...);
 
+/// Which permutation a call names, if it may be remembered; a list that is none is known nowhere.
+[[nodiscard]] inline bool find_permutation(const call_options& options, int size, std::uint64_t& mark) noexcept {
+    const auto is_rank = [size](int r) { return r >= 0 && r < size; };
+    if (size > short_program::most_ranks) return false;
+    if (options.destinations != nullptr) {
+        const std::vector<int>& to = options.destinations->ranks();
+        if (to.size() != static_cast<std::size_t>(size) || !std::ranges::all_of(to, is_rank)) return false;
+    }
+    mark = mark_of(options.setting_of(0, size, 1));
+    return true;
+}
+
+/// Tells the call from others in `key`; false where the engine has to look at its arguments.
+template <class Collective, class Used, class... Options>
+[[nodiscard]] bool find_key(const Used& data, [[maybe_unused]] int size, call_key& key, const Options&... options) {
+    if (!data.are_plain()) return false;
+    const call_options understood(options...);
+    key = data.key(&types_of_call<Collective, typename Used::operation, typename Used::state, order_among<Options...>>,
+                   understood);
+    if constexpr ((is_permutation<Options> || ...))
+        if (!find_permutation(understood, size, key.permutation)) {
+            key.types = nullptr;
+            return false;
+        }
+    return true;
+}
 /// Runs a call that the communicator remembers; false where it does not, and the engine has to. `key`: to remember it.
 template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 [[nodiscard]] bool run_remembered(Comm& comm, const Op& op, Data bind, call_key& key, const Options&... options) {
-    if (background::in_flight() || !comm.background().idle()) return false;
+    if (comm.background().is_running() || background::in_flight()) return false;
     using used = short_arguments<Op, In, Out>;
     const used data = bind([](auto&... x) { return used(x...); });
-    if (!data.are_plain()) return false;
-    using order_option = order_among<Options...>;
-    key = data.key(&types_of_call<Collective, Op, typename used::state, order_option>, call_options(options...));
-    return data.run(comm, op, key);
+    return find_key<Collective>(data, comm.size(), key, options...) && data.run(comm, op, key);
+}
+/// The same in the background: null where the engine has to.
+template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+[[nodiscard]] std::unique_ptr<pending> prepare_remembered(Comm& comm, const Op& op, Data bind, call_key& key,
+                                                          const Options&... options) {
+    if (comm.background().is_running()) return nullptr;
+    using used = short_arguments<Op, In, Out>;
+    bind([](auto&... x) { used::require_retained(x...); });
+    const used data = bind([](auto&... x) { return used(x...); });
+    return find_key<Collective>(data, comm.size(), key, options...) ? data.prepare(comm, op, key) : nullptr;
+}
+
+template <verb V>
+[[nodiscard]] outcome_of<V> hand_out(std::unique_ptr<pending> prepared) {
+    if constexpr (V == verb::start) prepared->start();
+    return outcome_of<V>(std::move(prepared));
 }
 
 /// The end of the line for types: arguments are bound, and the engine does what the verb says. A rank that finds its
@@ -257,8 +303,12 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
         using bound = arguments<Op, In, Out>;
         try {
             [[maybe_unused]] call_key key;
-            if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>)
+            if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>) {
                 if (run_remembered<Collective, In, Out>(comm, op, bind, key, options...)) return;
+            } else if constexpr (may_be_remembered<Comm, Op, In, Out, Options...>) {
+                if (auto known = prepare_remembered<Collective, In, Out>(comm, op, bind, key, options...))
+                    return hand_out<V>(std::move(known));
+            }
             request what = make_request<Collective, here, Op, element>(options...);
             if (key.types != nullptr) what.key = &key;
             if constexpr (V == verb::call) {
@@ -266,9 +316,7 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
                 engine<Comm>::run(comm, what, data, native_for<Comm, Collective, bound, algorithm_type>(what.level));
             } else {
                 auto data = bind([&](auto&... x) { return std::make_unique<bound>(op, x...); });
-                auto prepared = engine<Comm>::prepare(comm, what, std::move(data));
-                if constexpr (V == verb::start) prepared->start();
-                return outcome_of<V>(std::move(prepared));
+                return hand_out<V>(engine<Comm>::prepare(comm, what, std::move(data)));
             }
         } catch (...) {
             give_up(comm);
@@ -306,16 +354,22 @@ template <class... Options>
 template <class Collective, reach Reach, class Op, class Element, class... Options>
 [[nodiscard]] plan make_plan(const setting& where, std::size_t bytes, int processors, const Options&... options) {
     const call_options understood(options...);
-    const arguments_given call{
-        Collective::promise.name, setting{0, where.size, understood.root, where.group}, true, 0, 0, &understood};
+    arguments_given call{Collective::promise.name, where, true, 0, 0, &understood};
     if (where.size < 1) call.reject(errc::bad_argument, {"a plan for ", where.size, " ranks"});
+    call.where = understood.setting_of(0, where.size, where.group);
     call.require_root();
+    call.require_permutation();
+    std::shared_ptr<const std::vector<int>> list;
+    if (understood.destinations != nullptr) {
+        list = std::make_shared<const std::vector<int>>(understood.destinations->ranks());
+        call.where.destinations = list->data();
+    }
     if constexpr (fits<Collective, Reach, algorithm_among<Options...>, Op, Element, order_among<Options...>>()) {
         const request what = make_request<Collective, Reach, Op, Element>(options...);
         const char* why = nullptr;
         const any_schedule chosen = schedule_for(what, call, {where.size, bytes, processors, what.level}, &why);
         if (understood.check != nullptr) understood.check(Collective::promise, chosen);
-        return {Collective::promise, chosen, why, bytes};
+        return {Collective::promise, chosen, why, bytes, std::move(list)};
     }
 }
 
@@ -324,13 +378,15 @@ template <class Collective, class Comm, class... Options>
 [[nodiscard]] plan with_short_way(plan own, const Comm& comm, std::size_t bytes) {
     if constexpr (Comm::has_short_way && (short_option<Options> && ...)) {
         const any_schedule mine = own.schedule(comm.rank());
-        const int cut = Collective::promise.cut == cut_for::schedule ? mine.blocks() : comm.size();
+        const int cut = mine.blocks();
         const partition blocks = partition::even(bytes, std::max(1, cut));
-        const bool lent = comm.lends(blocks.largest(), true);
-        const bool through = lent && Comm::shares_memory && Collective::promise.folds &&
-                             copies_blocks(mine, comm.processors(), blocks.largest());
-        if (through) own.add_reason("; between two ranks through memory of the transport");
-        if (would_be_short(mine, blocks, lent && !through ? 0 : blocks.largest()))
+        const std::size_t largest = blocks.largest();
+        const bool lent = comm.lends(largest, true);
+        const bool may_copy = lent && Comm::shares_memory && Collective::promise.cut != cut_for::owner;
+        const std::size_t copied =
+            may_copy ? copied_window(mine, Collective::promise.folds, comm.processors(), largest) : 0;
+        if (copied > 0) own.add_reason("; between two ranks through memory of the transport");
+        if (would_be_short(mine, blocks, !lent || copied == largest ? largest : 0))
             own.add_reason("; remembered, and short when it is made again");
     }
     return own;

@@ -48,4 +48,15 @@ struct cause {
     return false;
 }
 
+/// Whether it is one of ours that only tells that another rank has failed.
+[[nodiscard]] inline bool tells_of_another(const std::exception_ptr& thrown) noexcept {
+    try {
+        if (thrown) std::rethrow_exception(thrown);
+    } catch (const error& e) {
+        return e.code() == errc::peer_failed;
+    } catch (...) {
+    }
+    return false;
+}
+
 }  // namespace allfold::detail

@@ -16,9 +16,11 @@
 namespace allfold::detail {
 
 inline constexpr std::size_t line_bytes = 128;  // two lines of 64: the adjacent line is prefetched with each
-inline constexpr std::uint32_t cells_of_a_channel = 8;
-inline constexpr std::uint32_t buffers_of_a_channel = 4;
-inline constexpr std::size_t most_kept_early = 32;  // messages of a channel, unless one after them is urgent
+// 16 operations of 8 bytes in flight: 0.75 of the time with 8 cells, 0.7 where processors share no cache; a call alone
+// is the same.
+inline constexpr std::uint32_t cells_of_a_channel = 16;
+inline constexpr std::uint32_t buffers_of_a_channel = 4;  // 8: one in flight of 1 KiB 0.96 of the time
+inline constexpr std::size_t most_kept_early = 32;        // messages of a channel, unless one after them is urgent
 inline constexpr std::size_t inline_bytes = line_bytes - 16;
 inline constexpr std::size_t inline_alignment = 16;
 inline constexpr std::size_t buffer_alignment = 64;
@@ -28,8 +30,9 @@ enum class carriage : std::uint8_t {
     in_cell,
     in_buffer,
     on_notice,  // in memory of the notice
-    lent,       // read where the sender has it
-    owned,      // in memory that whoever holds the message frees
+    on_bulletin,
+    lent,   // read where the sender has it
+    owned,  // in memory that whoever holds the message frees
 };
 
 /// How a message travels; `copied`: with what does not fit into a cell, and is not lent.
@@ -76,6 +79,21 @@ struct alignas(line_bytes) cell {
     /// Whether the n-th message of the channel is in.
     [[nodiscard]] bool has(std::uint32_t n) const noexcept { return number() == n; }
     [[nodiscard]] std::uint32_t number() const noexcept { return news.load(std::memory_order_acquire).number; }
+    /// Where the message lies, if it was copied when it was posted.
+    [[nodiscard]] bool locate(message_in_place& here) const noexcept {
+        const cell_news in = news.load(std::memory_order_relaxed);
+        here.signature = signature;
+        if (in.how == carriage::in_cell) {
+            here.data = const_cast<std::byte*>(payload);
+            here.bytes = in.length;
+            return true;
+        }
+        if (in.how != carriage::in_buffer) return false;
+        const auto where = reference<packed_message>();
+        here.data = where.data;
+        here.bytes = where.bytes;
+        return true;
+    }
     /// What says where a message lies that is elsewhere.
     template <class T>
     void refer_to(const T& where, std::size_t at = 0) noexcept {

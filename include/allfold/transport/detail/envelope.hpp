@@ -25,8 +25,10 @@
 /// The payload is all parts, contiguous but for what aligns them. A short one comes along as a whole; then there is no
 /// table. A longer one comes in chunks: its begin, then the others as messages of their own. Of a long one ranges
 /// follow from where they lie; the table says which, and what is not in them comes along. The introduction has a
-/// signature in full; it comes with the messages of the first call that has it. Introduction and table are padded to a
-/// cache line, and an envelope is put at the end of one, so that a payload begins at a line.
+/// signature in full; it comes with the messages of the first call that has it, in place of the begin of a payload in
+/// chunks, which comes last then: receives for the others may have been posted before, and must not find their memory
+/// taken. Introduction and table are padded to a cache line, and an envelope is put at the end of one, so that a
+/// payload begins at a line.
 
 namespace allfold::detail {
 
@@ -62,8 +64,9 @@ class payload_table {
   public:
     /// How it begins; the ranges come after it, in order.
     struct head {
-        std::uint64_t bytes;  ///< of the payload
-        std::uint64_t chunk;  ///< bytes of each of its chunks but for the first and the last; 0: what follows is ranges
+        std::uint64_t bytes;     ///< of the payload
+        std::uint32_t chunk;     ///< bytes of each of its chunks but for two; 0: what follows is ranges
+        std::uint32_t late = 0;  ///< bytes of its begin, which comes last; 0: it came along
     };
 
     payload_table(const std::byte* from, std::size_t ranges) noexcept : count_(std::min(ranges, most_ranges)) {
@@ -77,7 +80,8 @@ class payload_table {
         return padded_bytes(ranges.size());
     }
     [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(head_.bytes); }
-    [[nodiscard]] std::size_t chunk() const noexcept { return static_cast<std::size_t>(head_.chunk); }
+    [[nodiscard]] std::size_t chunk() const noexcept { return head_.chunk; }
+    [[nodiscard]] std::size_t late() const noexcept { return head_.late; }
     [[nodiscard]] std::span<const payload_range> ranges() const noexcept { return {ranges_.data(), count_}; }
     [[nodiscard]] static constexpr std::size_t padded_bytes(std::size_t ranges) noexcept {
         return align_up(sizeof(head) + ranges * sizeof(payload_range), line_of_message);
@@ -85,7 +89,9 @@ class payload_table {
     /// Whether what it announces and `rest` bytes that come along make a payload of at most `most` bytes; one in ranges
     /// may have more.
     [[nodiscard]] bool fits(std::size_t rest, std::size_t most) const noexcept {
-        if (head_.chunk != 0) return count_ == 0 && rest < head_.bytes && head_.bytes <= most;
+        if (head_.chunk != 0)
+            return count_ == 0 && (rest == 0) != (head_.late == 0) && rest + head_.late < head_.bytes &&
+                   head_.bytes <= most;
         std::uint64_t end = 0, covered = 0;
         for (const payload_range& r : ranges()) {
             if (r.offset < end || r.offset > head_.bytes || r.bytes > head_.bytes - r.offset) return false;
@@ -195,16 +201,9 @@ class known_signatures {
     std::vector<acquaintance> known_;
 };
 
-/// Which signatures this rank has introduced to whom, or has been introduced to by whom.
+/// Which signatures this rank has introduced to whom.
 class introductions {
   public:
-    /// A message of a peer has come, in a call of this rank.
-    void note(int peer, std::uint32_t hash, std::uint32_t call) { first_calls_.find_or_add(key_of(peer, hash), call); }
-    /// Whether a message of the peer has come in another call than this one: then the next one introduces nothing.
-    [[nodiscard]] bool are_over(int peer, std::uint32_t hash, std::uint32_t call) const noexcept {
-        const std::uint32_t* const first = first_calls_.find(key_of(peer, hash));
-        return first != nullptr && *first != call;
-    }
     /// Whether a message to `peer` has to introduce `hash`: all messages of the first call that has this signature do
     /// since they may be read in another order than they were sent in.
     [[nodiscard]] bool is_due(int peer, std::uint32_t hash, std::uint32_t call) {

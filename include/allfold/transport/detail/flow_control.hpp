@@ -73,8 +73,8 @@ class posted_messages {
         };
         for (std::uint32_t n = taken_; n != sent_; ++n)
             if (is_overtaken(in_cells_[n % Cells])) return true;
-        for (std::uint32_t b = 0; b < Buffers; ++b)
-            if ((occupied() >> b & 1u) != 0 && is_overtaken(in_buffers_[b])) return true;
+        for (std::uint32_t b = 0, rest = occupied(); rest != 0; ++b, rest >>= 1)
+            if ((rest & 1u) != 0 && is_overtaken(in_buffers_[b])) return true;
         newest_ = mine.on;  // the latest one is through
         has_unordered_ = has_unordered;
         return false;

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/processors.hpp"
+#include "allfold/transport/rank_list.hpp"
 
 /// @file
 /// The communicator of MPI's that carries the messages, and its tags.
@@ -17,26 +20,25 @@ namespace allfold::mpi {
 /// What a communicator does with the one that it is given.
 enum class ownership : std::uint8_t {
     duplicate,  ///< duplicates it (collective), and frees the duplicate: nothing that others send gets in the way
-    borrow      ///< uses it as it is: its point-to-point messages are allfold's as long as the communicator lives
+    borrow,     ///< uses it as it is: its point-to-point messages are allfold's as long as the communicator lives
+    adopt       ///< uses it as it is, and frees it
 };
 inline constexpr ownership duplicate = ownership::duplicate;
 inline constexpr ownership borrow = ownership::borrow;
+inline constexpr ownership adopt = ownership::adopt;
 
 namespace detail {
 
-/// A duplicate, or a borrowed communicator that has another error handler for a while.
+/// A duplicate or an adopted communicator, or a borrowed one that has another error handler for a while.
 class handle {
   public:
-    handle(MPI_Comm base, ownership how) : owned_(how == duplicate) {
+    handle(MPI_Comm base, ownership how) : owned_(how != borrow) {
         require_running();
         require_thread_level();
         require_intracommunicator(base);
-        if (owned_) {
-            check(MPI_Comm_dup(base, &comm_), "MPI_Comm_dup");
-        } else {
-            comm_ = base;
-            check(MPI_Comm_get_errhandler(comm_, &handler_), "MPI_Comm_get_errhandler");
-        }
+        comm_ = base;
+        if (how == duplicate) check(MPI_Comm_dup(base, &comm_), "MPI_Comm_dup");
+        if (how == borrow) check(MPI_Comm_get_errhandler(comm_, &handler_), "MPI_Comm_get_errhandler");
         check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
         check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
         check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
@@ -46,7 +48,8 @@ class handle {
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return size_; }
 
-    /// Gives back what was borrowed. A duplicate is freed only when it is `clean`: no message is under way any more.
+    /// Gives back what was borrowed. What is its own is freed only when it is `clean`: no message is under way any
+    /// more.
     void close(bool clean) noexcept {
         if (!owned_) {
             MPI_Comm_set_errhandler(comm_, handler_);
@@ -84,6 +87,21 @@ inline constexpr int first_tag = 1;
     check(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&most), &known), "MPI_Comm_get_attr");
     const int highest = known != 0 ? *most : 32767;  // tags 1 ... highest
     return wanted <= 0 || wanted > highest ? highest : wanted;
+}
+
+/// A communicator of some ranks, who call it alike.
+[[nodiscard]] inline MPI_Comm create_group(MPI_Comm of, const rank_list& members) {
+    std::vector<int> ranks(static_cast<std::size_t>(members.size()));
+    for (int i = 0; i < members.size(); ++i) ranks[static_cast<std::size_t>(i)] = members[i];
+    MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+    MPI_Comm made = MPI_COMM_NULL;
+    check(MPI_Comm_group(of, &all), "MPI_Comm_group");
+    check(MPI_Group_incl(all, members.size(), ranks.data(), &some), "MPI_Group_incl");
+    const int code = MPI_Comm_create_group(of, some, control_tag, &made);
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    check(code, "MPI_Comm_create_group");
+    return made;
 }
 
 /// Whether there are more ranks than processors on this node. Collective.

@@ -100,8 +100,8 @@ class inbox {
     using payload_range = allfold::detail::payload_range;
 
     inbox(MPI_Comm comm, allfold::detail::bounce_pool& pool, allfold::detail::known_signatures& known,
-          const allfold::detail::opened_lanes& opened, const tuning& numbers)
-        : comm_(comm), pool_(pool), known_(known), opened_(opened), tuning_(numbers) {}
+          const tuning& numbers)
+        : comm_(comm), pool_(pool), known_(known), tuning_(numbers) {}
 
     template <class Sink>
     bool try_receive(int from, lane on, Sink& sink) {
@@ -110,6 +110,10 @@ class inbox {
         sink(std::move(message));
         return true;
     }
+    /// Looks `turns` times for the next message from a rank, which should be short and of this lane. Where it is it
+    /// says where it lies, until `take_plain`; otherwise `try_receive` delivers it.
+    [[nodiscard]] bool await_plain(int from, lane on, std::size_t bytes, message_in_place& here, int turns);
+    void take_plain(int from);
     /// The call that `peer` makes, or has made, on this lane: of messages delivered not long ago, and of those that
     /// have come and nobody has asked for. It delivers nothing.
     [[nodiscard]] std::optional<std::uint32_t> call_of(int peer, lane on);
@@ -197,9 +201,11 @@ class inbox {
         return nullptr;
     }
     [[nodiscard]] stream& open_stream(int from, int tag, std::size_t expected);
-    [[nodiscard]] std::size_t expect(int from, lane on, any_destination sink) const;
+    [[nodiscard]] std::size_t expect(lane on, any_destination sink) const;
     [[nodiscard]] bool is_there(stream& s, lane on, any_destination sink);
     [[nodiscard]] bool has_head(stream& s);
+    [[nodiscard]] bool has_head_of(stream& s, lane on, std::size_t bytes, int turns);
+    [[nodiscard]] bool has_come(stream& s, MPI_Status& status);
     void open_head(stream& s, std::size_t bytes);
     void place_rest(stream& s, lane on, any_destination sink);
     void receive_ranges(stream& s, const allfold::detail::payload_table& table, std::byte* into);
@@ -217,15 +223,15 @@ class inbox {
     MPI_Comm comm_;
     allfold::detail::bounce_pool& pool_;
     allfold::detail::known_signatures& known_;
-    const allfold::detail::opened_lanes& opened_;
     const tuning& tuning_;
+    std::size_t longest_plain_ = longest_plain(tuning_);
     std::vector<stream> streams_;
     std::size_t active_ = 0;  // of them
+    int plain_tag_ = 0;       // of the stream whose message lies in place
     std::vector<early_arrival> early_;
     requests<bounce_buffer> drained_;
     std::uint64_t count_ = 0;
     latest_calls latest_;
-    allfold::detail::introductions met_;  // by messages in chunks
 };
 
 inline inbox::stream& inbox::open_stream(int from, int tag, std::size_t expected) {
@@ -234,7 +240,8 @@ inline inbox::stream& inbox::open_stream(int from, int tag, std::size_t expected
     s.peer = from;
     s.tag = tag;
     s.headed = s.placed = s.in_place = s.is_unlike = false;
-    s.buffer = pool_.take(head_bytes());
+    if (s.buffer.data() == nullptr) s.buffer = pool_.take(head_bytes());
+    std::memset(s.buffer.data() + allfold::detail::envelope_offset, 0, allfold::detail::envelope_bytes);
     check(irecv(s.buffer.data() + allfold::detail::envelope_offset, head_bytes() - allfold::detail::envelope_offset,
                 from, tag, comm_, &s.head),
           "MPI_Irecv");
@@ -246,16 +253,14 @@ inline inbox::stream& inbox::open_stream(int from, int tag, std::size_t expected
 }
 
 /// How long the message of a lane must be, if it comes in chunks: receives that are posted before it comes save a copy.
-/// Not where another lane may have the same tag, nor where an introduction may take the place of the chunks. If it
-/// turns out to be another one the call is a mismatch.
-inline std::size_t inbox::expect(int from, lane on, any_destination sink) const {
+/// Not where another lane may have the same tag, nor where an introduction may take more than the place of the first
+/// chunk. If it turns out to be another one the call is a mismatch.
+inline std::size_t inbox::expect(lane on, any_destination sink) const {
     constexpr int many_tags = 1 << 20;  // more than a rank has operations in flight
     if (tuning_.tags < many_tags || on >= static_cast<lane>(tuning_.tags)) return 0;
     const std::size_t expected = sink.expected_bytes();
     const chunks cut(tuning_, expected);
-    if (!cut.are_several() || cut.first() < allfold::detail::most_overhead) return 0;
-    const auto* const call = opened_.find(on);
-    return call != nullptr && met_.are_over(from, call->hash, call->call) ? expected : 0;
+    return cut.are_several() && cut.first() >= allfold::detail::most_overhead ? expected : 0;
 }
 
 inline void inbox::release(stream& s) {
@@ -267,15 +272,36 @@ inline void inbox::release(stream& s) {
 
 /// Whether the envelope is there.
 inline bool inbox::has_head(stream& s) {
-    if (s.headed) return true;
-    int done = 0, index = 0;
     MPI_Status status;
+    if (s.headed) return true;
+    if (!has_come(s, status)) return false;
+    open_head(s, bytes_of(status));
+    return true;
+}
+inline bool inbox::has_come(stream& s, MPI_Status& status) {
+    int done = 0, index = 0;
     // MPICH looks first whether it is there already, and with MPI_Test only after its other work: 30 ns.
     check(MPI_Testany(1, &s.head, &index, &done, &status), "MPI_Testany");
     if (done == 0) return false;
     ++count_;
-    open_head(s, bytes_of(status));
     s.headed = true;
+    return true;
+}
+/// The same, in so many turns, of a message that should have so many bytes and be of this lane. Then it tells its
+/// length itself, and MPI need not be asked: what lay there before has been wiped out.
+inline bool inbox::has_head_of(stream& s, lane on, std::size_t bytes, int turns) {
+    using namespace allfold::detail;
+    MPI_Status status;
+    while (!has_come(s, status))
+        if (--turns <= 0) return false;
+    std::byte* const from = s.buffer.data() + envelope_offset;
+    std::memcpy(&s.about, from, sizeof s.about);
+    if (s.about.on == on && s.about.is_plain(envelope_bytes + bytes)) [[likely]] {
+        s.into = from + envelope_bytes;
+        s.bytes = bytes;
+    } else {
+        open_head(s, bytes_of(status));
+    }
     return true;
 }
 
@@ -340,11 +366,9 @@ inline void inbox::place_rest(stream& s, lane on, any_destination sink) {
     } else if (table.chunk() == 0) {
         receive_ranges(s, table, s.about.on == on ? sink.find(s.about.signature, s.bytes) : nullptr);
     } else {
-        std::byte* const begin = s.buffer.data() + chunks_offset;
-        if (s.into != begin) std::memmove(begin, s.into, came);  // an introduction came first
-        s.into = begin;
-        if (s.expected == 0) receive_chunks(s, came, s.bytes, table.chunk());
-        if (const auto* const call = opened_.find(on)) met_.note(s.peer, s.about.call, call->call);
+        s.into = s.buffer.data() + chunks_offset;
+        if (s.expected == 0) receive_chunks(s, came + table.late(), s.bytes, table.chunk());
+        receive_pieces(s, s.into, table.late(), table.late());
     }
 }
 
@@ -395,7 +419,7 @@ inline bool inbox::next(int from, lane on, arrival& message, any_destination sin
     for (;;) {
         const int tag = tag_of(on, tuning_.tags);
         stream* s = find_stream(from, tag);
-        if (s == nullptr) s = &open_stream(from, tag, expect(from, on, sink));
+        if (s == nullptr) s = &open_stream(from, tag, expect(on, sink));
         if (!is_there(*s, on, sink)) return false;
         const lane found = s->about.on;
         const std::uint32_t call = s->about.call;
@@ -407,6 +431,23 @@ inline bool inbox::next(int from, lane on, arrival& message, any_destination sin
         early_.push_back({from, found, call, std::move(message)});  // another lane with the same tag
         message = {};
     }
+}
+
+inline bool inbox::await_plain(int from, lane on, std::size_t bytes, message_in_place& here, int turns) {
+    if (bytes > longest_plain_ || !early_.empty()) return false;
+    const int tag = tag_of(on, tuning_.tags);
+    if (find_stream(from, tag) != nullptr) return false;
+    stream& s = open_stream(from, tag, 0);
+    if (!has_head_of(s, on, bytes, turns) || s.about.on != on || s.about.table != 0) return false;
+    latest_.add(from, on, s.about.call);
+    here = {s.into, s.bytes, s.about.signature};
+    plain_tag_ = tag;
+    return true;
+}
+
+inline void inbox::take_plain(int from) {
+    stream& s = *find_stream(from, plain_tag_);
+    if (&s != &streams_[--active_]) std::swap(s, streams_[active_]);
 }
 
 inline std::optional<std::uint32_t> inbox::call_of(int peer, lane on) {
@@ -441,6 +482,7 @@ inline void inbox::cancel() noexcept {
 }
 inline void inbox::cancel(MPI_Request& posted) noexcept {
     if (posted == MPI_REQUEST_NULL) return;
+    const lenient_errors scope;  // it may have got more than was expected: MPICH would end the job for that
     int cancelled = 0;
     MPI_Status status;
     MPI_Cancel(&posted);

@@ -42,6 +42,7 @@ class outbox {
     /// are posted.
     [[nodiscard]] bool has_room(sender mine) {
         constexpr std::size_t most_copies = 512, now_and_then = 16;
+        keep_plain();
         if (copies_.empty()) return true;
         if (copies_.size() >= now_and_then) collect_copies();
         const std::size_t most = std::max(most_copies, sent_.size());
@@ -51,6 +52,13 @@ class outbox {
 
     /// Sends a message in a call; null where that is not known any more.
     void send_message(int to, lane on, const outgoing& message, const allfold::detail::opened_lanes::entry* call);
+    /// The same for a short message, which `pack(place)` writes, in a call that its receiver knows, if nothing is on
+    /// its way. False: not sent.
+    template <class Pack>
+    [[nodiscard]] bool send_plain(int to, sender of, std::uint32_t signature, std::size_t bytes, Pack pack,
+                                  const allfold::detail::opened_lanes::entry& call);
+    /// Whether MPI has taken what `send_plain` gave it, and nothing else is on its way.
+    [[nodiscard]] bool has_let_go();
     /// Sends the begin of a buffer as a control message.
     void send_control(int to, bounce_buffer&& buffer, std::size_t bytes) {
         send_copy(to, control_tag, std::move(buffer), std::nullopt, 0, bytes);
@@ -62,7 +70,9 @@ class outbox {
     /// long. Not without end: its receiver may come only after something that this rank does next.
     void see_copies_off(bool oversubscribed);
 
-    [[nodiscard]] bool empty() const noexcept { return copies_.empty() && loans_.empty(); }
+    [[nodiscard]] bool empty() const noexcept {
+        return copies_.empty() && loans_.empty() && plain_request_ == MPI_REQUEST_NULL;
+    }
     [[nodiscard]] bool lends() const noexcept { return !loans_.empty(); }
     /// Who has to read what is lent on this lane.
     [[nodiscard]] std::vector<int> borrowers_on(lane on);
@@ -81,14 +91,15 @@ class outbox {
     };
     struct cut_bytes {
         std::size_t offset, first, bytes, piece;
+        std::size_t late = 0;
     };
     struct loan {
         std::atomic<int>* lent;  // null when the lender has gone
         int to;
         lane on;
     };
-    /// Sends bytes of a buffer, `first` of them in one message and the others in messages of at most `piece`, and keeps
-    /// it as long as MPI needs it.
+    /// Sends bytes of a buffer, `first` of them in one message and the others in messages of at most `piece`, but for
+    /// the `late` ones after the first, which go last in one message; and keeps it as long as MPI needs it.
     void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, const cut_bytes& bytes);
     /// In one message.
     void send_copy(int to, int tag, bounce_buffer&& buffer, const std::optional<sender>& of, std::size_t offset,
@@ -105,13 +116,21 @@ class outbox {
     /// Whether it is known, without a question, that MPI has let go already of what it was given just now.
     [[nodiscard]] bool is_over(MPI_Request& request);
     void keep(MPI_Request request, copy&& what);
+    void keep_plain() {
+        if (plain_request_ == MPI_REQUEST_NULL) return;
+        keep(std::exchange(plain_request_, MPI_REQUEST_NULL), {std::move(plain_), plain_of_, nullptr});
+    }
     void send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose);
 
     MPI_Comm comm_;
     allfold::detail::bounce_pool& pool_;
     const tuning& tuning_;
+    std::size_t longest_plain_ = longest_plain(tuning_);
     allfold::detail::introductions introduced_;
     requests<copy> copies_;
+    bounce_buffer plain_;  // of `send_plain`, with the message that it has sent last
+    MPI_Request plain_request_ = MPI_REQUEST_NULL;
+    sender plain_of_;
     bool long_copies_ = false;  // among the copies are some that MPI may not have taken at once
     requests<loan> loans_;
     std::vector<std::uint64_t> sent_;
@@ -119,6 +138,7 @@ class outbox {
 };
 
 inline void outbox::collect_copies() {
+    keep_plain();
     if (copies_.empty()) return;
     copies_.collect([this](copy& sent) {
         if (sent.shared == nullptr)
@@ -136,6 +156,7 @@ inline void outbox::collect_loans() {
 }
 
 inline void outbox::see_copies_off(bool oversubscribed) {
+    keep_plain();
     for (int turn = 0; turn < 1000 && long_copies_ && !copies_.empty(); ++turn) {
         collect_copies();
         if (oversubscribed) std::this_thread::yield();
@@ -182,10 +203,41 @@ inline void outbox::send_message(int to, lane on, const outgoing& message,
         return send_copy(to, tag, std::move(head), of, envelope_offset, bytes);
     }
     about.table = 1;
-    at += payload_table::write({message.bytes, cut.next()}, {}, head.data() + at);
+    const std::size_t late = about.introduced != 0 ? cut.first() : 0;
+    const payload_table::head table{message.bytes, static_cast<std::uint32_t>(cut.next()),
+                                    static_cast<std::uint32_t>(late)};
+    at += payload_table::write(table, {}, head.data() + at);
     pack(message.parts, message.alignment, head.data() + at);
-    const std::size_t first = close_envelope(about, head.data(), at + cut.first());
-    send_copy(to, tag, std::move(head), of, {envelope_offset, first, at + message.bytes - envelope_offset, cut.next()});
+    const std::size_t first = close_envelope(about, head.data(), at + cut.first() - late);
+    send_copy(to, tag, std::move(head), of,
+              {envelope_offset, first, at + message.bytes - envelope_offset, cut.next(), late});
+}
+
+template <class Pack>
+bool outbox::send_plain(int to, sender of, std::uint32_t signature, std::size_t bytes, Pack pack,
+                        const allfold::detail::opened_lanes::entry& call) {
+    using namespace allfold::detail;
+    if (bytes > longest_plain_ || !has_let_go() || introduced_.is_due(to, call.hash, call.call)) return false;
+    if (plain_.data() == nullptr) plain_ = pool_.take(most_overhead + tuning_.eager_bytes);
+    std::byte* const from = plain_.data() + envelope_offset;
+    const envelope about{signature, call.hash, of.on, 0, 0, static_cast<std::uint16_t>(envelope_bytes + bytes)};
+    std::memcpy(from, &about, sizeof about);
+    pack(from + envelope_bytes);
+    MPI_Request request = send(to, tag_of(of.on, tuning_.tags), from, envelope_bytes + bytes);
+    if (is_over(request)) return true;
+    plain_request_ = request;  // most often it is over too, but to ask now would keep this rank from receiving
+    plain_of_ = of;
+    return true;
+}
+
+inline bool outbox::has_let_go() {
+    if (plain_request_ != MPI_REQUEST_NULL) {
+        int is_over = 0;
+        check(MPI_Test(&plain_request_, &is_over, MPI_STATUS_IGNORE), "MPI_Test");
+    }
+    if (plain_request_ != MPI_REQUEST_NULL || !copies_.empty()) [[unlikely]]
+        collect_copies();
+    return copies_.empty();
 }
 
 inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, const std::optional<sender>& of,
@@ -199,20 +251,22 @@ inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::opti
                               const cut_bytes& bytes) {
     const std::byte* const from = buffer.data() + bytes.offset;
     std::shared_ptr<bounce_buffer> shared;
-    std::size_t begin = 0;
-    for (std::size_t end = bytes.first; begin < bytes.bytes;
-         begin = std::exchange(end, std::min(bytes.bytes, end + bytes.piece))) {
+    const auto send_part = [&](std::size_t begin, std::size_t end) {
         MPI_Request request = send(to, tag, from + begin, end - begin);
-        if (is_over(request)) continue;
+        if (is_over(request)) return;
         if (shared == nullptr) shared = std::make_shared<bounce_buffer>(std::exchange(buffer, {}));
         keep(request, {{}, std::exchange(of, std::nullopt), shared});
-    }
+    };
+    send_part(0, bytes.first);
+    for (std::size_t begin = bytes.first + bytes.late; begin < bytes.bytes; begin += bytes.piece)
+        send_part(begin, std::min(bytes.bytes, begin + bytes.piece));
+    if (bytes.late != 0) send_part(bytes.first, bytes.first + bytes.late);
     if (shared == nullptr) pool_.give_back(std::move(buffer));
 }
 
 inline bool outbox::is_over(MPI_Request& request) {
     if (!over_.is(request)) return false;
-    check(MPI_Request_free(&request), "MPI_Request_free");
+    over_request::free(request);
     return true;
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
@@ -89,6 +91,14 @@ class chunks {
     const tuning& numbers_;
     std::size_t bytes_;
 };
+
+/// The longest payload that is copied and comes along as a whole, and whose length its envelope tells exactly.
+[[nodiscard]] inline std::size_t longest_plain(const tuning& numbers) noexcept {
+    std::size_t bytes = std::min<std::size_t>(numbers.eager_bytes, UINT16_MAX - allfold::detail::envelope_bytes);
+    if (chunks(numbers, bytes).are_several())
+        bytes = std::min(bytes, numbers.chunk_bytes - allfold::detail::envelope_bytes);
+    return bytes;
+}
 
 }  // namespace detail
 }  // namespace allfold::mpi

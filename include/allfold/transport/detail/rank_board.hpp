@@ -53,13 +53,15 @@ class alignas(line_bytes) announcements {
         }
         e.version.store(version + 2, std::memory_order_release);
     }
-    /// The same of one lane, at little cost where it follows those of a signature with the same hash.
+    /// The same of one lane, at little cost where it follows those of a signature with the same hash, or is one of
+    /// them.
     void write_again(lane on, const signature& what, std::uint32_t hash) noexcept {
         constexpr lane many = lane{1} << 30;  // so that their number stays far from where it wraps
-        if (hash_ != hash || next_lane_ != on || on % many == 0) return write(on, 1, what, hash);
-        ++next_lane_;
         std::atomic<std::uint64_t>& lanes = entries_[latest_ % entries_.size()].lanes;
         range all = range::of(lanes.load(std::memory_order_relaxed));
+        if (hash_ == hash && on - all.first < all.lanes) return;
+        if (hash_ != hash || next_lane_ != on || on % many == 0) return write(on, 1, what, hash);
+        ++next_lane_;
         ++all.lanes;
         lanes.store(all.word(), std::memory_order_release);
     }

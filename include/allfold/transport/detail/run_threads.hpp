@@ -31,17 +31,18 @@ class rank_body {
 };
 
 /// The first cause of a failure. Its rank may have thrown an error of ours afterwards, which only tells of it; another
-/// exception of its own is preferred. Null when no rank has thrown anything.
+/// exception of its own is preferred; and one that has failed in a team may come behind one that has heard of it there.
+/// Null when no rank has thrown anything.
 [[nodiscard]] inline std::exception_ptr first_cause(thread_world& world, const heap_array<std::exception_ptr>& thrown) {
     std::exception_ptr any;
     for (const auto& each : thrown)
-        if (!any) any = each;
+        if (!any || (each && tells_of_another(any))) any = each;
     const int culprit = world.broken_by();
     if (!any || culprit < 0) return any;
     const std::exception_ptr& own = thrown[static_cast<std::size_t>(culprit)];
     std::exception_ptr cause = world.cause();
-    if (cause && (!own || is_error(own))) return cause;
-    return own ? own : any;
+    if (!cause || (own && !is_error(own))) cause = own ? own : any;
+    return tells_of_another(cause) ? any : cause;
 }
 
 /// Where the first rank runs.

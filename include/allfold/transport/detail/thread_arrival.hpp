@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/bulletin.hpp"
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/notice_board.hpp"
 #include "allfold/transport/detail/thread_link.hpp"
@@ -59,6 +60,8 @@ class thread_arrival {
     void take(thread_link& from) noexcept;
     /// The same of a notice that this rank has not read.
     void take(notice& from, int rank) noexcept;
+    /// The same of what has been found on a bulletin.
+    void take(bulletin_reader& from, int sender, const cell& found) noexcept;
     /// What is lent is used from now on; `by` has begun.
     void used_by(borrower& by) noexcept { user_ = &by; }
 
@@ -71,6 +74,7 @@ class thread_arrival {
         rank_ = other.rank_;
         link_ = other.link_;
         notice_ = other.notice_;
+        bulletins_ = other.bulletins_;
         user_ = std::exchange(other.user_, nullptr);
         packed_ = std::exchange(other.packed_, nullptr);
         loan_ = std::exchange(other.loan_, loan{});
@@ -92,6 +96,7 @@ class thread_arrival {
         switch (how) {
             case carriage::in_buffer: link_->free_buffer(buffer_); break;
             case carriage::on_notice: notice_->release(rank_); break;
+            case carriage::on_bulletin: bulletins_->release(rank_, buffer_); break;
             case carriage::owned: free_message(packed_); break;
             default: give_back(); break;
         }
@@ -105,11 +110,12 @@ class thread_arrival {
 
     carriage how_ = carriage::nothing;
     std::uint32_t signature_ = 0;
-    std::uint32_t buffer_ = 0;
-    int rank_ = 0;
+    std::uint32_t buffer_ = 0;  // or the number on a bulletin
+    int rank_ = 0;              // this one; on a bulletin, the sender
     std::size_t bytes_ = 0;
     thread_link* link_ = nullptr;
     notice* notice_ = nullptr;  // instead of a link
+    bulletin_reader* bulletins_ = nullptr;
     borrower* user_ = nullptr;
     std::byte* packed_ = nullptr;
     loan loan_{};
@@ -151,6 +157,24 @@ inline void thread_arrival::take(notice& from, int rank) noexcept {
     else
         packed_ = from.packed_for(rank);
     from.take(rank, how_ == carriage::on_notice);
+}
+
+inline void thread_arrival::take(bulletin_reader& from, int sender, const cell& found) noexcept {
+    message_in_place there{};
+    static_cast<void>(found.locate(there));
+    signature_ = there.signature;
+    bytes_ = there.bytes;
+    how_ = found.news.load(std::memory_order_relaxed).how;
+    if (how_ == carriage::in_cell) {
+        copy_cell(here_, there.data, bytes_);
+        from.take(sender);
+    } else {
+        how_ = carriage::on_bulletin;
+        packed_ = there.data;
+        bulletins_ = &from;
+        rank_ = sender;
+        buffer_ = from.keep(sender);
+    }
 }
 
 /// The messages of one peer that have come before their lane asked for them: a list, oldest first.

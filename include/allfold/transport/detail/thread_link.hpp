@@ -34,14 +34,13 @@ class thread_link {
     enum class posting : std::uint8_t { refused, copied, lent };
     posting post(lane on, const outgoing& message);
     /// Posts what fits into a cell and is not urgent; false where it has to be posted in the general way.
-    [[nodiscard]] bool post_in_cell(lane on, std::uint32_t signature, const std::byte* data,
+    [[nodiscard]] bool post_in_cell(sender of, std::uint32_t signature, const std::byte* data,
                                     std::size_t bytes) noexcept {
-        const sender of{on, false};
-        if (bytes > inline_bytes || !posted_.has_cell() || posted_.may_overtake(of)) [[unlikely]]
+        if (bytes > inline_bytes || !posted_.has_cell() || posted_.overtakes(of)) [[unlikely]]
             return false;
         cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
         copy_short(c.payload, data, bytes);
-        c.on = on;
+        c.on = of.on;
         c.signature = signature;
         const cell_news news{posted_.post(of), carriage::in_cell, static_cast<std::uint8_t>(bytes),
                              static_cast<std::uint8_t>(received_), freed_};
@@ -68,20 +67,7 @@ class thread_link {
     [[nodiscard]] bool is_urgent() const noexcept { return takes_early(most_kept_early); }
     /// The next message, if it belongs to this lane, and was copied when it was posted.
     [[nodiscard]] bool look_at_next(lane on, message_in_place& here) const noexcept {
-        const cell& c = next();
-        const cell_news news = c.news.load(std::memory_order_relaxed);
-        if (c.on != on) return false;
-        here.signature = c.signature;
-        if (news.how == carriage::in_cell) {
-            here.data = const_cast<std::byte*>(c.payload);
-            here.bytes = news.length;
-            return true;
-        }
-        if (news.how != carriage::in_buffer) return false;
-        const auto where = c.reference<packed_message>();
-        here.data = where.data;
-        here.bytes = where.bytes;
-        return true;
+        return next().on == on && next().locate(here);
     }
     /// That message is not needed any more.
     void take_next() noexcept {

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/laws.hpp"
+#include "allfold/algebra/operator.hpp"
+
+/// @file
+/// Short elements, folded in a longer type.
+
+namespace allfold {
+namespace detail {
+
+/// A number that has still to be rounded, to whatever the output holds.
+template <class Wide>
+struct unrounded {
+    Wide value;
+
+    template <class T>
+        requires requires(const Wide& x) { static_cast<T>(x); }
+    constexpr operator T() const {
+        return static_cast<T>(value);
+    }
+};
+
+/// What converts to Wide, and is shorter, so that no value is lost.
+template <class T, class Wide>
+concept narrower = sizeof(T) < sizeof(Wide) && requires(const T& x) { static_cast<Wide>(x); };
+
+}  // namespace detail
+
+/// `Op`, computed in `Wide`: `widened<sum, float>` folds numbers of 16 bits (_Float16, __bf16, std::float16_t, or a
+/// class that converts to and from float) in float.
+///
+///     reduce_scatter(comm, gradients, shard, widened<sum, float>());  // of halves to halves, or to floats
+///
+/// What is rounded when: an element becomes a `Wide` before the first fold, exactly; each fold rounds as `Op` does on
+/// `Wide`; and the outcome is rounded to the type of the output once, at the end, or not at all where the output holds
+/// `Wide`s. So it is for every algorithm, P and order. With sums of halves: 2048 + 1 + 1 is 2050, which is 2048 where
+/// each fold is rounded to 11 bits.
+///
+/// For that, partial folds must travel as `Wide`s: 4 bytes an element for float, on the wire and twice in memory for
+/// the time of the call. Who would rather send 2 bytes has a choice of two: to fold with `Op` itself, which rounds each
+/// fold to 16 bits; or to exchange the elements as they are, by `all_to_all`, and to fold the blocks that arrive.
+///
+/// Laws, identity and `lower` are those of `Op` on `Wide`: `widened<mean, float>` divides before it rounds.
+template <class Op, class Wide>
+struct widened {
+    [[no_unique_address]] Op op{};
+
+    template <std::same_as<Wide> T>
+        requires binary_operation<Op, T>
+    [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
+        return op(a, b);
+    }
+
+    template <class T>
+    static constexpr law_set laws_on = std::same_as<T, Wide> ? laws_of<Op, Wide> : law_set{};
+
+    template <std::same_as<Wide> T>
+        requires operator_with_identity<Op, T>
+    [[nodiscard]] constexpr T identity() const {
+        return identity_of<T>(op);
+    }
+
+    template <detail::narrower<Wide> T>
+    [[nodiscard]] constexpr Wide lift(const T& x) const {
+        return static_cast<Wide>(x);
+    }
+    template <std::same_as<Wide> T>
+    [[nodiscard]] constexpr detail::unrounded<Wide> lower(const T& state, [[maybe_unused]] int contributions) const {
+        if constexpr (lowering_operator<Op, Wide>)
+            return {static_cast<Wide>(op.lower(state, contributions))};
+        else
+            return {state};
+    }
+};
+
+}  // namespace allfold

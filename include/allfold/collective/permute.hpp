@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/two_level.hpp"
+
+/// @file
+/// Every rank gets the operand of another one.
+
+namespace allfold {
+namespace detail {
+
+struct permute_collective : moving_verbs<permute_collective> {
+    template <class Algorithm>
+    using schedule_in = typename Algorithm::permute;
+
+    static constexpr contract promise{
+        .name = "permute",
+        .cut = cut_for::owner,
+        .rooted = true,
+        .input = [](const setting& s, int block) { return content::of(s.rank, block); },
+        .result = [](const setting& s, int block) { return content::of(s.origin_of(s.rank), block); },
+    };
+    static constexpr candidate in_memory[]{
+        when<direct::permute>(always, "shared memory: everyone reads the operand that comes to it"),
+    };
+    static constexpr candidate by_messages[]{
+        when<direct::permute>(always, "one message for each rank"),
+    };
+    static constexpr candidate in_levels[]{
+        when<two_level::permute>(
+            always, "threads within processes: two levels, one message for each operand that leaves its process"),
+    };
+
+    [[nodiscard]] static shape lay_out(const arguments_given& call) {
+        if (!call.options->shift && call.options->destinations == nullptr)
+            call.reject(errc::bad_argument, {"where do operands go? Give shift{} or destinations{}"});
+        call.require_permutation();
+        shape s;
+        if (call.options->destinations != nullptr) s.destinations = call.options->destinations->ranks();
+        s.own_lengths = true;
+        s.rows = s.input_rows = call.input_rows;
+        s.result_rows = call.output_rows;
+        s.blocks = partition::even(s.input_rows, 1);
+        s.result_blocks = partition::even(s.result_rows, 1);
+        if (call.where.destination_of(call.where.rank) == call.where.rank)
+            call.require_rows("the output", s.result_rows, s.input_rows);
+        return s;
+    }
+};
+
+}  // namespace detail
+
+/// Afterwards each rank holds the operand of another one: with `shift{k}` rank (r + k) mod P that of rank r, with
+/// `destinations{list}` rank list[r].
+///
+///     permute(comm, x, shift{1})                          in place: around the ring
+///     permute(comm, in, out, destinations{2, 0, 1})       out of place: `in` is never written
+///     value = permute(comm, x, shift{-1})                 of a single object, as in `all_reduce`
+///
+/// - Shapes: each rank has a length of its own, 0 as well; `out` is as long as what comes. In place, ranks that get
+/// each
+///   other's operands have equally many elements. In a hierarchy all ranks have equally many.
+/// - The permutation is the same one on all ranks, however they say it: `shift{1}` of three ranks is
+///   `destinations{1, 2, 0}`. A rank may keep its own operand.
+/// - Cost: 1 round, one message for each rank that does not keep its operand, which is all that it sends. In place,
+/// long
+///   operands on shared memory are copied once more, on their way. A `window{}` has no effect.
+/// - Errors: `bad_rank` for a list that is no permutation, `bad_argument` for one of another length than P, or for
+/// none;
+///   `mismatch` for ranks whose permutations differ, and for operands that are not as long as their receivers expect,
+///   with both ranks and figures. Nothing is overwritten.
+/// - Source: gasnet's collectives, and `ppermute` of JAX.
+/// - Example: examples/permute.cpp
+inline constexpr detail::permute_collective permute{};
+
+}  // namespace allfold

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+#include "allfold/transport/detail/per_thread.hpp"
+
+/// @file
+/// Memory of short operations that have ended, for the next ones of their thread: more of them are in flight at once
+/// than an allocator keeps at hand.
+
+namespace allfold::detail {
+
+class spare_memory : public per_thread<spare_memory> {
+  public:
+    static constexpr std::size_t alignment = 64;
+
+    [[nodiscard]] static void* allocate(std::size_t bytes) {
+        spare_memory& own = mine();
+        if (bytes > block_bytes || own.first_ == nullptr)
+            return ::operator new(bytes > block_bytes ? bytes : block_bytes, std::align_val_t{alignment});
+        --own.count_;
+        return std::exchange(own.first_, own.first_->next);
+    }
+    /// In any thread.
+    static void free(void* memory, std::size_t bytes) noexcept {
+        spare_memory* const own = of_this_thread;
+        if (own == nullptr || bytes > block_bytes || own->count_ == most)
+            return ::operator delete(memory, std::align_val_t{alignment});
+        ++own->count_;
+        own->first_ = ::new (memory) block{own->first_};
+    }
+    /// Its thread ends.
+    void retire() noexcept {
+        while (first_ != nullptr) ::operator delete(std::exchange(first_, first_->next), std::align_val_t{alignment});
+        count_ = 0;
+    }
+
+  private:
+    static constexpr std::size_t block_bytes = 512;
+    static constexpr int most = 64;
+    struct block {
+        block* next;
+    };
+
+    block* first_ = nullptr;
+    int count_ = 0;
+};
+
+}  // namespace allfold::detail

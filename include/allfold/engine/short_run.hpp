@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "allfold/data/detail/heap_array.hpp"
+#include "allfold/engine/mismatch.hpp"
+#include "allfold/engine/rows.hpp"
+#include "allfold/engine/short_call.hpp"
+#include "allfold/engine/short_program.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/copy.hpp"
+
+/// @file
+/// Runs a remembered call: its messages in few instructions where they come at once, and step by step where they do
+/// not.
+
+namespace allfold::detail {
+
+/// One run of such a call: what it works on.
+template <communicator Comm>
+struct short_operands {
+    Comm& comm;
+    const short_call& what;
+    const row_layout& rows;
+    std::byte* const* input;
+    std::byte* const* result;
+    lane on;
+    std::uint32_t hash;
+    bool unordered = false;  ///< started again, so that its lane does not tell when it began
+
+    using round = short_program::round;
+    using message = short_program::message;
+    using columns = std::array<std::byte*, short_call::most_columns>;
+
+    /// What of the input belongs to the result, or the identity.
+    void work(const round& now) const {
+        using kind = local_work::kind;
+        if (now.local == kind::none) return;
+        const place to{result, now.result.first};
+        if (now.local == kind::copy)
+            rows.copy({input, now.input.first}, to, now.input.count);
+        else if (rows.functions->set_identity != nullptr && now.result.count > 0)
+            rows.functions->set_identity(rows, to, now.result.count);
+    }
+
+    [[nodiscard]] bool post(const round& now, const message& next) const {
+        if (what.is_flat) [[likely]] {
+            const std::byte* const from = (now.sends_result ? result : input)[0] + next.first_byte;
+            if (comm.post_in_cell(next.peer, on, unordered, hash, from, next.bytes)) [[likely]]
+                return true;
+        }
+        return post_parts(now, next);
+    }
+    /// Posts a message to all at once, where that can be done, and it is the first one on its lane.
+    [[nodiscard, gnu::noinline]] bool post_to_all(const round& now) const {
+        return with_parts(now, now.to[0], [&](const outgoing& packed) { return comm.post_to_all(on, packed); });
+    }
+    [[nodiscard, gnu::noinline]] bool post_parts(const round& now, const message& next) const {
+        return with_parts(now, next, [&](const outgoing& packed) { return comm.try_post(next.peer, on, packed); });
+    }
+    template <class Post>
+    [[nodiscard]] bool with_parts(const round& now, const message& next, Post post) const {
+        std::array<part, short_call::most_columns> parts;
+        const place from{now.sends_result ? result : input, next.rows.first};
+        const std::size_t count = next.rows.count == 0 ? 0 : rows.columns();
+        for (std::size_t c = 0; c < count; ++c) parts[c] = {rows.address(from, c), next.rows.count * rows.bytes[c]};
+        return post(outgoing{
+            {parts.data(), count}, next.bytes, rows.functions->alignment, true, hash, nullptr, unordered, true});
+    }
+
+    /// Throws unless a message is the one that is expected.
+    void require_right(std::uint32_t signature, std::size_t bytes, const message& expected) const {
+        if (signature != hash) [[unlikely]]
+            throw_disagreement(comm, what.agreed, expected.peer, on);
+        if (bytes != expected.bytes) [[unlikely]]
+            throw_other_length(what.agreed.what, comm.rank(), expected.peer, bytes, expected.bytes, rows.row_bytes);
+    }
+    void combine(const round& now, const message& with, std::byte* data) const {
+        if (with.rows.count == 0) return;
+        if (what.is_flat) [[likely]]
+            return combine_column(now, with, data);
+        columns theirs;
+        list_columns(data, with.rows.count, theirs.data());
+        const place from{theirs.data(), 0}, to{result, with.rows.first};
+        if (now.how == fold::store) return rows.copy(from, to, with.rows.count);
+        const place own = own_of(now);
+        const background::running inside(comm.background());
+        rows.fold(now.how == fold::left ? from : own, now.how == fold::left ? own : from, to, with.rows.count);
+    }
+    /// In rank order: `data` has the messages of all peers.
+    void combine_all(const round& now, std::span<std::byte* const> data) const {
+        const std::size_t count = data.size(), many = now.from[0].rows.count;
+        if (many == 0) return;
+        if (what.is_flat && now.from[0].bytes <= most_at_once) return combine_columns(now, data);
+        const bool with_own = now.how == fold::in_rank_order;
+        std::array<columns, short_program::most_ranks> theirs;
+        std::array<place, short_program::most_ranks> sources;
+        for (std::size_t k = 0; k < count; ++k) {
+            list_columns(data[k], many, theirs[k].data());
+            sources[k + (with_own && k >= now.lower ? 1 : 0)] = {theirs[k].data(), 0};
+        }
+        if (with_own) sources[now.lower] = own_of(now);
+        const place to{result, now.from[0].rows.first};
+        const background::running inside(comm.background());
+        rows.fold(std::span(sources.data(), count + (with_own ? 1 : 0)), std::span(&to, 1), many);
+    }
+
+  private:
+    static constexpr std::size_t most_at_once = 4096;  // bytes, so that what is folded stays in the first-level cache
+
+    void combine_columns(const round& now, std::span<std::byte* const> data) const {
+        alignas(64) std::byte nearby[short_program::most_levels * most_at_once];
+        std::array<std::byte*, short_program::most_ranks + short_program::most_levels> values;
+        std::size_t count = 0;
+        for (std::size_t k = 0; k <= data.size(); ++k) {
+            if (k == now.lower && now.how == fold::in_rank_order)
+                values[count++] = (now.folds_result ? result : input)[0] + now.own_first_byte;
+            if (k < data.size()) values[count++] = data[k];
+        }
+        for (std::size_t i = 0; i < short_program::most_levels; ++i)
+            values[count + i] = nearby + i * align_up(now.from[0].bytes, 64);
+        const background::running inside(comm.background());
+        const std::size_t last = count - 2;
+        for (std::size_t i = 0; i <= last; ++i) {
+            const short_program::junction& node = now.tree[i];
+            rows.functions->fold_column(rows.operation, values[node.left], values[node.right],
+                                        i == last ? result[0] + now.from[0].first_byte : values[node.into],
+                                        now.from[0].rows.count);
+        }
+    }
+    void combine_column(const round& now, const message& with, const std::byte* data) const {
+        std::byte* const to = result[0] + with.first_byte;
+        if (now.how == fold::store) return copy_short(to, data, with.bytes);
+        const std::byte* const own = (now.folds_result ? result : input)[0] + now.own_first_byte;
+        const background::running inside(comm.background());
+        rows.functions->fold_column(rows.operation, now.how == fold::left ? data : own,
+                                    now.how == fold::left ? own : data, to, with.rows.count);
+    }
+    [[nodiscard]] place own_of(const round& now) const noexcept {
+        return {now.folds_result ? result : input, now.own_first};
+    }
+    /// Where the columns of a message begin.
+    void list_columns(std::byte* data, std::size_t many, std::byte** into) const noexcept {
+        into[0] = data;
+        std::size_t at = 0;
+        for (std::size_t c = 1; c < rows.columns(); ++c) {
+            at = align_up(at + many * rows.bytes[c - 1], rows.functions->alignment);
+            into[c] = data + at;
+        }
+    }
+};
+
+/// Takes the messages of a round as they come, those after the first ones; returns how many it has taken when the next
+/// one is not there.
+template <communicator Comm>
+[[nodiscard]] std::size_t take_apart(const short_operands<Comm>& all, const short_program::round& now,
+                                     std::size_t after = 0, bool waits = true) {
+    std::size_t received = 0;
+    for (const short_program::message& next : now.from.subspan(after)) {
+        message_in_place here;
+        if (!all.comm.find_in_place(next.peer, all.on, next.bytes, here, waits)) break;
+        all.require_right(here.signature, here.bytes, next);
+        all.combine(now, next, here.data);
+        all.comm.take_in_place(next.peer);
+        ++received;
+    }
+    return received;
+}
+/// Folds the messages of a round where they lie, if all have come, and takes them all.
+template <communicator Comm>
+[[nodiscard]] std::size_t take_together(const short_operands<Comm>& all, const short_program::round& now,
+                                        bool waits = true) {
+    std::array<std::byte*, short_program::most_ranks> data;
+    std::size_t count = 0;
+    for (const short_program::message& next : now.from) {
+        message_in_place here;
+        if (!all.comm.find_in_place(next.peer, all.on, next.bytes, here, waits)) return 0;
+        all.require_right(here.signature, here.bytes, next);
+        data[count++] = here.data;
+    }
+    all.combine_all(now, {data.data(), count});
+    for (const short_program::message& next : now.from) all.comm.take_in_place(next.peer);
+    return count;
+}
+
+/// Folds, or stores, the messages of an exchange where they lie, if all have come, and takes them all.
+template <communicator Comm>
+[[nodiscard, gnu::noinline]] std::size_t take_all(const short_operands<Comm>& all, const short_program::round& now) {
+    std::array<std::byte*, short_program::most_ranks> data;
+    const std::size_t count = now.from.size();
+    if (!all.comm.find_all_in_place(all.on, all.hash, now.from[0].bytes, data.data())) return 0;
+    if (now.folds_together())
+        all.combine_all(now, {data.data(), count});
+    else
+        for (std::size_t k = 0; k < count; ++k) all.combine(now, now.from[k], data[k]);
+    all.comm.take_all_in_place();
+    return count;
+}
+
+/// How far a run has come. Models `pending_work`.
+template <communicator Comm>
+class short_run {
+  public:
+    explicit short_run(const short_operands<Comm>& all) : all_(all) {}
+    /// The rest of one that has to wait.
+    short_run(const short_operands<Comm>& all, int round, std::size_t posted, std::size_t received)
+        : all_(all),
+          round_(round),
+          posted_(posted),
+          received_(received),
+          has_worked_(all.what.program[round].is_local_first || posted == all.what.program[round].to.size()) {}
+
+    /// From the start.
+    void begin() noexcept {
+        round_ = 0;
+        posted_ = received_ = 0;
+        has_worked_ = false;
+    }
+    /// Posts what it can of the first messages; true if that is all of them.
+    bool post_first() {
+        const short_program::round& now = all_.what.program[0];
+        if (now.is_local_first) work(now);
+        return post(now);
+    }
+    [[nodiscard]] bool has_posted_first() const noexcept {
+        return round_ > 0 || posted_ == all_.what.program[0].to.size();
+    }
+    /// Does what can be done without waiting; true when the call is complete.
+    bool poll() {
+        all_.comm.progress();
+        return advance(false);
+    }
+    /// The same, and waits a moment for messages.
+    bool hurry() { return advance(true); }
+    /// Lets go of what has come.
+    void drop() noexcept { arrived_ = {}; }
+    [[nodiscard]] waiting blocked_on() const {
+        waiting where{all_.what.agreed.what, round_, all_.what.program.rounds(), -1, all_.on};
+        if (round_ == where.rounds) return where;
+        const short_program::round& now = all_.what.program[round_];
+        if (posted_ < now.to.size())
+            where.peer = now.to[posted_].peer;
+        else if (received_ < now.from.size())
+            where.peer = now.from[received_].peer;
+        return where;
+    }
+    /// Throws when a rank that this one waits for is in another call.
+    void check() const {
+        const waiting where = blocked_on();
+        if (where.peer < 0) return;
+        if (const auto theirs = all_.comm.announced(where.peer, all_.on); theirs && theirs->hash() != all_.what.hash)
+            throw_disagreement(all_.comm, all_.what.agreed, where.peer, all_.on);
+    }
+
+  private:
+    using arrival_type = typename Comm::arrival_type;
+
+    bool advance(bool waits) {
+        while (round_ < all_.what.program.rounds()) {
+            const short_program::round& now = all_.what.program[round_];
+            if (now.is_local_first) work(now);
+            if (!post(now)) return false;
+            work(now);  // in place it may overwrite what is posted
+            take_in_place(now, waits);
+            if (!receive(now)) return false;
+            ++round_;
+            posted_ = received_ = 0;
+            has_worked_ = false;
+        }
+        return true;
+    }
+    void work(const short_program::round& now) {
+        if (!std::exchange(has_worked_, true)) all_.work(now);
+    }
+    void take_in_place(const short_program::round& now, bool waits) {
+        if (!now.folds_together())
+            received_ += take_apart(all_, now, received_, waits);
+        else if (received_ == 0)
+            received_ = take_together(all_, now, waits);
+    }
+    bool post(const short_program::round& now) {
+        if (now.is_to_all && posted_ == 0 && !all_.unordered && all_.post_to_all(now)) posted_ = now.to.size();
+        for (; posted_ < now.to.size(); ++posted_)
+            if (!all_.post(now, now.to[posted_])) return false;
+        return true;
+    }
+    bool receive(const short_program::round& now) {
+        if (received_ == now.from.size()) return true;  // where they lay, or there are none
+        if (now.folds_together() && arrived_.size() != now.from.size())
+            arrived_ = heap_array<arrival_type>(now.from.size());
+        for (; received_ < now.from.size(); ++received_) {
+            const short_program::message& next = now.from[received_];
+            if (!all_.comm.try_receive(next.peer, all_.on, sink{*this, now, next})) return false;
+        }
+        if (now.folds_together()) combine_all(now);
+        return true;
+    }
+    struct sink {
+        short_run& self;
+        const short_program::round& now;
+        const short_program::message& next;
+
+        void operator()(arrival_type&& arrived) const {
+            self.all_.require_right(arrived.signature(), arrived.bytes(), next);
+            if (now.folds_together())
+                self.arrived_[self.received_] = std::move(arrived);
+            else
+                self.all_.combine(now, next, arrived.packed());
+        }
+        [[nodiscard]] std::size_t expected_bytes() const noexcept { return next.bytes; }
+    };
+    void combine_all(const short_program::round& now) {
+        std::array<std::byte*, short_program::most_ranks> data;
+        for (std::size_t k = 0; k < arrived_.size(); ++k) data[k] = arrived_[k].packed();
+        all_.combine_all(now, {data.data(), arrived_.size()});
+        for (auto& each : arrived_) each = {};
+    }
+
+    const short_operands<Comm>& all_;
+    int round_ = 0;
+    std::size_t posted_ = 0, received_ = 0;
+    bool has_worked_ = false;  // in this round
+    heap_array<arrival_type> arrived_;
+};
+
+template <communicator Comm>
+[[gnu::noinline]] void wait_for_rest(const short_operands<Comm>& all, int round, std::size_t posted,
+                                     std::size_t received) {
+    short_run<Comm> rest(all, round, posted, received);
+    all.comm.wait(rest, std::nullopt);
+}
+
+/// Takes the messages of a round that come; returns how many.
+template <communicator Comm>
+[[nodiscard, gnu::always_inline]] inline std::size_t take_messages(const short_operands<Comm>& all,
+                                                                   const short_program::round& now) {
+    std::size_t received = 0;
+    if (now.is_exchange) received = take_all(all, now);
+    if (received == 0) received = now.folds_together() ? take_together(all, now) : take_apart(all, now);
+    return received;
+}
+
+/// Runs a call again. Nothing is in flight in this thread.
+template <communicator Comm>
+[[gnu::noinline]] void run_again(Comm& comm, const short_call& what, const row_layout& rows, std::byte* const* input,
+                                 std::byte* const* result) {
+    const lane on = comm.open_again(what.agreed, what.hash);
+    const short_operands<Comm> all{comm, what, rows, input, result, on, comm.background().follow(what.hash, on)};
+    for (int r = 0; r < what.program.rounds(); ++r) {
+        const short_program::round& now = what.program[r];
+        if (now.is_local_first) all.work(now);
+        std::size_t posted = 0, received = 0;
+        if (now.is_to_all && all.post_to_all(now)) posted = now.to.size();
+        while (posted < now.to.size() && all.post(now, now.to[posted])) ++posted;
+        if (r == 0) comm.announce_again(on, what.agreed, what.hash);  // while they travel
+        if (posted == now.to.size()) {
+            if (!now.is_local_first) all.work(now);
+            received = take_messages(all, now);
+        }
+        if (posted < now.to.size() || received < now.from.size()) return wait_for_rest(all, r, posted, received);
+    }
+}
+
+}  // namespace allfold::detail

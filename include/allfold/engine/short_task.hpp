@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "allfold/engine/detail/spare_memory.hpp"
+#include "allfold/engine/short_call.hpp"
+#include "allfold/engine/short_run.hpp"
+#include "allfold/engine/task.hpp"
+
+/// @file
+/// Calls that a communicator remembers, in the background: started, or prepared to be started again and again.
+
+namespace allfold::detail {
+
+/// A task that makes such a call again.
+template <communicator Comm>
+class short_task : public task<Comm> {
+  public:
+    [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_memory::allocate(bytes); }
+    static void operator delete(void* memory, std::size_t bytes) noexcept { spare_memory::free(memory, bytes); }
+
+    void start() final {
+        try {
+            run_.begin();
+            run_.post_first();
+            all_.comm.announce_again(all_.on, all_.what.agreed, all_.what.hash);  // while they travel
+        } catch (...) {
+            this->give_up_run();
+            throw;
+        }
+        this->active_ = true;
+        this->done_.store(false, std::memory_order_relaxed);
+        all_.comm.background().add(*this);
+        constexpr int turns = 32;
+        for (int i = 0; !run_.has_posted_first() && !this->done() && i < turns; ++i) background::progress_all();
+    }
+    void hurry() noexcept final {
+        if (all_.comm.background().is_running()) return;
+        try {
+            if (!run_.hurry()) return;
+            finish_run();
+            this->complete();
+        } catch (...) {
+            this->fail(std::current_exception());
+        }
+    }
+    void orphan() noexcept final {
+        task<Comm>::orphan();
+        call_ = {};
+    }
+    [[nodiscard]] waiting blocked_on() const final {
+        return this->done() ? waiting{this->what_, 0, 0, -1, all_.on} : run_.blocked_on();
+    }
+    void check() const final {
+        if (!this->done()) run_.check();
+    }
+
+  protected:
+    short_task(Comm& comm, const short_call& what, const row_layout& rows, std::byte* const* input,
+               std::byte* const* result)
+        : task<Comm>(comm, what.agreed.what, std::nullopt),
+          call_(&what),
+          rows_{rows.functions, rows.operation, what.bytes.data(), rows.row_bytes},
+          all_{comm, what, rows_, input_.data(), result_.data(), comm.open_again(what.agreed, what.hash), 0},
+          run_(all_) {
+        for (std::size_t c = 0; c < rows.columns(); ++c) {
+            input_[c] = input[c];
+            result_[c] = result[c];
+        }
+        all_.hash = comm.background().follow(what.hash, all_.on);
+        comm.background().attach(*this, &comm);
+    }
+    void fold_with(const void* operation) noexcept { rows_.operation = operation; }
+
+  private:
+    void announce_run() final {
+        all_.comm.reopen(all_.on, all_.what.agreed);
+        all_.unordered = true;
+    }
+    void begin_run() final { run_.begin(); }
+    bool poll_run() final { return run_.poll(); }
+    void finish_run() final { all_.what.lower(rows_, result_.data()); }
+    void drop_run() noexcept final { run_.drop(); }
+
+    remembered_call call_;
+    row_layout rows_;
+    std::array<std::byte*, short_call::most_columns> input_, result_;
+    short_operands<Comm> all_;
+    short_run<Comm> run_;
+};
+
+/// With an operator of its own.
+template <communicator Comm, class Op>
+class short_task_with final : public short_task<Comm> {
+  public:
+    short_task_with(Comm& comm, const short_call& what, const row_layout& rows, std::byte* const* input,
+                    std::byte* const* result, const Op& op)
+        : short_task<Comm>(comm, what, rows, input, result), op_(op) {
+        this->fold_with(std::addressof(op_));
+    }
+    ~short_task_with() override { this->leave(); }
+
+  private:
+    static_assert(alignof(Op) <= spare_memory::alignment);
+    [[no_unique_address]] Op op_;
+};
+
+/// With arguments that the engine has bound.
+template <communicator Comm>
+class bound_short_task final : public short_task<Comm> {
+  public:
+    bound_short_task(Comm& comm, const short_call& what, const operands& memory,
+                     std::unique_ptr<bound_arguments> arguments)
+        : short_task<Comm>(comm, what, arguments->rows(), memory.input.first.columns, memory.result.first.columns),
+          arguments_(std::move(arguments)) {}
+    ~bound_short_task() override { this->leave(); }
+
+  private:
+    std::unique_ptr<bound_arguments> arguments_;
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "allfold/data/detail/heap_array.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/detail/copy.hpp"
+
+/// @file
+/// What a rank tells all others in one short message, where ranks are few: written once, and read by each of them where
+/// it lies. In channels it would be written once for each of them, and a core that several ranks share would fetch it
+/// once for each.
+///
+/// A bulletin is a ring of a few cells, each used again once all have read it. Nobody ever waits for one: who finds
+/// none free posts in channels. So that this makes no difference, such a message is the first one of its sender on its
+/// lane, and readers look here first. A reader finds it among those of other lanes, so nothing has to be taken out
+/// early.
+
+namespace allfold::detail {
+
+class alignas(line_bytes) bulletin {
+  public:
+    static constexpr int most_ranks = 16;
+    static constexpr std::uint32_t cells = 8;
+
+    bulletin() = default;
+    bulletin(const bulletin&) = delete;
+    bulletin& operator=(const bulletin&) = delete;
+    ~bulletin() {
+        for (const channel::buffer& each : buffers_) free_message(each.data);
+    }
+
+    // The owner's. `all`: the bulletins of all ranks.
+
+    [[nodiscard]] bool has_room(std::span<const bulletin> all, std::size_t self) noexcept {
+        if (posted_ - taken_by_all_ == cells) ask_readers(all, self);
+        return posted_ - taken_by_all_ < cells;
+    }
+    /// A message that is copied. Before, there was room.
+    void post(lane on, const outgoing& message) {
+        cell& c = cells_[++posted_ % cells];
+        const carriage how = carriage_of(message, message.bytes, carriage::in_buffer);
+        if (how == carriage::in_cell)
+            pack(message.parts, message.alignment, c.payload);
+        else
+            c.refer_to(packed_message{fill_buffer(message), message.bytes, 0});
+        c.on = on;
+        c.signature = message.signature;
+        c.news.store({posted_, how, static_cast<std::uint8_t>(how == carriage::in_cell ? message.bytes : 0), 0, 0},
+                     std::memory_order_release);
+    }
+    /// Its reader is through with all messages of `sender` up to number `number`.
+    void say_taken(std::size_t sender, std::uint32_t number) noexcept {
+        taken_[sender].store(number, std::memory_order_release);
+    }
+
+    // A reader's
+
+    /// Message number `number`; null where it is not in.
+    [[nodiscard]] const cell* find(std::uint32_t number) const noexcept {
+        const cell& c = cells_[number % cells];
+        return c.has(number) ? &c : nullptr;
+    }
+
+  private:
+    void ask_readers(std::span<const bulletin> all, std::size_t self) noexcept {
+        std::uint32_t most_left = 0;
+        for (std::size_t r = 0; r < all.size(); ++r)
+            if (r != self)
+                most_left = std::max(most_left, posted_ - all[r].taken_[self].load(std::memory_order_acquire));
+        taken_by_all_ = posted_ - most_left;
+    }
+    [[nodiscard]] std::byte* fill_buffer(const outgoing& message) {
+        channel::buffer& filled = buffers_[posted_ % cells];
+        if (filled.room < message.bytes) {
+            const std::size_t room = std::bit_ceil(message.bytes);
+            std::byte* const larger = allocate_message(room);
+            free_message(std::exchange(filled.data, larger));
+            filled.room = room;
+        }
+        pack(message.parts, message.alignment, filled.data);
+        return filled.data;
+    }
+
+    std::uint32_t posted_ = 0;
+    std::uint32_t taken_by_all_ = 0;  // at least
+    std::array<channel::buffer, cells> buffers_{};
+    std::array<std::atomic<std::uint32_t>, most_ranks> taken_{};  // of the bulletin of each rank; on a line of its own
+    std::array<cell, cells> cells_;
+};
+
+/// What one rank has read of the bulletins of all.
+class bulletin_reader {
+  public:
+    bulletin_reader(std::span<bulletin> all, int self)
+        : all_(all), self_(static_cast<std::size_t>(self)), read_(all.size()) {
+        for (std::size_t r = 0; r < all.size(); ++r) read_[r].of = &all[r];
+    }
+
+    /// Whether there are any.
+    [[nodiscard]] bool is_there() const noexcept { return !all_.empty(); }
+    /// Whether there is something of `sender` that has not been found before.
+    [[nodiscard]] bool has_news(int sender) const noexcept {
+        const reading& r = of(sender);
+        return r.at(static_cast<std::uint32_t>(std::countr_one(r.gone))) != nullptr;
+    }
+    /// The message of `sender` on a lane; null where it is not in.
+    [[nodiscard]] const cell* find(int sender, lane on) noexcept {
+        reading& r = of(sender);
+        r.found = nothing;
+        const cell* const next = r.at(0);
+        if (next == nullptr) return nullptr;
+        if (next->on != on || (r.gone & 1u) != 0) [[unlikely]]
+            return find_behind(r, on);
+        r.found = 0;
+        return next;
+    }
+    /// Where the oldest message of `sender` lies, if it is on this lane, and as expected.
+    [[nodiscard]] std::byte* find(int sender, lane on, std::uint32_t signature, std::size_t bytes) noexcept {
+        reading& r = of(sender);
+        const cell* const next = r.at(0);
+        if (next == nullptr || next->on != on || next->signature != signature || (r.gone & 1u) != 0) return nullptr;
+        r.found = 0;
+        message_in_place here{};
+        return next->locate(here) && here.bytes == bytes ? here.data : nullptr;
+    }
+    [[nodiscard]] bool has_found(int sender) const noexcept { return of(sender).found != nothing; }
+    /// Keeps what was found last until `release`; returns its number.
+    [[nodiscard]] std::uint32_t keep(int sender) noexcept {
+        reading& r = of(sender);
+        const std::uint32_t found = std::exchange(r.found, nothing);
+        r.gone |= 1u << found;
+        return r.taken + 1 + found;
+    }
+    void release(int sender, std::uint32_t number) noexcept {
+        reading& r = of(sender);
+        r.released |= 1u << (number - r.taken - 1);
+        for (; (r.released & 1u) != 0; r.released >>= 1, r.gone >>= 1) ++r.taken;
+        all_[self_].say_taken(static_cast<std::size_t>(sender), r.taken);
+    }
+    /// What was found last is not needed any more.
+    void take(int sender) noexcept {
+        reading& r = of(sender);
+        if ((r.gone | r.found) != 0) [[unlikely]]
+            return release(sender, keep(sender));
+        r.found = nothing;
+        all_[self_].say_taken(static_cast<std::size_t>(sender), ++r.taken);
+    }
+
+  private:
+    static constexpr std::uint32_t nothing = bulletin::cells;
+
+    struct reading {
+        const bulletin* of = nullptr;
+        std::uint32_t taken = 0;        // all up to that number are
+        std::uint32_t gone = 0;         // of those behind it a bit for each that is not to be found again,
+        std::uint32_t released = 0;     // and for each that is not needed any more
+        std::uint32_t found = nothing;  // which of those
+
+        [[nodiscard]] const cell* at(std::uint32_t i) const noexcept { return of->find(taken + 1 + i); }
+    };
+
+    [[nodiscard]] reading& of(int sender) const noexcept { return read_[static_cast<std::size_t>(sender)]; }
+    [[nodiscard, gnu::cold]] static const cell* find_behind(reading& r, lane on) noexcept {
+        for (std::uint32_t i = 0; i < bulletin::cells; ++i) {
+            const cell* const c = r.at(i);
+            if (c == nullptr) return nullptr;
+            if (c->on != on || (r.gone >> i & 1u) != 0) continue;
+            r.found = i;
+            return c;
+        }
+        return nullptr;
+    }
+
+    std::span<bulletin> all_;
+    std::size_t self_;
+    heap_array<reading> read_;
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "allfold/error.hpp"
+
+/// @file
+/// Some of a communicator's ranks, in an order of their own.
+
+namespace allfold {
+
+/// Ranks, each at most once: `rank_list{4, 0, 2}` in this order, or `rank_list::strided(0, 3, 2)`, which are 0, 2 and
+/// 4, and take no more memory however many they are.
+class rank_list {
+  public:
+    rank_list() = default;
+    rank_list(std::initializer_list<int> ranks) : rank_list(std::vector<int>(ranks)) {}
+    explicit rank_list(std::vector<int> ranks) : count_(static_cast<int>(ranks.size())), listed_(std::move(ranks)) {}
+    /// first, first + stride, first + 2·stride, ...; the stride may be negative.
+    [[nodiscard]] static rank_list strided(int first, int count, int stride = 1) {
+        if (count < 0 || (stride == 0 && count > 1))
+            throw error(errc::bad_argument,
+                        detail::text({"rank_list: ", count, " ranks ", stride, " apart are not ranks, each once"}));
+        rank_list some;
+        some.first_ = first;
+        some.count_ = count;
+        some.stride_ = stride == 0 ? 1 : stride;
+        return some;
+    }
+
+    [[nodiscard]] int size() const noexcept { return count_; }
+    [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+    [[nodiscard]] int operator[](int i) const noexcept {
+        return listed_.empty() ? first_ + i * stride_ : listed_[static_cast<std::size_t>(i)];
+    }
+    /// At which place a rank stands; -1 where it does not.
+    [[nodiscard]] int find(int rank) const noexcept {
+        if (listed_.empty()) {
+            const int from_first = rank - first_, at = from_first / stride_;
+            return from_first % stride_ == 0 && at >= 0 && at < count_ ? at : -1;
+        }
+        const auto found = std::ranges::find(listed_, rank);
+        return found == listed_.end() ? -1 : static_cast<int>(found - listed_.begin());
+    }
+    [[nodiscard]] bool contains(int rank) const noexcept { return find(rank) >= 0; }
+
+    /// The same ranks in the same order, however they are kept.
+    friend bool operator==(const rank_list& a, const rank_list& b) noexcept {
+        if (a.count_ != b.count_) return false;
+        for (int i = 0; i < a.count_; ++i)
+            if (a[i] != b[i]) return false;
+        return true;
+    }
+    [[nodiscard]] bool has_same_ranks(const rank_list& other) const { return sorted() == other.sorted(); }
+    [[nodiscard]] bool overlaps(const rank_list& other) const noexcept {
+        for (int i = 0; i < count_; ++i)
+            if (other.contains((*this)[i])) return true;
+        return false;
+    }
+
+    /// Throws unless all are ranks below `size`, each once.
+    void check(int size) const {
+        const auto refuse = [](std::initializer_list<detail::text_piece> why) {
+            throw error(errc::bad_rank, "rank_list: " + detail::text(why));
+        };
+        const auto require_rank = [&](int rank) {
+            if (rank < 0 || rank >= size) refuse({"rank ", rank, " is not in [0, ", size, ")"});
+        };
+        if (listed_.empty()) {
+            if (count_ > 0) require_rank(first_), require_rank((*this)[count_ - 1]);
+            return;
+        }
+        const std::vector<int> all = sorted();
+        for (const int rank : all) require_rank(rank);
+        if (const auto twice = std::ranges::adjacent_find(all); twice != all.end())
+            refuse({"rank ", *twice, " stands in it twice"});
+    }
+
+  private:
+    [[nodiscard]] std::vector<int> sorted() const {
+        std::vector<int> all;
+        all.reserve(static_cast<std::size_t>(count_));
+        for (int i = 0; i < count_; ++i) all.push_back((*this)[i]);
+        std::ranges::sort(all);
+        return all;
+    }
+
+    int first_ = 0, count_ = 0, stride_ = 1;
+    std::vector<int> listed_;  // instead
+};
+
+}  // namespace allfold

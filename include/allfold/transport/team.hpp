@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/rank_list.hpp"
+
+/// @file
+/// A communicator of some ranks of another one.
+
+namespace allfold {
+
+/// How two teams of one parent compare.
+enum class likeness : std::uint8_t {
+    identical,  ///< one and the same
+    congruent,  ///< another one of the same ranks in the same order
+    similar,    ///< of the same ranks in another order
+    unequal
+};
+
+/// This rank's end of a team: `*team` is a communicator on its own, whose rank i is rank `members()[i]` of the parent.
+/// Nothing that is sent in it meets what is sent in the parent or in other teams, and operations in flight on any of
+/// them get on while a rank waits for one. Null at a rank that is in none.
+///
+///     const auto even = subset(comm, rank_list::strided(0, (comm.size() + 1) / 2, 2));
+///     if (even) all_reduce(*even, x, sum());
+///
+/// Made by `subset` and `split`. On threads it may outlive its parent.
+template <class Comm>
+class team {
+  public:
+    team() = default;
+    team(rank_list members, std::shared_ptr<void> shared, std::unique_ptr<Comm> own)
+        : members_(std::move(members)), shared_(std::move(shared)), own_(std::move(own)) {}
+    team(team&&) = default;
+    team& operator=(team&& other) noexcept {  // the end of the old one is destroyed before what it shares
+        team old(std::move(*this));
+        members_ = std::move(other.members_);
+        shared_ = std::move(other.shared_);
+        own_ = std::move(other.own_);
+        return *this;
+    }
+    ~team() = default;
+
+    [[nodiscard]] explicit operator bool() const noexcept { return own_ != nullptr; }
+    [[nodiscard]] Comm& operator*() const noexcept { return *own_; }
+    [[nodiscard]] Comm* operator->() const noexcept { return own_.get(); }
+
+    /// The parent's ranks that are in it, in its own order; none at a rank that is in no team.
+    [[nodiscard]] const rank_list& members() const noexcept { return members_; }
+    /// What rank `rank` of this team is in another team of the same parent; -1 where it is in that one not.
+    [[nodiscard]] int translate(int rank, const team& other) const noexcept {
+        return other.members_.find(members_[rank]);
+    }
+    /// With another team of the same parent.
+    [[nodiscard]] likeness compare(const team& other) const {
+        if (own_ == other.own_) return likeness::identical;
+        if (members_ == other.members_) return likeness::congruent;
+        return members_.has_same_ranks(other.members_) ? likeness::similar : likeness::unequal;
+    }
+
+  private:
+    rank_list members_;
+    std::shared_ptr<void> shared_;  // what the ranks of the team share: outlives their ends
+    std::unique_ptr<Comm> own_;
+};
+
+/// A transport that forms teams: `form_team(members)`, which all its ranks call alike, those that are in it with the
+/// same list. `waits_to_form`: whether it waits in a way that does not end when another rank has failed, so that all
+/// ranks have to be there before.
+template <class C>
+concept forming_teams = communicator<C> && requires(C& comm, const rank_list& members) {
+    { comm.form_team(members) } -> std::same_as<team<C>>;
+    { C::waits_to_form } -> std::convertible_to<bool>;
+};
+
+}  // namespace allfold

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/collective/scatter.hpp"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "allfold/collective/barrier.hpp"
+#include "allfold/data/partition.hpp"
+#include "test/collective/scatter_checks.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/groups.hpp"
+#include "test/support/ranks.hpp"
+
+using namespace test;
+
+TEMPLATE_TEST_CASE("scatter gives every rank its block of the root's operand", "", words, matrices) {
+    on_all_groups<TestType>(
+        [](auto& comm, const auto& p, const auto& where) { check_scatter_with_all_algorithms(comm, p, where); });
+    SUCCEED();
+}
+
+TEST_CASE("scatter works where ranks share no memory") {
+    on_remote_groups<integers>([](auto& comm, const auto& p, const auto& where) {
+        for (const auto& blocks : partitions_of(p.size(), comm.size()))
+            check_scatter(comm, p, comm.size() / 2, blocks, where, blocks);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("what a rank other than the root gives scatter as input is not looked at (pitfall 10)") {
+    on_ranks(3, [](auto& comm) {
+        const std::vector<int> whole{1, 2, 3};
+        const std::span<const int> nowhere(static_cast<const int*>(nullptr), 7);
+        int mine = 0;
+        for (int turn = 0; turn < 3; ++turn)
+            allfold::scatter(comm, comm.rank() == 1 ? std::span<const int>(whole) : nowhere, mine, allfold::root{1});
+        expect(mine == comm.rank() + 1, "wrong element");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("scatter gives every rank equally many elements unless told otherwise") {
+    for (const int size : group_sizes)
+        on_ranks(size, [&](auto& comm) {
+            const auto P = static_cast<std::size_t>(size);
+            std::vector<int> all(comm.rank() == 0 ? 3 * P : 0), mine(3, -1);
+            for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i / 3);
+            allfold::scatter(comm, all, mine);
+            expect(mine == std::vector(3, comm.rank()), "wrong block");
+
+            std::vector<double> values(comm.rank() == 0 ? P : 0);
+            for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+            double x = -1;
+            auto operation = allfold::scatter.start(comm, values, x);
+            operation.wait();
+            expect(x == comm.rank(), "wrong value, started");
+            x = -1;
+            auto again = allfold::scatter.prepare(comm, values, x);
+            again();
+            expect(x == comm.rank(), "wrong value, prepared");
+        });
+    SUCCEED();
+}
+
+TEST_CASE("sizes that do not fit a scatter are refused at the rank that has them, and release all others") {
+    const auto blocks = allfold::partition::sizes({2, 3, 4});
+    const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+        const std::vector<int> all(9);
+        std::vector<int> mine(comm.rank() == 1 ? 2 : blocks.extent(comm.rank()));
+        allfold::scatter(comm, all, mine, blocks);
+        allfold::barrier(comm);
+    });
+    CHECK(outcomes[1].code == allfold::errc::mismatch);
+    CHECK(outcomes[1].says("scatter: rank 1: the output has 2 elements, but 3 are needed"));
+
+    const auto short_input = outcomes_on_ranks(3, [&](auto& comm) {
+        const std::vector<int> all(8);
+        std::vector<int> mine(blocks.extent(comm.rank()));
+        allfold::scatter(comm, all, mine, blocks);
+        allfold::barrier(comm);
+    });
+    CHECK(short_input[0].code == allfold::errc::mismatch);
+    CHECK(short_input[0].says("scatter: rank 0: the input has 8 elements, but 9 are needed"));
+
+    const auto no_third = outcomes_on_ranks(3, [](auto& comm) {
+        const std::vector<int> all(10);
+        std::vector<int> mine(3, -1);
+        try {
+            allfold::scatter(comm, all, mine);
+        } catch (const allfold::error&) {
+            expect(mine == std::vector(3, -1), "written");
+            throw;
+        }
+        allfold::barrier(comm);
+    });
+    CHECK(no_third[0].code == allfold::errc::bad_partition);
+    CHECK(no_third[0].says("10 elements of the input cannot go to 3 ranks in equal numbers"));
+
+    const auto no_root = outcomes_on_ranks(2, [](auto& comm) {
+        std::vector<int> x(2);
+        allfold::scatter(comm, x, allfold::root{2});
+    });
+    CHECK(no_root[1].code == allfold::errc::bad_rank);
+    CHECK(no_root[1].says("scatter: rank 1: root 2 is not in [0, 2)"));
+}
+
+TEST_CASE("ranks that give scatter other partitions or lengths find out, with figures, and nothing is written") {
+    const auto scatter_and_meet = [](auto& comm, const std::vector<int>& all, std::vector<int>& mine,
+                                     const auto&... options) {
+        const std::vector<int> before = mine;
+        try {
+            allfold::scatter(comm, all, mine, options...);
+            allfold::barrier(comm);
+        } catch (const allfold::error&) {
+            expect(comm.rank() == 0 || mine == before, "written");
+            throw;
+        }
+    };
+    const auto partitions = outcomes_on_ranks(2, [&](auto& comm) {
+        const auto blocks = comm.rank() == 0 ? allfold::partition::sizes({1, 3}) : allfold::partition::sizes({2, 2});
+        std::vector<int> mine(blocks.extent(comm.rank()), -1);
+        scatter_and_meet(comm, std::vector<int>(4), mine, blocks);
+    });
+    CHECK((partitions[0].code == allfold::errc::mismatch || partitions[1].code == allfold::errc::mismatch));
+    CHECK((partitions[0].says("blocks of up to 3") || partitions[1].says("blocks of up to 3")));
+
+    const auto lengths = outcomes_on_ranks(2, [&](auto& comm) {
+        std::vector<int> mine(comm.rank() == 0 ? 2 : 3, -1);
+        scatter_and_meet(comm, std::vector<int>(4), mine);
+    });
+    CHECK(lengths[1].code == allfold::errc::mismatch);
+    CHECK((lengths[0].says("has 4") || lengths[1].says("has 4")));
+    CHECK((lengths[0].says("has 6") || lengths[1].says("has 6")));
+}
+
+TEST_CASE("ranks that name other roots of a scatter find out") {
+    const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
+        const std::vector<int> all(3);
+        std::vector<int> mine(1, -1);
+        allfold::scatter(comm, all, mine, allfold::root{comm.rank() == 2 ? 1 : 0});
+        allfold::barrier(comm);
+    });
+    bool told = false;
+    for (const auto& each : outcomes)
+        told |= each.code == allfold::errc::mismatch && each.says("names root 1") && each.says("names root 0");
+    CHECK(told);
+}

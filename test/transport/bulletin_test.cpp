@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/transport/detail/bulletin.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/thread.hpp"
+#include "test/support/catch.hpp"
+
+using allfold::lane;
+using allfold::part;
+using allfold::detail::bulletin;
+using allfold::detail::bulletin_reader;
+using allfold::detail::cell;
+
+namespace {
+
+constexpr std::uint32_t hash = 7;
+
+/// The bulletins of three ranks, and what ranks 1 and 2 have read.
+struct group {
+    std::vector<bulletin> all{3};
+    std::array<bulletin_reader, 2> readers{bulletin_reader(all, 1), bulletin_reader(all, 2)};
+
+    /// Rank 0 posts bytes of this value; false where there is no room.
+    bool post(lane on, std::uint8_t value, std::size_t bytes = 4) {
+        std::vector<std::byte> what(bytes, static_cast<std::byte>(value));
+        const part p{what.data(), bytes};
+        if (!all[0].has_room(all, 0)) return false;
+        all[0].post(on, {{&p, 1}, bytes, 1, true, hash});
+        return true;
+    }
+    /// What a reader finds, and is through with; -1 for nothing.
+    int read(std::size_t reader, lane on) {
+        const cell* const found = readers[reader].find(0, on);
+        if (found == nullptr) return -1;
+        allfold::message_in_place here{};
+        CHECK(found->locate(here));
+        CHECK(here.signature == hash);
+        const auto value = static_cast<int>(here.data[here.bytes - 1]);
+        readers[reader].take(0);
+        return value;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("each reader finds what is on a lane, of any length, once") {
+    group g;
+    CHECK(g.read(0, 5) == -1);
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{112}, std::size_t{113}, std::size_t{5000}}) {
+        REQUIRE(g.post(5, static_cast<std::uint8_t>(bytes % 100), bytes));
+        for (const std::size_t reader : {std::size_t{0}, std::size_t{1}}) {
+            CHECK(g.read(reader, 5) == static_cast<int>(bytes % 100));
+            CHECK(g.read(reader, 5) == -1);
+            CHECK_FALSE(g.readers[reader].has_news(0));
+        }
+    }
+}
+
+TEST_CASE("there is room until a reader is as far behind as a bulletin has cells") {
+    group g;
+    for (std::uint32_t i = 0; i < bulletin::cells; ++i) REQUIRE(g.post(i, static_cast<std::uint8_t>(i)));
+    CHECK_FALSE(g.post(100, 100));
+    for (std::uint32_t i = 0; i < bulletin::cells; ++i) CHECK(g.read(0, i) == static_cast<int>(i));
+    CHECK_FALSE(g.post(100, 100));
+    CHECK(g.read(1, 0) == 0);
+    CHECK(g.post(100, 100));
+    CHECK_FALSE(g.post(101, 101));
+    for (std::uint32_t i = 1; i < bulletin::cells; ++i) CHECK(g.read(1, i) == static_cast<int>(i));
+    CHECK(g.read(1, 100) == 100);
+    CHECK(g.read(0, 100) == 100);
+    for (std::uint32_t i = 0; i < 100; ++i) {
+        REQUIRE(g.post(i, static_cast<std::uint8_t>(i)));
+        CHECK(g.read(0, i) == static_cast<int>(i));
+        CHECK(g.read(1, i) == static_cast<int>(i));
+    }
+}
+
+TEST_CASE("a reader finds what is behind messages of other lanes, which keep their room") {
+    group g;
+    for (std::uint32_t i = 0; i < bulletin::cells; ++i) REQUIRE(g.post(i, static_cast<std::uint8_t>(i)));
+    for (std::uint32_t i = 0; i < bulletin::cells; ++i) CHECK(g.read(1, i) == static_cast<int>(i));
+    for (std::uint32_t i = bulletin::cells; i-- > 1;) {
+        CHECK(g.read(0, i) == static_cast<int>(i));
+        CHECK(g.read(0, i) == -1);
+        CHECK(g.readers[0].has_news(0));
+        CHECK_FALSE(g.post(100, 100));
+    }
+    CHECK(g.read(0, 0) == 0);
+    CHECK_FALSE(g.readers[0].has_news(0));
+    CHECK(g.post(100, 100));
+    CHECK(g.read(0, 100) == 100);
+}
+
+TEST_CASE("what is expected is found only if it is the next one, and as expected") {
+    group g;
+    REQUIRE(g.post(1, 10, 8));
+    REQUIRE(g.post(2, 20, 8));
+    bulletin_reader& reader = g.readers[0];
+    CHECK(reader.find(0, 1, hash + 1, 8) == nullptr);
+    CHECK(reader.find(0, 1, hash, 7) == nullptr);
+    CHECK(reader.find(0, 2, hash, 8) == nullptr);
+    REQUIRE(reader.find(0, 1, hash, 8) != nullptr);
+    CHECK(*reader.find(0, 1, hash, 8) == std::byte{10});
+    reader.take(0);
+    REQUIRE(reader.find(0, 2, hash, 8) != nullptr);
+    CHECK(*reader.find(0, 2, hash, 8) == std::byte{20});
+}
+
+TEST_CASE("what finds no room goes in channels, and is received whichever way it came, in any order of lanes") {
+    allfold::thread_world world(3);
+    allfold::thread_communicator sender = world.communicator(0), reader = world.communicator(1),
+                                 slow = world.communicator(2);
+    std::vector<std::byte> what(200);
+    const auto post = [&](lane on) {
+        what.back() = static_cast<std::byte>(on);
+        const part p{what.data(), what.size()};
+        const allfold::outgoing message{{&p, 1}, what.size(), 1, true, hash};
+        if (sender.post_to_all(on, message)) return true;
+        CHECK(sender.try_post(1, on, message));
+        CHECK(sender.try_post(2, on, message));
+        return false;
+    };
+    const auto read = [&](allfold::thread_communicator& by, lane on) {
+        int value = -1;
+        by.try_receive(0, on, [&](auto&& message) {
+            CHECK(message.bytes() == what.size());
+            value = static_cast<int>(message.packed()[message.bytes() - 1]);
+        });
+        return value;
+    };
+    constexpr lane posted = bulletin::cells + 3;
+    for (lane on = 0; on < posted; ++on) CHECK(post(on) == (on < bulletin::cells));
+    for (lane on = posted; on-- > 0;) {
+        CHECK(read(reader, on) == static_cast<int>(on));
+        CHECK(read(reader, on) == -1);
+    }
+    for (lane on = 0; on < posted; ++on) CHECK(read(slow, on) == static_cast<int>(on));
+    {
+        CHECK(post(posted));
+        allfold::thread_communicator::arrival_type kept;
+        CHECK(reader.try_receive(0, posted, [&](auto&& message) { kept = std::move(message); }));
+        CHECK(read(reader, posted) == -1);
+        CHECK(read(slow, posted) == static_cast<int>(posted));
+        lane more = posted;
+        while (post(++more)) {
+        }
+        CHECK(more == posted + bulletin::cells);
+        CHECK(kept.packed()[199] == static_cast<std::byte>(posted));
+        for (lane on = posted + 1; on <= more; ++on)
+            for (auto* const each : {&reader, &slow}) CHECK(read(*each, on) == static_cast<int>(on));
+    }
+    constexpr lane last = posted + bulletin::cells + 1;
+    CHECK(post(last));
+    allfold::message_in_place here{};
+    CHECK_FALSE(reader.find_in_place(0, last + 1, 0, here, false));
+    REQUIRE(reader.find_in_place(0, last, 0, here, false));
+    CHECK(here.data[here.bytes - 1] == static_cast<std::byte>(last));
+    reader.take_in_place(0);
+    CHECK(read(slow, last) == static_cast<int>(last));
+}

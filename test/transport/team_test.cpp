@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/transport/team.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/error.hpp"
+#include "allfold/transport/rank_list.hpp"
+#include "allfold/transport/thread.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/teams.hpp"
+#include "test/support/watchdog.hpp"
+
+/// @file
+/// Teams of threads.
+
+using namespace test;
+using allfold::color;
+using allfold::errc;
+using allfold::rank_list;
+using allfold::subset;
+using allfold::sum;
+using communicator = allfold::thread_communicator;
+
+TEST_CASE("a list of ranks finds its ranks, listed or strided") {
+    const rank_list listed{4, 0, 2}, strided = rank_list::strided(4, 3, -2), alike{4, 2, 0}, none;
+    CHECK((listed.size() == 3 && listed[0] == 4 && listed.find(2) == 2 && listed.find(3) == -1));
+    CHECK((strided.size() == 3 && strided[1] == 2 && strided.find(0) == 2 && strided.find(6) == -1));
+    CHECK((strided.find(1) == -1 && strided.find(-2) == -1 && !strided.contains(3)));
+    CHECK((strided == alike && alike == strided && !(strided == listed) && strided.has_same_ranks(listed)));
+    CHECK((none.empty() && !none.contains(0) && !none.overlaps(listed) && !(none == listed)));
+    CHECK((listed.overlaps({1, 0}) && !listed.overlaps({1, 3})));
+    CHECK(rank_list::strided(3, 1, 0).contains(3));
+    CHECK_THROWS_AS(rank_list::strided(0, 2, 0), allfold::error);
+    CHECK_THROWS_AS(rank_list::strided(0, -1), allfold::error);
+}
+
+TEST_CASE("teams of threads fold among their members") {
+    for (const int P : {1, 2, 3, 5, 8}) on_ranks(P, [](communicator& comm) { check_teams(comm); });
+    SUCCEED();
+}
+
+TEST_CASE("nested splits, with operations in flight on all levels") {
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        INFO("seed " << seed);
+        for (const int P : {2, 4, 7})
+            on_ranks(
+                P, [&](communicator& comm) { check_nested_splits(comm, seed); },
+                seed % 2 ? impatient : allfold::thread_tuning{});
+    }
+    SUCCEED();
+}
+
+TEST_CASE("a team lives on when its parent has ended") {
+    const watchdog watch("a team without its parent");
+    allfold::thread_world world(2);
+    std::array<allfold::team<communicator>, 2> both;
+    std::array<int, 2> x{1, 2};
+    const auto rank = [&](int r) {
+        {
+            communicator comm = world.communicator(r);
+            both[static_cast<std::size_t>(r)] = subset(comm, {1, 0});
+        }
+        allfold::all_reduce(*both[static_cast<std::size_t>(r)], x[static_cast<std::size_t>(r)], sum());
+        both[static_cast<std::size_t>(r)] = {};
+    };
+    std::thread other(rank, 1);
+    rank(0);
+    other.join();
+    CHECK((x[0] == 3 && x[1] == 3));
+}
+
+TEST_CASE("lists that are none are refused before anything is done") {
+    on_ranks(3, [](communicator& comm) {
+        const auto refused = [&](const rank_list& members, const char* why) {
+            try {
+                static_cast<void>(subset(comm, members));
+            } catch (const allfold::error& e) {
+                return e.code() == errc::bad_rank && std::string(e.what()).find(why) != std::string::npos;
+            }
+            return false;
+        };
+        expect(refused({0, 3}, "rank 3 is not in [0, 3)"), "too high");
+        expect(refused({-1}, "rank -1 is not in [0, 3)"), "negative");
+        expect(refused({0, 1, 0}, "rank 0 stands in it twice"), "twice");
+        expect(refused(rank_list::strided(1, 2, 2), "rank 3 is not in [0, 3)"), "strided");
+        int x = 1;
+        allfold::all_reduce(*subset(comm, {0, 1, 2}), x, sum());
+        expect(x == 3, "the communicator is as it was");
+    });
+    const auto outcomes = outcomes_on_ranks(
+        3, [](communicator& comm) { static_cast<void>(allfold::split(comm, color{comm.rank() == 1 ? -2 : 0})); });
+    CHECK((outcomes[1].code == errc::bad_argument && outcomes[1].says("rank 1 gives color -2")));
+    CHECK((outcomes[0].code == errc::peer_failed && outcomes[2].code == errc::peer_failed));
+}
+
+TEST_CASE("members that give different lists hear of it, and nobody hangs") {
+    const auto outcomes = outcomes_on_ranks(3, [](communicator& comm) {
+        const auto own = subset(comm, comm.rank() == 1 ? rank_list{1, 2, 0} : rank_list{0, 1, 2});
+        int x = 1;
+        allfold::all_reduce(*own, x, sum());
+    });
+    int disagree = 0;
+    for (const auto& each : outcomes) {
+        CHECK(!each.succeeded());
+        disagree += each.code == errc::mismatch ? 1 : 0;
+    }
+    CHECK(disagree > 0);
+}
+
+TEST_CASE("a member that never joins releases the others") {
+    for (const bool throws : {false, true}) {
+        const auto outcomes = outcomes_on_ranks(3, [&](communicator& comm) {
+            if (comm.rank() == 2) {
+                if (throws) throw std::runtime_error("enough");
+                return;
+            }
+            const auto own = subset(comm, {2, 1, 0});
+            int x = 1;
+            allfold::all_reduce(*own, x, sum());
+        });
+        CHECK((!outcomes[0].succeeded() && !outcomes[1].succeeded()));
+    }
+}
+
+TEST_CASE("what failed in a team is what run throws, also where others come first with what they have heard of it") {
+    struct slow {
+        explicit slow(int ms) : duration(ms) {}
+        slow(const slow&) = delete;
+        slow& operator=(const slow&) = delete;
+        ~slow() { std::this_thread::sleep_for(duration); }
+        std::chrono::milliseconds duration;
+    };
+    for (int turn = 0; turn < 5; ++turn) {
+        try {
+            allfold::run(4, [](communicator& comm) {
+                const slow ended_after_the_team(comm.rank() == 3 ? 20 : 0);
+                const auto half = allfold::split(comm, color{comm.rank() % 2});
+                int x = 1;
+                for (int i = 0; i < 3; ++i) allfold::all_reduce(*half, x, sum());
+                if (comm.rank() == 3) throw std::runtime_error("rank 3 has had enough");
+                allfold::all_reduce(*half, x, sum());
+                allfold::all_reduce(comm, x, sum());
+            });
+            FAIL("nothing was thrown");
+        } catch (const std::exception& e) {
+            CHECK(std::string(e.what()) == "rank 3 has had enough");
+        }
+    }
+}
