@@ -72,21 +72,22 @@ template <class Inputs, class Op>
 template <class Inputs, class Shards, class Op, class Equal = same_value>
 [[nodiscard]] shard_report verify_reduce_scatter(const Inputs& inputs, const Shards& shards, const Op& op,
                                                  const partition& blocks, const Equal& equal = {}) {
+    using wrong = shard_report::fault;
     const auto length = [](const auto& range) {
         return static_cast<std::size_t>(std::distance(std::begin(range), std::end(range)));
     };
     const std::size_t ranks = length(inputs);
     if (length(shards) != ranks || blocks.blocks() != static_cast<int>(ranks))
-        return {fault::count, -1, length(shards), ranks};
+        return {wrong::count, -1, length(shards), ranks};
     for (int r = 0; const auto& input : inputs) {
-        if (length(input) != blocks.total()) return {fault::extent, r, length(input), blocks.total()};
+        if (length(input) != blocks.total()) return {wrong::extent, r, length(input), blocks.total()};
         ++r;
     }
     for (int r = 0; const auto& shard : shards) {
-        if (length(shard) != blocks.extent(r)) return {fault::extent, r, length(shard), blocks.extent(r)};
+        if (length(shard) != blocks.extent(r)) return {wrong::extent, r, length(shard), blocks.extent(r)};
         for (std::size_t i = blocks.offset(r); const auto& found : shard) {
             if (!equal(found, static_cast<std::remove_cvref_t<decltype(found)>>(detail::folded_element(inputs, i, op))))
-                return {fault::value, r, i, 0};
+                return {wrong::value, r, i, 0};
             ++i;
         }
         ++r;
