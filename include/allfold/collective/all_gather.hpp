@@ -17,6 +17,7 @@ namespace detail {
 struct all_gather_collective : moving_verbs<all_gather_collective> {
     template <class Algorithm>
     using schedule_in = typename Algorithm::all_gather;
+    static constexpr bool cuts_output = true;
 
     static constexpr contract promise{
         .name = "all_gather",

@@ -3,6 +3,15 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/bruck.hpp"
 #include "allfold/schedule/direct.hpp"
@@ -18,6 +27,25 @@ namespace detail {
 struct all_to_all_collective : moving_verbs<all_to_all_collective> {
     template <class Algorithm>
     using schedule_in = typename Algorithm::all_to_all;
+    static constexpr bool cuts_input = true, cuts_output = true;
+
+    using moving_verbs::operator();
+    /// Where each rank knows only what it sends: the lengths travel first.
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(std::integral<range_element<std::remove_reference_t<Sizes>>> && !any_option<Out>)
+    partition operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, Options&&... options) const {
+        const partition sent = made_or_given_up(comm, [&] { return blocks_sent(comm, in, sizes); });
+        std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size())), expected(lengths.size());
+        for (int r = 0; r < comm.size(); ++r) lengths[static_cast<std::size_t>(r)] = sent.extent(r);
+        if (const deadline* const limit = find_option<deadline>(options...))
+            (*this)(comm, lengths, expected, *limit);
+        else
+            (*this)(comm, lengths, expected);
+        partition received = made_or_given_up(comm, [&] { return partition::sizes(expected); });
+        auto&& room = made_or_given_up(comm, [&]() -> decltype(auto) { return room_for(comm, out, received.total()); });
+        (*this)(comm, in, room, input_blocks{sent}, output_blocks{received}, options...);
+        return received;
+    }
 
     static constexpr contract promise{
         .name = "all_to_all",
@@ -55,6 +83,32 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
     }
 
   private:
+    template <class Comm, class In, class Sizes>
+    [[nodiscard]] static partition blocks_sent(const Comm& comm, In& in, const Sizes& sizes) {
+        const arrangement_place at{promise.name, comm.rank(), comm.size()};
+        partition sent = partition::sizes(sizes);
+        if (sent.blocks() != comm.size())
+            at.reject(errc::bad_partition, {"there are ", sent.blocks(), " sizes for ", comm.size(), " ranks"});
+        if (const std::size_t rows = bound_rows<In>(in).rows(); sent.total() != rows)
+            at.reject(errc::bad_partition,
+                      {"the sizes add up to ", sent.total(), " elements, but the input has ", rows});
+        return sent;
+    }
+    /// As much of the output as is needed: a container is made as long as that.
+    template <class Comm, class Out>
+    [[nodiscard]] static decltype(auto) room_for(const Comm& comm, Out& out, std::size_t rows) {
+        if constexpr (element_range<Out>) {
+            if constexpr (requires { out.resize(rows); })
+                out.resize(rows);
+            else if (const auto has = static_cast<std::size_t>(std::ranges::size(out)); has < rows)
+                arrangement_place{promise.name, comm.rank(), comm.size()}.reject(
+                    errc::mismatch, {"the output has room for ", has, " elements, but ", rows, " arrive"});
+            return std::span(std::ranges::data(out), rows);
+        } else {
+            return (out);
+        }
+    }
+
     /// Where nothing else is said, all blocks have one length.
     [[nodiscard]] static partition blocks_of(const arguments_given& call, const partition* given, std::size_t rows,
                                              const char* whose) {
@@ -80,10 +134,19 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///
 ///     all_to_all(comm, x, options...)          in place
 ///     all_to_all(comm, in, out, options...)    out of place: `in` is never written
+///     all_to_all(comm, in, sizes, out, options...)
+///
+/// The last form is for ranks that know only what they send, as experts that tokens are dispatched to: `sizes` says how
+/// many elements go to each rank. The sizes travel first; then `out` is made as long as what arrives, or has to have
+/// room for it, and the partition by which it lies there is returned. It has no `start` and `prepare`, for it waits
+/// between the two.
 ///
 /// - Shapes: P blocks of one length; or as long as `input_blocks{partition}` and `output_blocks{partition}` say, of
 ///   which each rank has its own: what rank s sends to r is as long as what r expects of s, 0 as well. In place the two
 ///   are the same.
+/// - Axes: `split_axis{a}` cuts a tensor along axis a, of which rank r gets block r; `concat_axis{b}` puts together the
+///   blocks of all ranks along axis b of the output. Partitions then count along these axes. Blocks may lie in as many
+///   pieces as they like; where those are at least 256 bytes long nothing is copied to bring them together.
 /// - Cost: on shared memory 1 round, (P-1)/P of the operand sent by each rank. By messages short blocks of one length
 ///   take ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds
 ///   (`pairwise{}`). A `window{}` has no effect on blocks of several lengths.

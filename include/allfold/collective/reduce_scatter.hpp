@@ -18,6 +18,7 @@ namespace detail {
 struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
     template <class Algorithm>
     using schedule_in = typename Algorithm::reduce_scatter;
+    static constexpr bool cuts_input = true;
 
     static constexpr contract promise{
         .name = "reduce_scatter",

@@ -168,6 +168,48 @@ template <tensor_view V>
     return true;
 }
 
+/// Calls visit(first, count) for the elements in row-major order, as many at once as lie one after the other.
+template <tensor_view V, class Visit>
+constexpr void for_each_run(const V& v, Visit visit) {
+    using access = tensor_access<std::remove_cvref_t<V>>;
+    if (count_of(v) == 0) return;
+    std::size_t run = 1, outer = access::rank;
+    for (; outer > 0; --outer) {
+        const std::size_t extent = access::extent(v, outer - 1);
+        if (extent != 1 && access::stride(v, outer - 1) != static_cast<std::ptrdiff_t>(run)) break;
+        run *= extent;
+    }
+    std::array<std::size_t, access::rank> index{};
+    auto* at = access::data(v);
+    for (std::size_t left = count_of(v) / run; left > 0; --left) {
+        visit(at, run);
+        for (std::size_t i = outer; i-- > 0;) {
+            at += access::stride(v, i);
+            if (++index[i] < access::extent(v, i)) break;
+            at -= access::stride(v, i) * static_cast<std::ptrdiff_t>(index[i]);
+            index[i] = 0;
+        }
+    }
+}
+
+/// Whether it is plain that no two elements are the same memory: the strides are nested.
+template <tensor_view V>
+[[nodiscard]] constexpr bool is_nested(const V& v) {
+    using access = tensor_access<std::remove_cvref_t<V>>;
+    for (std::size_t i = 0; i < access::rank; ++i) {
+        std::size_t inside = 1;  // how far the axes of smaller strides reach
+        const auto size_of = [&v](std::size_t axis) {
+            const std::ptrdiff_t stride = access::stride(v, axis);
+            return static_cast<std::size_t>(stride < 0 ? -stride : stride);
+        };
+        for (std::size_t j = 0; j < access::rank; ++j)
+            if (j != i && access::extent(v, j) > 1 && (size_of(j) < size_of(i) || (size_of(j) == size_of(i) && j < i)))
+                inside += (access::extent(v, j) - 1) * size_of(j);
+        if (access::extent(v, i) > 1 && size_of(i) < inside) return false;
+    }
+    return true;
+}
+
 /// Calls visit(element) for every element in row-major order.
 template <tensor_view V, class Visit>
 constexpr void for_each_element(const V& v, Visit visit) {

@@ -42,6 +42,7 @@ class retained {
         else
             return *x_;
     }
+    [[nodiscard]] const type& get() const noexcept { return const_cast<retained&>(*this).get(); }
 
   private:
     static constexpr bool by_value = refers<X> || !std::is_lvalue_reference_v<X>;
@@ -76,7 +77,8 @@ class bound_arguments {
     /// Throws unless the data is usable.
     virtual void check(const arguments_given& call, const shape& where) const = 0;
     /// Before each start: reads what the engine cannot read itself.
-    virtual void begin() = 0;
+    /// `contiguous`: where it must not find them in several pieces.
+    virtual void begin(bool contiguous) = 0;
     /// When the collective is complete: writes what the engine could not write itself. `is_lowered`: what it has folded
     /// are values already.
     virtual void finish(bool is_lowered) = 0;
@@ -235,12 +237,16 @@ class arguments final : public bound_arguments {
         input_rows = input_.rows();
         output_rows = output_.rows();
         find_layout();
+        const bool may_overlap = input_.hull().shares(output_.hull());
+        if (has_lift || may_overlap) input_.pack();
+        if (has_lift || may_overlap || !may_lower_pieces) output_.pack();
     }
     /// For an in-place call.
     arguments(const Op& op, std::remove_reference_t<Out>& out) : op_(op), out_(out), output_(out_.get()) {
         input_rows = output_rows = output_.rows();
         is_in_place = true;
         find_layout();
+        if (has_lift || !may_lower_pieces) output_.pack();
     }
 
     [[nodiscard]] row_layout rows() const override {
@@ -251,7 +257,10 @@ class arguments final : public bound_arguments {
         const char* const named = in_place ? "the operand" : "the input";
         if (w.contributes) require_data(call, source(), named);
         if (w.receives) require_data(call, output_.where(), in_place ? named : "the output");
-        if (w.receives || in_place) require_columns_apart(call, output_.where());
+        if (w.receives || in_place) {
+            require_columns_apart(call, output_.where());
+            if constexpr (is_tensors<std::remove_cvref_t<Out>>) require_tensors_apart(call);
+        }
         if constexpr (!in_place)
             if (w.contributes && w.receives) {
                 require_apart(call, w, input_.where(), output_.where());
@@ -260,7 +269,11 @@ class arguments final : public bound_arguments {
             }
     }
 
-    void begin() override {
+    void begin(bool contiguous) override {
+        if (contiguous) {
+            if constexpr (!in_place) input_.pack();
+            output_.pack();
+        }
         if constexpr (!in_place) input_.load(in_.get(), true);
         if (where().receives || in_place) output_.load(out_.get(), in_place || !is_always_written());
         if constexpr (has_lift) lift();
@@ -297,6 +310,16 @@ class arguments final : public bound_arguments {
 
   private:
     struct nothing {};
+    static constexpr bool may_lower_pieces = !has_lower || lowers_in_place<Op, state>;
+
+    /// No element is to be written twice.
+    void require_tensors_apart(const arguments_given& call) const {
+        auto pieces = out_.get().pieces();
+        std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.data() < b.data(); });
+        for (std::size_t i = 1; i < pieces.size(); ++i)
+            if (pieces[i].data() < pieces[i - 1].data() + pieces[i - 1].size())
+                call.reject(errc::overlap, {"tensors of the output share memory"});
+    }
     template <class Element>
     using states_for = typename packed_columns<typename columns_of<Element>::types>::type;
 
@@ -445,8 +468,10 @@ class arguments final : public bound_arguments {
     void lower_results() {
         if (where().contributions == 0 && functions_of_rows<Op, state>.set_identity == nullptr) return;
         if constexpr (lowers_in_place<Op, state>) {
-            lower_rows<Op, state>(rows(), output_.where().at(first_result()), where().result_rows,
-                                  where().contributions);
+            rows().in_runs(std::array{output_.where().at(first_result())}, where().result_rows,
+                           [this](const auto& run, std::size_t count) {
+                               lower_rows<Op, state>(rows(), run[0], count, where().contributions);
+                           });
         } else {
             for_each_column<state>([&]<std::size_t C>() {
                 auto* const values = elements_at<column_type<result, C>>(rows(), output_.where().at(first_result()), C);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
 #include "allfold/engine/detail/leave_behind.hpp"
 #include "allfold/engine/row_table.hpp"
 #include "allfold/error.hpp"
@@ -44,6 +46,10 @@ template <class... Views>
 struct argument<records<Views...>> {
     using element = row<view_element<Views>...>;
 };
+template <class T>
+struct argument<tensors<T>> {
+    using element = std::remove_const_t<T>;
+};
 template <class X>
 using element_of = typename argument<std::remove_cvref_t<X>>::element;
 
@@ -59,10 +65,16 @@ inline constexpr bool writable<records<Views...>> = (writable<Views> && ...);
 template <class... Views>
 inline constexpr bool writable<const records<Views...>> = (writable<Views> && ...);
 
+template <class T>
+inline constexpr bool writable<tensors<T>> = !std::is_const_v<T>;
+template <class T>
+inline constexpr bool writable<const tensors<T>> = !std::is_const_v<T>;
+
 /// Whether an argument only refers to its elements, so that an operation in flight may keep a copy of it.
 template <class X>
 inline constexpr bool refers =
-    tensor_view<X> || is_records<std::remove_cvref_t<X>> || std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>;
+    tensor_view<X> || is_records<std::remove_cvref_t<X>> || is_tensors<std::remove_cvref_t<X>> ||
+    std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>;
 
 /// Elements in memory of our own.
 template <class T>
@@ -131,6 +143,7 @@ struct column_set {
     std::array<std::size_t, Columns> bytes{};   ///< of a row
     std::array<memory_range, Columns> range{};  ///< of the caller's own memory; nothing where it is packed
     std::size_t rows = 0;
+    const scattered* pieces = nullptr;  ///< instead, where one column lies in several
 
     [[nodiscard]] bool has_null() const noexcept {
         for (std::size_t c = 0; c < Columns; ++c)
@@ -142,7 +155,7 @@ struct column_set {
         for (const std::size_t each : bytes) all += each;
         return all;
     }
-    [[nodiscard]] place at(std::size_t row = 0) const noexcept { return {first.data(), row}; }
+    [[nodiscard]] place at(std::size_t row = 0) const noexcept { return {first.data(), row, pieces}; }
 };
 
 /// Where the rows of an argument lie, in the caller's memory.
@@ -192,6 +205,12 @@ class bound_rows {
             for (std::size_t i = 0; i < access::rank; ++i) (i < leading ? rows : width) *= access::extent(view, i);
             first = access::data(view);
             if (first != nullptr && !is_contiguous(view)) strided_[C] = true;
+        } else if constexpr (is_tensors<std::remove_cv_t<V>>) {
+            rows = view.size();
+            strided_[C] = view.pieces().size() > 1;
+            bool has_null = view.pieces().empty();
+            for (const auto& piece : view.pieces()) has_null = has_null || piece.data() == nullptr;
+            if (!has_null) first = view.pieces()[0].data();
         } else if constexpr (element_range<V>) {
             first = std::ranges::data(view);
             rows = std::ranges::size(view);
@@ -214,9 +233,23 @@ class bound_rows {
 template <class X>
 class binding : public bound_rows<X> {
   public:
-    using bound_rows<X>::bound_rows;
     using bound_rows<X>::columns;
     using element = typename bound_rows<X>::element;
+
+    explicit binding(X& x) : bound_rows<X>(x) {
+        if constexpr (may_be_scattered)
+            if (this->strided_[0]) find_pieces(x);
+    }
+
+    /// The memory that it lies in, with what is between its pieces.
+    [[nodiscard]] const memory_range& hull() const noexcept {
+        if constexpr (may_be_scattered)
+            if (pieces_.list.size() > 0) return pieces_.hull;
+        return this->where_.range[0];
+    }
+    [[nodiscard]] bool is_scattered() const noexcept { return this->where_.pieces != nullptr; }
+    /// Not in pieces, where they lie, but as a packed copy.
+    void pack() noexcept { this->where_.pieces = nullptr; }
 
     /// Before a call: makes the packed copies, and reads what is wanted of them. (Objects are read always: they cannot
     /// be made from nothing.)
@@ -230,36 +263,77 @@ class binding : public bound_rows<X> {
             this->for_each_view(x, [&]<std::size_t C>(auto& view) { unload_column<C>(view); });
     }
     /// Keeps packed copies from being freed.
-    void leave_behind() noexcept { detail::leave_behind(copies_); }
+    void leave_behind() noexcept {
+        detail::leave_behind(copies_);
+        if constexpr (may_be_scattered) detail::leave_behind(pieces_.list);
+    }
 
   private:
     template <std::size_t C>
     using type_of = column_type<element, C>;
-    static constexpr bool may_be_strided = tensor_view<X> || is_records<std::remove_cv_t<X>>;
+    static constexpr bool may_be_scattered = tensor_view<X> || is_tensors<std::remove_cv_t<X>>;
+    static constexpr bool may_be_strided = may_be_scattered || is_records<std::remove_cv_t<X>>;
+    /// Shorter pieces are packed.
+    static constexpr std::size_t least_piece_bytes = 256;
+
+    struct none {};
+    struct pieces_found {
+        scattered list;
+        memory_range hull;
+    };
+
+    void find_pieces(X& x) {
+        const auto add = [this](const auto* first, std::size_t count) {
+            auto* const begin = reinterpret_cast<std::byte*>(const_cast<type_of<0>*>(first));
+            const std::byte* const end = begin + count * sizeof(type_of<0>);
+            memory_range& hull = pieces_.hull;
+            if (hull.begin == nullptr || std::less<>()(begin, hull.begin)) hull.begin = begin;
+            if (hull.end == nullptr || std::less<>()(hull.end, end)) hull.end = end;
+            pieces_.list.add(begin, count);
+        };
+        bool is_apart = true;
+        if constexpr (tensor_view<X>) {
+            is_apart = is_nested(x);
+            for_each_run(x, add);
+        } else {
+            for (const auto& piece : x.pieces()) add(piece.data(), piece.size());
+        }
+        const bool is_long = this->where_.rows * sizeof(type_of<0>) >= pieces_.list.size() * least_piece_bytes;
+        if (is_apart && is_long) this->where_.pieces = &pieces_.list;
+    }
 
     template <std::size_t C, class V>
     void load_column(V& view, bool reads) {
-        if constexpr (tensor_view<V>) {
-            if (!this->strided_[C]) return;
+        if constexpr (tensor_view<V> || is_tensors<std::remove_cv_t<V>>) {
+            if (!this->strided_[C] || is_scattered()) return;
             auto& copy = std::get<C>(copies_);
             copy.reserve(this->where_.rows * this->where_.widths[C]);
             this->where_.first[C] = reinterpret_cast<std::byte*>(copy.data());
             if (!reads && std::is_trivially_copyable_v<type_of<C>>) return;
             std::size_t i = 0;
-            for_each_element(view, [&](const type_of<C>& x) { copy.put(i++, x); });
+            for_each_of(view, [&](const type_of<C>& x) { copy.put(i++, x); });
         }
     }
     template <std::size_t C, class V>
     void unload_column(V& view) {
-        if constexpr (tensor_view<V>) {
-            if (!this->strided_[C]) return;
+        if constexpr (tensor_view<V> || is_tensors<std::remove_cv_t<V>>) {
+            if (!this->strided_[C] || is_scattered()) return;
             auto* next = std::get<C>(copies_).data();
-            for_each_element(view, [&](type_of<C>& x) { x = std::move(*next++); });
+            for_each_of(view, [&](type_of<C>& x) { x = std::move(*next++); });
         }
+    }
+    template <class V, class Visit>
+    static void for_each_of(V& view, Visit visit) {
+        if constexpr (tensor_view<V>)
+            for_each_element(view, visit);
+        else
+            for (const auto& piece : view.pieces())
+                for (auto& x : piece) visit(x);
     }
 
     [[no_unique_address]] std::conditional_t<
         may_be_strided, typename packed_columns<typename columns_of<element>::types>::type, std::tuple<>> copies_;
+    [[no_unique_address]] std::conditional_t<may_be_scattered, pieces_found, none> pieces_;
 };
 
 }  // namespace allfold::detail

@@ -150,7 +150,7 @@ class engine {
         all.agreed.window_rows = where.own_lengths ? 0 : memory.window_rows;
         all.agreed.largest_block = where.own_lengths ? 0 : where.blocks.largest();
         if (goal.cut == cut_for::ranks) sign_blocks(all.agreed, where.blocks);
-        if (goal.cut == cut_for::owner) all.agreed.permutation = mark_of(given.where);
+        all.agreed.permutation = goal.cut == cut_for::owner ? mark_of(given.where) : what.options.list_mark;
         return all;
     }
     static void cut_for_schedule(shape& where, const call<Comm>& all) {
@@ -229,9 +229,11 @@ class engine {
 template <communicator Comm>
 void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& arguments, [[maybe_unused]] native own) {
     const arguments_given call = lay_out(comm, what, arguments);
-    arguments.begin();
+    bool is_native = false;
+    if constexpr (Comm::has_native) is_native = own != nullptr && delegates(comm, what, arguments);
+    arguments.begin(is_native);
     if constexpr (Comm::has_native)
-        if (own != nullptr && delegates(comm, what, arguments)) return run_native(comm, what, arguments, own);
+        if (is_native) return run_native(comm, what, arguments, own);
     execution<Comm> running([&] { return make_call(comm, what, call, arguments); });
     try {
         run_to_end(comm, running, what.options.deadline);

@@ -172,7 +172,7 @@ class execution {
             if (wanted.first != wanted.last)
                 all_.rows.copy(memory.input.first + blocks.offset(wanted.item), to, rows);
             else if (all_.rows.functions->set_identity != nullptr)
-                all_.rows.functions->set_identity(all_.rows, to, rows);
+                all_.rows.set_identity(to, rows);
         }
     }
 

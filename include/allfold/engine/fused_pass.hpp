@@ -36,8 +36,8 @@ class fused_walk {
         const std::size_t columns = all.rows.columns();
         parts_.resize(2 * columns);
         for (std::size_t c = 0; c < columns; ++c) {
-            parts_[c] = {all.memory.input.first.columns[c], 0};
-            parts_[columns + c] = {all.memory.result.first.columns[c], 0};
+            parts_[c] = told_of(all.memory.input.first, c);
+            parts_[columns + c] = told_of(all.memory.result.first, c);
         }
         arrived_.resize(static_cast<std::size_t>(all.comm.size() - 1));
     }
@@ -106,9 +106,9 @@ class fused_walk {
             const std::span<const part> lent = r == self ? std::span<const part>(parts_.span()) : lent_by(r, self);
             std::byte** const lists = where.data() + static_cast<std::size_t>(r) * 2 * columns;
             for (std::size_t c = 0; c < 2 * columns; ++c) lists[c] = lent[c].data;
-            sources[static_cast<std::size_t>(r)] = {lists, row};
+            sources[static_cast<std::size_t>(r)] = {lists, row, pieces_of(lent[0])};
             const bool gets_it = r == self ? pass_.keeps_own : pass_.targets.contains(r, self);
-            if (gets_it) targets[count++] = {lists + columns, row};
+            if (gets_it) targets[count++] = {lists + columns, row, pieces_of(lent[columns])};
         }
         const store how = way_to_store(all, count);
         if (pass_.each == share::fold)
@@ -118,6 +118,14 @@ class fused_walk {
         if (without > 0) fill_with_identity(all.rows, targets[0], rows, how);
     }
 
+    /// What others are told of a column: where its first row lies; or how its pieces lie, which is marked by a length.
+    [[nodiscard]] static part told_of(const place& first, std::size_t column) noexcept {
+        if (first.pieces == nullptr) return {first.columns[column], 0};
+        return {reinterpret_cast<std::byte*>(const_cast<scattered*>(first.pieces)), 1};
+    }
+    [[nodiscard]] static const scattered* pieces_of(const part& lent) noexcept {
+        return lent.bytes == 0 ? nullptr : reinterpret_cast<const scattered*>(lent.data);
+    }
     [[nodiscard]] std::span<const part> lent_by(int rank, int self) const {
         return arrived_[static_cast<std::size_t>(rank < self ? rank : rank - 1)].parts();
     }

@@ -62,6 +62,9 @@ namespace allfold::detail {
             return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements");
         return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements in another order");
     }
+    if (here.permutation != there.permutation && std::string_view(here.what) != "permute")
+        return text({"rank ", rank, " and rank ", peer,
+                     " give lists of tensors whose lengths are different, or different lists of shards"});
     if (here.permutation != there.permutation)
         return say(" permutes ", permutation_text(here), " permutes ", permutation_text(there));
     if (here.window_rows != there.window_rows)

@@ -39,6 +39,11 @@ struct operands {
     bool lends_notices = false;  ///< among them one with a part for each, which may be lent however short its part
     bool stage_input = false;    ///< copy the input of a window first: peers may read it while the result is written
     int contributions = 0;       ///< for how many operands a result of this rank's stands
+
+    /// Whether what this rank sends, or gets, may lie in several pieces.
+    [[nodiscard]] bool is_scattered() const noexcept {
+        return input.first.pieces != nullptr || result.first.pieces != nullptr;
+    }
 };
 
 /// One call at one rank: everything that does not change while it runs.

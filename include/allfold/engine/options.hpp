@@ -68,6 +68,36 @@ struct output_blocks {
     partition blocks;
 };
 
+/// Along which axis of a tensor a collective cuts it into blocks for the ranks; the first one where nothing is said. A
+/// `partition` counts what is along that axis.
+struct axis {
+    std::size_t number;
+};
+/// Along which axis an all_to_all cuts its input: block r goes to rank r. `input_blocks` count along it.
+struct split_axis {
+    std::size_t number;
+};
+/// Along which axis an all_to_all puts together its output: block r comes from rank r. `output_blocks` count along it.
+struct concat_axis {
+    std::size_t number;
+};
+
+/// Which block is whose: that of rank r is number r of the list, which is the same one on all ranks and names each
+/// block once: `shards{1, 2, 0}`, or made of any range of integers.
+class shards {
+  public:
+    shards(std::initializer_list<int> blocks) : blocks_(blocks) {}
+    template <class Blocks>
+        requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Blocks&>()))>>
+    explicit shards(const Blocks& blocks) {
+        for (const auto block : blocks) blocks_.push_back(std::in_range<int>(block) ? static_cast<int>(block) : -1);
+    }
+    [[nodiscard]] const std::vector<int>& blocks() const noexcept { return blocks_; }
+
+  private:
+    std::vector<int> blocks_;
+};
+
 /// Whether a transport's own collective may run instead of a schedule of allfold's, where it has one for the operator
 /// and the elements, the order level is `order::any`, and the call is a blocking one without an algorithm or window.
 /// All ranks must say the same.
@@ -95,11 +125,22 @@ concept algorithm = std::is_trivially_copyable_v<T> && requires {
 template <class T>
 concept schedule_check = requires(const contract& goal, const any_schedule& s) { T::check(goal, s); };
 
+/// Of a list of tensors, and of a list of shards: the same one on all ranks.
+struct list_mark {
+    std::uint64_t value;
+};
+
+/// Says where blocks lie in an operand.
 template <class T>
-concept option =
-    std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> || std::same_as<T, partition> ||
-    std::same_as<T, shift> || std::same_as<T, destinations> || std::same_as<T, input_blocks> ||
-    std::same_as<T, output_blocks> || std::same_as<T, delegate> || is_order<T> || algorithm<T> || schedule_check<T>;
+inline constexpr bool is_arrangement =
+    std::same_as<T, axis> || std::same_as<T, split_axis> || std::same_as<T, concat_axis> || std::same_as<T, shards> ||
+    std::same_as<T, list_mark>;
+
+template <class T>
+concept option = std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> ||
+                 std::same_as<T, partition> || std::same_as<T, shift> || std::same_as<T, destinations> ||
+                 std::same_as<T, input_blocks> || std::same_as<T, output_blocks> || std::same_as<T, delegate> ||
+                 is_arrangement<T> || is_order<T> || algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {
@@ -136,6 +177,8 @@ inline constexpr bool all_different = [] {
            at_most_one((std::same_as<Options, shift> || std::same_as<Options, destinations>)...) &&
            at_most_one(std::same_as<Options, input_blocks>...) &&
            at_most_one(std::same_as<Options, output_blocks>...) && at_most_one(std::same_as<Options, delegate>...) &&
+           at_most_one(std::same_as<Options, axis>...) && at_most_one(std::same_as<Options, split_axis>...) &&
+           at_most_one(std::same_as<Options, concat_axis>...) && at_most_one(std::same_as<Options, shards>...) &&
            at_most_one(is_order<Options>...) && at_most_one(algorithm<Options>...);
 }();
 
@@ -150,6 +193,7 @@ struct call_options {
     const partition* input_blocks = nullptr;
     const partition* output_blocks = nullptr;
     allfold::delegate delegation = delegate::automatic;
+    std::uint64_t list_mark = 0;
     void (*check)(const contract&, const any_schedule&) = nullptr;
 
     template <class... Options>
@@ -176,9 +220,10 @@ struct call_options {
     void take(const allfold::output_blocks& b) { output_blocks = &b.blocks; }
     void take(allfold::delegate d) { delegation = d; }
     template <class T>
-        requires(algorithm<T> || is_order<T> || schedule_check<T>)
-    void take(const T&) {
+        requires(algorithm<T> || is_order<T> || schedule_check<T> || is_arrangement<T>)
+    void take([[maybe_unused]] const T& said) {
         if constexpr (schedule_check<T>) check = &T::check;
+        if constexpr (std::same_as<T, detail::list_mark>) list_mark = (list_mark ^ said.value) * 0x9e3779b97f4a7c15u;
     }
 };
 

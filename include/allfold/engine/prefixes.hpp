@@ -34,6 +34,11 @@ namespace allfold::detail {
 inline void fold_prefixes(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
                           std::size_t rows, store how = store::plain) {
     if (sources.empty() || rows * all.row_bytes == 0) return;
+    if (row_layout::are_scattered(sources) || row_layout::are_scattered(targets)) [[unlikely]]
+        return all.in_runs(sources, targets, rows,
+                           [&](std::span<const place> from, std::span<const place> to, std::size_t count) {
+                               fold_prefixes(all, from, to, count, how);
+                           });
     const bool stores_later = overwrites_next(all, sources, targets);  // not before the next source is read
     const bool in_buffers = stores_later || how == store::streaming;
     const std::size_t chunk_rows = all.chunk_rows();
@@ -62,7 +67,7 @@ inline void fold_prefixes(const row_layout& all, std::span<const place> sources,
 /// Sets rows to the identity, if the operator has one.
 inline void fill_with_identity(const row_layout& all, const place& to, std::size_t rows, store how) {
     if (all.functions->set_identity == nullptr || rows * all.row_bytes == 0) return;
-    if (how != store::streaming) return all.functions->set_identity(all, to, rows);
+    if (how != store::streaming) return all.set_identity(to, rows);
     const std::size_t chunk_rows = std::min(rows, all.chunk_rows());
     scratch identity;
     identity.allocate(all, chunk_rows, to);

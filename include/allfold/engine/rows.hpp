@@ -4,8 +4,10 @@
 #include "allfold/detail/requirements.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <utility>
@@ -22,12 +24,44 @@
 
 namespace allfold::detail {
 
+/// Rows of one column that lie in several pieces of memory.
+class scattered {
+  public:
+    /// The rows from one on that lie one after the other.
+    struct run {
+        std::byte* first;
+        std::size_t rows;
+    };
+
+    void add(std::byte* first, std::size_t rows) {
+        if (rows != 0) pieces_.push_back({first, (pieces_.empty() ? 0 : pieces_.back().end) + rows});
+    }
+    [[nodiscard]] run at(std::size_t row, std::size_t row_bytes) const noexcept {
+        const auto found = std::upper_bound(pieces_.begin(), pieces_.end(), row,
+                                            [](std::size_t r, const piece& each) { return r < each.end; });
+        if (found == pieces_.end()) return {nullptr, 0};
+        const std::size_t begin = found == pieces_.begin() ? 0 : std::prev(found)->end;
+        return {found->first + (row - begin) * row_bytes, found->end - row};
+    }
+    [[nodiscard]] std::size_t size() const noexcept { return pieces_.size(); }
+
+  private:
+    struct piece {
+        std::byte* first;
+        std::size_t end;  ///< the number of the row after its last one
+    };
+    std::vector<piece> pieces_;
+};
+
 /// Where some rows lie: where each column begins, and the number of the first of them from there.
 struct place {
     std::byte* const* columns;
     std::size_t row;
+    const scattered* pieces = nullptr;  ///< instead, where they lie in several pieces, which form one column
 
-    [[nodiscard]] friend place operator+(place at, std::size_t rows) noexcept { return {at.columns, at.row + rows}; }
+    [[nodiscard]] friend place operator+(place at, std::size_t rows) noexcept {
+        return {at.columns, at.row + rows, at.pieces};
+    }
 };
 
 struct row_layout;
@@ -95,7 +129,21 @@ struct row_layout {
     /// Whether a transport may pack rows into memory of its own, which is aligned to a cache line.
     [[nodiscard]] bool packable() const noexcept { return functions->copyable && functions->alignment <= 64; }
     [[nodiscard]] std::byte* address(const place& at, std::size_t column) const noexcept {
+        if (at.pieces != nullptr) [[unlikely]]
+            return at.pieces->at(at.row, bytes[0]).first;
         return at.columns[column] + at.row * bytes[column];
+    }
+    /// Calls visit(address, rows) for rows that lie one after the other in one column.
+    template <class Visit>
+    void for_each_run(const place& at, std::size_t rows, Visit visit) const {
+        for (std::size_t done = 0, count = 0; done < rows; done += count) {
+            count = run(at + done, rows - done);
+            visit(address(at + done, 0), count);
+        }
+    }
+    /// How many of some rows lie one after the other, from the first on.
+    [[nodiscard]] std::size_t run(const place& at, std::size_t rows) const noexcept {
+        return at.pieces == nullptr ? rows : std::min(rows, at.pieces->at(at.row, bytes[0]).rows);
     }
     /// Of a message of so many rows: one column after the other, each aligned.
     [[nodiscard]] std::size_t packed_bytes(std::size_t rows) const noexcept {
@@ -106,6 +154,9 @@ struct row_layout {
 
     /// to ← from, which may be the same place.
     void copy(const place& from, const place& to, std::size_t rows, store how = store::plain) const {
+        if (from.pieces != nullptr || to.pieces != nullptr) [[unlikely]]
+            return in_runs(std::array{from, to}, rows,
+                           [&](const auto& run, std::size_t count) { copy(run[0], run[1], count, how); });
         for (std::size_t c = 0; c < columns(); ++c) {
             const std::byte* const source = address(from, c);
             std::byte* const target = address(to, c);
@@ -117,13 +168,30 @@ struct row_layout {
         }
     }
     void fold(const place& left, const place& right, const place& to, std::size_t rows) const {
+        if (left.pieces != nullptr || right.pieces != nullptr || to.pieces != nullptr) [[unlikely]]
+            return in_runs(std::array{left, right, to}, rows, [&](const auto& run, std::size_t count) {
+                functions->fold(*this, run[0], run[1], run[2], count);
+            });
         functions->fold(*this, left, right, to, rows);
+    }
+    void set_identity(const place& to, std::size_t rows) const {
+        in_runs(std::array{to}, rows,
+                [&](const auto& run, std::size_t count) { functions->set_identity(*this, run[0], count); });
+    }
+    void lower(const place& at, std::size_t rows, int contributions) const {
+        in_runs(std::array{at}, rows,
+                [&](const auto& run, std::size_t count) { functions->lower(*this, run[0], count, contributions); });
     }
     /// Every target ← the canonical tree of the sources. A target may be a source.
     /// `contributions`: where that is more than 0, the fold is complete, and lowered where the operator can.
     void fold(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
               store how = store::plain, int contributions = 0) const {
         if (rows * row_bytes == 0) return;
+        if (are_scattered(sources) || are_scattered(targets)) [[unlikely]]
+            return in_runs(sources, targets, rows,
+                           [&](std::span<const place> from, std::span<const place> to, std::size_t count) {
+                               fold(from, to, count, how, contributions);
+                           });
         if (!functions->copyable) return functions->fold_tree(*this, sources, targets, rows);
         const bool lowers = contributions > 0 && functions->lower != nullptr;
         if (sources.size() == 1 && !lowers) {
@@ -135,6 +203,35 @@ struct row_layout {
         }
     }
 
+    [[nodiscard]] static bool are_scattered(std::span<const place> places) noexcept {
+        return std::any_of(places.begin(), places.end(), [](const place& each) { return each.pieces != nullptr; });
+    }
+    /// Calls visit(sources, targets, rows) for rows that lie one after the other at all of these places.
+    template <class Visit>
+    void in_runs(std::span<const place> sources, std::span<const place> targets, std::size_t rows, Visit visit) const {
+        small_array<place, 16> all;
+        all.resize(sources.size() + targets.size());
+        std::copy(sources.begin(), sources.end(), all.data());
+        std::copy(targets.begin(), targets.end(), all.data() + sources.size());
+        small_array<place, 16> runs;
+        small_array<std::byte*, 16> first;
+        runs.resize(all.size());
+        first.resize(all.size());
+        in_runs_of(all.span(), runs.span(), first.data(), rows, [&](std::size_t count) {
+            visit(std::span<const place>(runs.data(), sources.size()),
+                  std::span<const place>(runs.data() + sources.size(), targets.size()), count);
+        });
+    }
+
+    /// The same of a few places.
+    template <std::size_t Places, class Visit>
+    void in_runs(const std::array<place, Places>& places, std::size_t rows, Visit visit) const {
+        if (!are_scattered(places)) return visit(places, rows);
+        std::array<place, Places> runs{};
+        std::array<std::byte*, Places> first{};
+        in_runs_of(places, runs, first.data(), rows, [&](std::size_t count) { visit(runs, count); });
+    }
+
     /// How many rows are handled at once, so that what is made of them stays in the first-level cache.
     [[nodiscard]] std::size_t chunk_rows() const noexcept { return std::max<std::size_t>(1, chunk_bytes / row_bytes); }
     /// How many rows make the first chunk end where a cache line of the first target does, so that all other chunks
@@ -143,6 +240,24 @@ struct row_layout {
                                                   std::size_t chunk_rows) const noexcept;
 
   private:
+    /// Calls visit(rows) after `runs` have been set. `first`: where the columns begin of those that are scattered.
+    template <class Visit>
+    void in_runs_of(std::span<const place> places, std::span<place> runs, std::byte** first, std::size_t rows,
+                    Visit visit) const {
+        for (std::size_t done = 0, count = 0; done < rows; done += count) {
+            count = rows - done;
+            for (std::size_t i = 0; i < places.size(); ++i) {
+                runs[i] = places[i] + done;
+                if (places[i].pieces == nullptr) continue;
+                const scattered::run found = places[i].pieces->at(runs[i].row, bytes[0]);
+                first[i] = found.first;
+                runs[i] = {first + i, 0};
+                count = std::min(count, found.rows);
+            }
+            visit(count);
+        }
+    }
+
     struct chunk {
         std::span<const place> sources;
         std::size_t first;

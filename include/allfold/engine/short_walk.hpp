@@ -28,7 +28,8 @@ class short_walk {
 
     /// Begins, if the schedule is of this kind, and the call has one window; false otherwise.
     bool begin(const context& all, lane on) {
-        if (all.schedule.rounds() != 1 || all.memory.stage_input || all.encodes() || all.rows.columns() != 1)
+        if (all.schedule.rounds() != 1 || all.memory.stage_input || all.encodes() || all.rows.columns() != 1 ||
+            all.memory.is_scattered())
             return false;
         ::new (static_cast<void*>(&now_)) step(all.schedule[0]);  // in place: a step is large
         if (!is_simple(all)) return false;
@@ -197,7 +198,7 @@ class short_walk {
             if (self.now_.folds_in_order())
                 self.arrived_[static_cast<std::size_t>(self.received_)] = std::move(message);
             else if (target.rows > 0)
-                self.combine(all, bytes_of(message), target);
+                self.combine(all, message, target);
         }
         [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
             if (self.now_.how != fold::store || signature != all.hash || bytes == 0 || !all.rows.packable())
@@ -207,15 +208,25 @@ class short_walk {
         }
         [[nodiscard]] std::size_t expected_bytes() const { return self.target_of(all, peer).rows * all.rows.row_bytes; }
     };
-    void combine(const context& all, std::byte* column, const block& into) const {
-        const place from{&column, 0};
+    void combine(const context& all, const typename Comm::arrival_type& message, const block& into) const {
+        std::byte* column = nullptr;
+        scattered several;
+        const place from = place_of(all, message, &column, several);
         if (now_.how == fold::store) return all.rows.copy(from, into.at, into.rows);
         const place mine = input(all, now_.receive).at;
         all.rows.fold(now_.how == fold::left ? from : mine, now_.how == fold::left ? mine : from, into.at, into.rows);
     }
-    [[nodiscard]] static std::byte* bytes_of(const typename Comm::arrival_type& message) noexcept {
+    /// Where the block of a message lies: in one column, or in several pieces at the peer.
+    [[nodiscard]] static place place_of(const context& all, const typename Comm::arrival_type& message,
+                                        std::byte** column, scattered& several) {
         std::byte* const packed = message.packed();
-        return packed != nullptr ? packed : message.parts()[0].data;
+        const std::span<const part> parts = message.parts();
+        if (packed == nullptr && parts.size() > 1) {
+            for (const part& each : parts) several.add(each.data, each.bytes / all.rows.row_bytes);
+            return {nullptr, 0, &several};
+        }
+        *column = packed != nullptr ? packed : parts[0].data;
+        return {column, 0};
     }
 
     bool receive(const context& all) {
@@ -234,11 +245,13 @@ class short_walk {
         if (target_.rows > 0 && count > 0) {
             small_array<std::byte*, 16> columns;
             small_array<place, 16> sources;
+            small_array<scattered, 1> several;
             columns.resize(count);
+            several.resize(count);
             sources.resize(count + (with_mine ? 1 : 0));
             for (std::size_t k = 0; k < count; ++k) {
-                columns[k] = bytes_of(arrived_[k]);
-                sources[k + (with_mine && k >= below ? 1 : 0)] = {columns.data() + k, 0};
+                sources[k + (with_mine && k >= below ? 1 : 0)] =
+                    place_of(all, arrived_[k], columns.data() + k, several[k]);
             }
             if (with_mine) sources[below] = input(all, now_.receive).at;
             all.rows.fold(sources.span(), std::span(&target_.at, 1), target_.rows);

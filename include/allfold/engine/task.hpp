@@ -334,7 +334,7 @@ class execution_task final : public task<Comm> {
   private:
     void announce_run() override { run_.announce(); }
     void begin_run() override {
-        arguments_->begin();
+        arguments_->begin(false);
         run_.start();
     }
     bool poll_run() override { return run_.poll(); }

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <list>
 #include <new>
 #include <span>
 #include <utility>
@@ -139,7 +140,7 @@ class walker {
         for (int i = 0; i < now_.local.blocks.size(); ++i) {
             const int b = now_.local.blocks[i];
             if (const rows_in_window rows = memory_.rows_of(all, now_.local.into, b); rows.count > 0)
-                all.rows.functions->set_identity(all.rows, memory_.locate(all, now_.local.into, b, rows), rows.count);
+                all.rows.set_identity(memory_.locate(all, now_.local.into, b, rows), rows.count);
         }
         return true;
     }
@@ -216,6 +217,7 @@ class walker {
             list_parts(all, messages);
     }
     void list_parts(const context& all, std::size_t messages) {
+        if (all.memory.is_scattered()) return list_pieces(all, messages);
         if (now_.sent == addressed::alike && !now_.has_more) return list_alike(all);
         const auto parity = static_cast<std::size_t>(round_ % 2);
         const std::size_t columns = all.rows.columns();
@@ -231,6 +233,37 @@ class walker {
             list_parts_of(all, now_.to.at(static_cast<int>(m), all.comm.rank()), parts_[parity].data() + begin,
                           (ends_[parity][m] - begin) / columns);
         }
+    }
+    /// Blocks that lie in several pieces: each becomes a part.
+    void list_pieces(const context& all, std::size_t messages) {
+        const auto parity = static_cast<std::size_t>(round_ % 2);
+        std::size_t count = 0;
+        for (std::size_t m = 0; m < messages; ++m) {
+            for_each_piece(all, m, [&count](const part&) { ++count; });
+            ends_[parity][m] = count;
+        }
+        parts_[parity].resize(count);
+        part* next = parts_[parity].data();
+        for (std::size_t m = 0; m < messages; ++m)
+            for_each_piece(all, m, [&next](const part& piece) { *next++ = piece; });
+    }
+    /// Calls visit(part) for all pieces of message number `message`, of which a block has at least one.
+    template <class Visit>
+    void for_each_piece(const context& all, std::size_t message, Visit visit) {
+        for_each_sent(all, now_.to.at(static_cast<int>(message), all.comm.rank()),
+                      [&](slot source, const block_set& set) {
+                          for (int i = 0; i < set.size(); ++i) {
+                              const rows_in_window rows = memory_.rows_of(all, source, set[i]);
+                              if (rows.count == 0) {
+                                  visit(part{});
+                                  continue;
+                              }
+                              const place from = memory_.locate(all, source, set[i], rows);
+                              all.rows.for_each_run(from, rows.count, [&](std::byte* first, std::size_t count) {
+                                  visit(part{first, count * all.rows.row_bytes});
+                              });
+                          }
+                      });
     }
     /// The same blocks go to every peer.
     void list_alike(const context& all) {
@@ -267,13 +300,15 @@ class walker {
         parts.resize(messages);
         for (std::size_t m = 0; m < messages; ++m) {
             const std::size_t begin = bytes.size();
-            for_each_sent(
-                all, now_.to.at(static_cast<int>(m), all.comm.rank()), [&](slot source, const block_set& set) {
-                    for (int i = 0; i < set.size(); ++i)
-                        if (const rows_in_window rows = memory_.rows_of(all, source, set[i]); rows.count > 0)
-                            all.rows.functions->encode(all.rows.address(memory_.locate(all, source, set[i], rows), 0),
-                                                       rows.count, bytes);
-                });
+            for_each_sent(all, now_.to.at(static_cast<int>(m), all.comm.rank()),
+                          [&](slot source, const block_set& set) {
+                              for (int i = 0; i < set.size(); ++i)
+                                  if (const rows_in_window rows = memory_.rows_of(all, source, set[i]); rows.count > 0)
+                                      all.rows.for_each_run(memory_.locate(all, source, set[i], rows), rows.count,
+                                                            [&](const std::byte* first, std::size_t count) {
+                                                                all.rows.functions->encode(first, count, bytes);
+                                                            });
+                          });
             parts[m] = {nullptr, bytes.size() - begin};
             ends_[parity][m] = m + 1;
         }
@@ -382,7 +417,9 @@ class walker {
         for (int i = 0; i < set.size(); ++i) {
             const rows_in_window rows = memory_.rows_of(all, now_.into, set[i]);
             if (rows.count == 0) continue;
-            std::byte* const at = all.rows.address(memory_.locate(all, now_.into, set[i], rows), 0);
+            const place to = memory_.locate(all, now_.into, set[i], rows);
+            if (all.rows.run(to, rows.count) < rows.count) return nullptr;
+            std::byte* const at = all.rows.address(to, 0);
             if (stored == 0) first = at;
             if (at != first + stored) return nullptr;
             stored += rows.count * all.rows.row_bytes;
@@ -396,6 +433,7 @@ class walker {
         std::size_t blocks = 0;
         for_each_received(all, peer,
                           [&](const step&, const block_set& set) { blocks += static_cast<std::size_t>(set.size()); });
+        if (rest.is_scattered(blocks * columns)) return absorb_pieces(all, peer, rest);
         small_array<std::byte*, 16> where;  // block by block, the columns of each
         where.resize(blocks * columns);
         for (std::size_t c = 0; c < columns; ++c) {
@@ -413,6 +451,16 @@ class walker {
                         place{where.data() + block++ * columns, 0});
         });
     }
+    /// The same of blocks that lie in several pieces at the peer.
+    [[gnu::noinline]] void absorb_pieces(const context& all, int peer, pieces rest) {
+        for_each_received(all, peer, [&](const step& part, const block_set& set) {
+            for (int i = 0; i < set.size(); ++i) {
+                const rows_in_window rows = memory_.rows_of(all, part.into, set[i]);
+                const scattered from = rest.next_pieces(rows.count, all.rows.row_bytes);
+                combine(all, part, set[i], rows, place{nullptr, 0, &from});
+            }
+        });
+    }
     /// Most messages: the same as `open` and `absorb` where nothing has to be listed.
     [[nodiscard]] bool is_one_column(const context& all) const noexcept {
         return all.rows.columns() == 1 && !now_.has_more && !all.encodes();
@@ -428,6 +476,7 @@ class walker {
             bytes = align_up(bytes, alignment) + memory_.rows_of(all, now_.into, set[i]).count * all.rows.row_bytes;
         all.check_length(message.bytes(), bytes, peer);
         pieces rest(message.packed(), message.parts(), alignment);
+        if (rest.is_scattered(static_cast<std::size_t>(count))) return absorb_pieces(all, peer, rest);
         for (int i = 0; i < count; ++i) {
             const rows_in_window rows = i == 0 ? first : memory_.rows_of(all, now_.into, set[i]);
             std::byte* const column = rest.next(rows.count * all.rows.row_bytes);
@@ -449,7 +498,8 @@ class walker {
         const auto below = static_cast<std::size_t>(now_.from.count_below(self, all.comm.size()));
         const std::size_t columns = all.rows.columns();
         small_array<place, 16> sources;
-        small_array<std::byte*, 16> where;  // of the messages, the columns of each
+        small_array<std::byte*, 16> where;      // of the messages, the columns of each
+        std::list<scattered> scattered_pieces;  // of those that lie in several
         where.resize(count * columns);
         sources.resize(count + (with_mine ? 1 : 0));
         for (int i = 0; i < now_.receive.size(); ++i) {
@@ -457,8 +507,8 @@ class walker {
             const rows_in_window rows = memory_.rows_of(all, now_.into, b);
             if (rows.count == 0) continue;
             for (std::size_t k = 0; k < count; ++k) {
-                find_piece(all, arrived_[k], i, where.data() + k * columns);
-                sources[k + (with_mine && k >= below ? 1 : 0)] = {where.data() + k * columns, 0};
+                sources[k + (with_mine && k >= below ? 1 : 0)] =
+                    find_piece(all, arrived_[k], i, where.data() + k * columns, scattered_pieces);
             }
             if (with_mine) sources[below] = memory_.locate(all, now_.mine, b);
             if (now_.folds_prefixes()) {
@@ -479,12 +529,20 @@ class walker {
         fold_prefixes(all.rows, sources, prefixes.span(), rows.count);
     }
 
-    /// Where block number `index` of the received set lies in a message.
-    void find_piece(const context& all, const received& message, int index, std::byte** where) const {
+    /// Where block number `index` of the received set lies in a message. `where`: room for its columns.
+    [[nodiscard]] place find_piece(const context& all, const received& message, int index, std::byte** where,
+                                   std::list<scattered>& scattered_pieces) const {
         pieces rest = message.pieces(all.rows.functions->alignment);
+        if (rest.is_scattered(static_cast<std::size_t>(now_.receive.size()) * all.rows.columns())) {
+            for (int i = 0;; ++i) {
+                scattered found =
+                    rest.next_pieces(memory_.rows_of(all, now_.into, now_.receive[i]).count, all.rows.row_bytes);
+                if (i == index) return {nullptr, 0, &scattered_pieces.emplace_back(std::move(found))};
+            }
+        }
         if (now_.receive.size() == 1 && all.rows.columns() == 1) {
             *where = rest.next(0);
-            return;
+            return {where, 0};
         }
         for (std::size_t c = 0; c < all.rows.columns(); ++c)
             for (int i = 0; i < now_.receive.size(); ++i) {
@@ -492,6 +550,7 @@ class walker {
                     rest.next(memory_.rows_of(all, now_.into, now_.receive[i]).count * all.rows.bytes[c]);
                 if (i == index) where[c] = at;
             }
+        return {where, 0};
     }
 
     window_memory<Comm> memory_;

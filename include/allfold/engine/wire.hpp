@@ -31,6 +31,21 @@ class pieces {
         return piece;
     }
 
+    /// Whether some of so many pieces were posted in several parts.
+    [[nodiscard]] bool is_scattered(std::size_t expected) const noexcept {
+        return packed_ == nullptr && parts_.size() > expected;
+    }
+    /// Then: the next piece, of so many rows. An empty one is one empty part.
+    [[nodiscard]] scattered next_pieces(std::size_t rows, std::size_t row_bytes) {
+        scattered found;
+        for (std::size_t left = rows * row_bytes;;) {
+            const part& next = parts_[index_++];
+            found.add(next.data, next.bytes / row_bytes);
+            left -= next.bytes;
+            if (left == 0) return found;
+        }
+    }
+
   private:
     std::byte* packed_;
     std::span<const part> parts_;

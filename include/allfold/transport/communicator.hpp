@@ -50,7 +50,7 @@ struct call_figures {
     std::uint64_t largest_block = 0;   ///< its elements
     std::uint64_t smallest_block = 0;  ///< the same, where the caller may say how long blocks are
     std::uint64_t borders = 0;         ///< hash of the borders of those blocks
-    std::uint64_t permutation = 0;     ///< which one, where there is one: see `mark_of`
+    std::uint64_t permutation = 0;     ///< which one, where there is one: see `mark_of`; or which lists
     std::uint64_t type_id = 0;         ///< hash of all names: of the collective, types and algorithm
     order level = order::any;
     std::int32_t root = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "allfold/algebra/diagnose.hpp"
+#include "allfold/collective/detail/arrangement.hpp"
 #include "allfold/collective/plan.hpp"
 #include "allfold/engine/compiled.hpp"
 #include "allfold/engine/short_arguments.hpp"
@@ -327,6 +328,96 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
     }
 }
 
+/// Makes something of arguments: a rank that finds them wrong breaks the communicator, so that nobody waits for it.
+template <class Comm, class Make>
+auto made_or_given_up(Comm& comm, Make make) {
+    try {
+        return make();
+    } catch (...) {
+        give_up(comm);
+        throw;
+    }
+}
+
+/// Calls next(argument, options...) with an argument of a call. One that the collective cuts, and whose blocks do not
+/// follow each other, becomes a list of pieces that do; the options say how long they are.
+template <class Collective, bool IsInput, class X, class Comm, class Next, class... Options>
+decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... options) {
+    constexpr bool is_cut = IsInput ? cuts_input<Collective> : cuts_output<Collective>;
+    constexpr bool cuts_both = cuts_input<Collective> && cuts_output<Collective>;
+    using axis_of = std::conditional_t<!cuts_both, axis, std::conditional_t<IsInput, split_axis, concat_axis>>;
+    using blocks_of =
+        std::conditional_t<!cuts_both, partition, std::conditional_t<IsInput, input_blocks, output_blocks>>;
+    if constexpr (is_cut && needs_arrangement<X, axis_of, Options...>) {
+        constexpr bool may_differ = is_tensors<std::remove_cvref_t<X>> || (std::same_as<Options, partition> || ...) ||
+                                    (std::same_as<Options, input_blocks> || ...) ||
+                                    (std::same_as<Options, output_blocks> || ...);
+        auto made = made_or_given_up(comm, [&] {
+            const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
+            auto all = arrange<axis_of, blocks_of>(at, x, options...);
+            if constexpr (cuts_both && !may_differ) require_uniform(at, all, IsInput ? "input" : "output");
+            return all;
+        });
+        const list_mark mark = mark_of_lists(x, find_option<shards>(options...));
+        if constexpr (!cuts_both)
+            return next(made.list, mark, made.blocks);
+        else if constexpr (may_differ)
+            return next(made.list, mark, blocks_of{made.blocks});
+        else
+            return next(made.list, mark);
+    } else if constexpr (is_tensors<std::remove_cvref_t<X>> && IsInput && !cuts_output<Collective>) {
+        return next(std::forward<X>(x), mark_of_lists(x, nullptr));
+    } else {
+        return next(std::forward<X>(x));
+    }
+}
+
+template <class X, class... Options>
+inline constexpr bool may_be_arranged = is_tensors<std::remove_cvref_t<X>> || (is_arrangement<Options> || ...);
+
+/// The same as `issue`, of arguments whose blocks may lie anywhere.
+template <verb V, class Collective, class X, class Comm, class Op, class... Options>
+outcome_of<V> issue_in_place(Comm& comm, const Op& op, X&& x, const Options&... options) {
+    if constexpr (!may_be_arranged<X, Options...>)
+        return issue<V, Collective, absent, X>(comm, op, [&](auto use) { return use(x); }, options...);
+    else if constexpr (require_arrangement<Collective, absent, X, Options...>())
+        return in_block_order<Collective, !cuts_output<Collective> || cuts_input<Collective>>(
+            comm, std::forward<X>(x),
+            [&]<class Arranged>(Arranged&& data, const auto&... more) -> outcome_of<V> {
+                return issue<V, Collective, absent, Arranged>(comm, op, [&](auto use) { return use(data); }, options...,
+                                                              more...);
+            },
+            options...);
+    else if constexpr (V != verb::call)
+        return {};
+}
+template <verb V, class Collective, class In, class Out, class Comm, class Op, class... Options>
+outcome_of<V> issue_out_of_place(Comm& comm, const Op& op, In&& in, Out&& out, const Options&... options) {
+    if constexpr (!may_be_arranged<In, Options...> && !may_be_arranged<Out, Options...>) {
+        return issue<V, Collective, In, Out>(comm, op, [&](auto use) { return use(in, out); }, options...);
+    } else if constexpr (require_arrangement<Collective, In, Out, Options...>()) {
+        if constexpr (is_tensors<std::remove_cvref_t<In>> && is_tensors<std::remove_cvref_t<Out>>)
+            made_or_given_up(comm, [&] {
+                const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
+                require_shards<Collective>(at, in, out, find_option<shards>(options...));
+            });
+        return in_block_order<Collective, true>(
+            comm, std::forward<In>(in),
+            [&]<class ArrangedIn>(ArrangedIn&& from, const auto&... first) -> outcome_of<V> {
+                return in_block_order<Collective, false>(
+                    comm, std::forward<Out>(out),
+                    [&]<class ArrangedOut>(ArrangedOut&& to, const auto&... second) -> outcome_of<V> {
+                        return issue<V, Collective, ArrangedIn, ArrangedOut>(
+                            comm, op, [&](auto use) { return use(from, to); }, options..., first..., second...);
+                    },
+                    options...);
+            },
+            options...);
+    } else if constexpr (V != verb::call) {
+        return {};
+    }
+}
+
 /// Says in one line what is wrong with arguments that fit no form of a collective.
 template <bool Folds, class X, class... Rest>
 consteval void explain_arguments() {
@@ -490,14 +581,15 @@ class folding_verbs {
     template <verb V, class Comm, class X, class Op, class... Options>
     static outcome_of<V> in_place(Comm& comm, X&& x, const Op& op, const Options&... options) {
         if constexpr (require_different<Options...>() && require_operator<Op, X>())
-            return issue<V, Collective, absent, X>(comm, op, [&](auto use) { return use(x); }, options...);
+            return issue_in_place<V, Collective>(comm, op, std::forward<X>(x), options...);
         else if constexpr (V != verb::call)
             return {};
     }
     template <verb V, class Comm, class In, class Out, class Op, class... Options>
     static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Op& op, const Options&... options) {
         if constexpr (require_different<Options...>() && require_operator<Op, In>())
-            return issue<V, Collective, In, Out>(comm, op, [&](auto use) { return use(in, out); }, options...);
+            return issue_out_of_place<V, Collective>(comm, op, std::forward<In>(in), std::forward<Out>(out),
+                                                     options...);
         else if constexpr (V != verb::call)
             return {};
     }
@@ -583,14 +675,15 @@ class moving_verbs {
     template <verb V, class Comm, class X, class... Options>
     static outcome_of<V> in_place(Comm& comm, X&& x, const Options&... options) {
         if constexpr (require_different<Options...>() && require_data<X>())
-            return issue<V, Collective, absent, X>(comm, no_fold{}, [&](auto use) { return use(x); }, options...);
+            return issue_in_place<V, Collective>(comm, no_fold{}, std::forward<X>(x), options...);
         else if constexpr (V != verb::call)
             return {};
     }
     template <verb V, class Comm, class In, class Out, class... Options>
     static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Options&... options) {
         if constexpr (require_different<Options...>() && require_data<In>() && require_data<Out>())
-            return issue<V, Collective, In, Out>(comm, no_fold{}, [&](auto use) { return use(in, out); }, options...);
+            return issue_out_of_place<V, Collective>(comm, no_fold{}, std::forward<In>(in), std::forward<Out>(out),
+                                                     options...);
         else if constexpr (V != verb::call)
             return {};
     }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <cstddef>
+#include <iterator>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "allfold/data/partition.hpp"
+#include "allfold/data/tensor_view.hpp"
+
+/// @file
+/// Several tensors as one operand.
+
+namespace allfold {
+
+/// Several tensors of one element type as one operand: one collective, one schedule, one message to a peer, without
+/// a copy where they lie in memory that ranks share.
+///
+///     all_reduce(comm, tensors{a, b, c}, sum());
+///     reduce_scatter(comm, tensors{a, b, c}, tensors{shard_a, shard_b, shard_c}, sum());
+///     all_gather(comm, tensors{shard_a, shard_b, shard_c}, tensors{a, b, c}.by(partition::ceil));
+///
+/// Their elements follow each other, tensor by tensor, each in row-major order. A collective that cuts its operand into
+/// a block for each rank cuts each tensor: block r of the list is block r of each of them, which are as even as can be,
+/// or what the function given to `by` says. All ranks give as many tensors of the same lengths.
+///
+/// Takes tensor views and contiguous ranges, by reference to their elements, which must outlive the call; `add` takes
+/// one more. Single elements may be the ranges `std::span(&x, 1)`.
+template <class T>
+class tensors {
+  public:
+    using element_type = T;
+    using cut_function = partition (*)(std::size_t total, int blocks);
+
+    template <class First, class... Rest>
+        requires(((tensor_view<First> || detail::element_range<First>) && ... &&
+                  (tensor_view<Rest> || detail::element_range<Rest>)))
+    explicit tensors(First&& first, Rest&&... rest) {
+        add(first);
+        (add(rest), ...);
+    }
+    tensors() = default;
+
+    template <class X>
+        requires(tensor_view<X> || detail::element_range<X>)
+    tensors& add(X&& x) {
+        std::size_t length = 0;
+        if constexpr (tensor_view<X>) {
+            detail::for_each_run(x, [&](T* first, std::size_t count) {
+                pieces_.emplace_back(first, count);
+                length += count;
+            });
+        } else {
+            length = static_cast<std::size_t>(std::ranges::size(x));
+            if (length != 0) pieces_.emplace_back(std::ranges::data(x), length);
+        }
+        lengths_.push_back(length);
+        size_ += length;
+        return *this;
+    }
+    /// How each tensor is cut into blocks: `partition::even` where nothing is said, or `partition::ceil`, or a function
+    /// of the caller's.
+    [[nodiscard]] tensors by(cut_function how) && {
+        cut_ = how;
+        return std::move(*this);
+    }
+    [[nodiscard]] tensors by(cut_function how) const& { return tensors(*this).by(how); }
+
+    /// Of all tensors together.
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] const std::vector<std::size_t>& lengths() const noexcept { return lengths_; }
+    [[nodiscard]] partition cut(std::size_t tensor, int blocks) const { return cut_(lengths_[tensor], blocks); }
+    /// Where the elements lie.
+    [[nodiscard]] const std::vector<std::span<T>>& pieces() const noexcept { return pieces_; }
+
+  private:
+    std::vector<std::span<T>> pieces_;
+    std::vector<std::size_t> lengths_;
+    std::size_t size_ = 0;
+    cut_function cut_ = &partition::even;
+};
+
+namespace detail {
+
+template <class X>
+struct element_type_of {
+    using type = std::remove_reference_t<range_reference<std::remove_reference_t<X>>>;
+};
+template <tensor_view X>
+struct element_type_of<X> {
+    using type = typename tensor_access<std::remove_cvref_t<X>>::element_type;
+};
+
+template <class X>
+inline constexpr bool is_tensors = false;
+template <class T>
+inline constexpr bool is_tensors<tensors<T>> = true;
+
+}  // namespace detail
+
+template <class First, class... Rest>
+tensors(First&&, Rest&&...) -> tensors<typename detail::element_type_of<First>::type>;
+
+}  // namespace allfold

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/mean.hpp"
+#include "test/collective/arrangement_checks.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/groups.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
+
+using namespace test;
+using allfold::errc;
+using allfold::sum;
+using allfold::tensors;
+
+TEMPLATE_TEST_CASE("collectives take lists of tensors, and blocks along any axis", "", words, matrices) {
+    for (const int size : {1, 2, 3, 4, 5, 8})
+        for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing}) {
+            if (tuning == noticing && size != 3) continue;
+            on_ranks(
+                size,
+                [&](auto& comm) {
+                    check_arrangements<TestType>(comm, std::string(TestType::name) + ", rank " +
+                                                           std::to_string(comm.rank()) + " of " + std::to_string(size) +
+                                                           name_of(tuning));
+                },
+                tuning);
+        }
+    SUCCEED();
+}
+
+TEMPLATE_TEST_CASE("lists and axes work where ranks share no memory", "", words, matrices) {
+    for (const int size : {2, 3, 5})
+        on_ranks(
+            size,
+            [&](auto& base) {
+                remote comm(base);
+                check_arrangements<TestType>(comm, std::to_string(size) + " ranks, remote");
+            },
+            roomy);
+    SUCCEED();
+}
+
+TEST_CASE("long lists are folded in windows, and where they lie") {
+    for (const int size : {2, 3})
+        on_ranks(size, [&](auto& comm) {
+            check_list<matrices>(comm, {20000, 77, 9000}, std::to_string(size) + " ranks");
+            check_list_of_blocks<matrices>(comm, {20000, 77, 9000}, &allfold::partition::ceil,
+                                           std::to_string(size) + " ranks");
+        });
+    SUCCEED();
+}
+
+TEST_CASE("one rank's tensor has gaps, another one's has none") {
+    for (const int size : {2, 3, 8})
+        for (const std::size_t width : {64, 30000})
+            on_ranks(
+                size,
+                [&](auto& comm) {
+                    const std::size_t gap = comm.rank() % 2 == 0 ? 0 : 5;
+                    std::vector<int> x(4 * (width + gap), comm.rank() + 1), y(4 * width), block(4 * width);
+                    const allfold::tensor<int, 2> view(x.data(), {4, width},
+                                                       {static_cast<std::ptrdiff_t>(width + gap), 1});
+                    allfold::all_reduce(comm, view, y, sum());
+                    const int total = comm.size() * (comm.size() + 1) / 2;
+                    expect(y == std::vector<int>(4 * width, total), "all_reduce");
+                    const auto blocks = allfold::partition::even(4 * width, comm.size());
+                    block.assign(blocks.extent(comm.rank()), 0);
+                    allfold::reduce_scatter(comm, view, block, sum());
+                    expect(block == std::vector<int>(block.size(), total), "reduce_scatter");
+                    allfold::broadcast(comm, view, allfold::root{1});
+                    for (std::size_t i = 0; i < 4; ++i)
+                        for (std::size_t j = 0; j < width; ++j) expect(view(i, j) == 2, "broadcast");
+                    if (gap > 0) expect(x[width] == comm.rank() + 1, "between the rows");
+                },
+                impatient);
+    SUCCEED();
+}
+
+TEST_CASE("operations of lists are started and prepared; the lists may be gone") {
+    on_ranks(3, [](auto& comm) {
+        std::vector<float> a(500, 1.0F), b(77, 2.0F);
+        auto all = allfold::all_reduce.prepare(comm, tensors{a, b}, sum());
+        for (int turn = 1; turn <= 3; ++turn) {
+            all();
+            const float factor = std::pow(3.0F, static_cast<float>(turn));
+            expect(a.back() == factor && b.front() == 2 * factor, "prepared");
+        }
+        std::vector<float> shard(allfold::partition::even(500, 3).extent(comm.rank()));
+        auto started = allfold::reduce_scatter.start(comm, tensors{a}, tensors{shard}, allfold::mean());
+        started.wait();
+        expect(shard.back() == 27, "started");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("elements that are read several times, and input that overlaps the output, are copied first") {
+    on_ranks(3, [](auto& comm) {
+        std::vector<int> memory(400);
+        std::iota(memory.begin(), memory.end(), comm.rank());
+        const allfold::tensor<const int, 2> repeated(memory.data(), {3, 100}, {0, 1});
+        std::vector<int> out(300);
+        allfold::all_reduce(comm, repeated, out, sum());
+        for (std::size_t i = 0; i < 300; ++i) expect(out[i] == 3 * static_cast<int>(i % 100) + 3, "repeated");
+        const allfold::tensor<int, 2> upper(memory.data(), {2, 100}, {150, 1}),
+            lower(memory.data() + 50, {2, 100}, {150, 1});
+        allfold::all_reduce(comm, upper, lower, sum());
+        for (std::size_t i = 0; i < 2; ++i)
+            for (std::size_t j = 0; j < 100; ++j)
+                expect(lower(i, j) == 3 * static_cast<int>(150 * i + j) + 3, "overlapping");
+    });
+    SUCCEED();
+}
+
+namespace {
+
+/// What every rank is told.
+template <class Call>
+void require_error(errc code, const char* words, Call call) {
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        std::vector<int> x(8, comm.rank()), y(3, 7);
+        const auto before = y;
+        try {
+            call(comm, x, y);
+        } catch (...) {
+            expect(y == before, "the output has been written");
+            throw;
+        }
+    });
+    bool was_found = false;
+    for (const outcome& each : outcomes) {
+        INFO(each.text);
+        CHECK((each.code == code || each.code == errc::peer_failed));
+        CHECK(each.says(words));
+        was_found = was_found || each.code == code;
+    }
+    CHECK(was_found);
+}
+
+}  // namespace
+
+TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that can know") {
+    require_error(errc::bad_argument, "axis 1 of a tensor that has 1",
+                  [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, x, y, sum(), allfold::axis{1}); });
+    require_error(errc::bad_partition, "the partition adds up to 7, but axis 0 is 8 long",
+                  [](auto& comm, auto& x, auto& y) {
+                      allfold::reduce_scatter(comm, x, y, sum(), allfold::axis{0}, allfold::partition::even(7, 2));
+                  });
+    require_error(errc::bad_rank, "shard 1 is that of ranks 0 and 1", [](auto& comm, auto& x, auto& y) {
+        allfold::reduce_scatter(comm, x, y, sum(), allfold::shards{1, 1});
+    });
+    require_error(errc::bad_rank, "shard 2 of rank 0 is not in [0, 2)", [](auto& comm, auto& x, auto& y) {
+        allfold::reduce_scatter(comm, x, y, sum(), allfold::shards{2, 1});
+    });
+    require_error(errc::bad_argument, "the list of shards has 3 entries for 2 ranks",
+                  [](auto& comm, auto& x, auto& y) { allfold::all_gather(comm, x, y, allfold::shards{0, 1, 2}); });
+    require_error(
+        errc::bad_argument, "the output has 1 tensors, and the list that is cut 2",
+        [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, tensors{x, x}, tensors{y}, sum()); });
+    require_error(errc::mismatch, "tensor 0 has 3 elements, but 4 are needed",
+                  [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, tensors{x}, tensors{y}, sum()); });
+    require_error(errc::overlap, "tensors of the output share memory",
+                  [](auto& comm, auto& x, auto&) { allfold::all_reduce(comm, tensors{x, x}, sum()); });
+    require_error(errc::mismatch, "lists of tensors whose lengths are different", [](auto& comm, auto& x, auto&) {
+        const std::size_t first = comm.rank() == 0 ? 3 : 5;
+        allfold::all_reduce(comm, tensors{std::span(x).first(first), std::span(x).subspan(first)}, sum());
+    });
+    require_error(errc::mismatch, "different lists of shards", [](auto& comm, auto& x, auto&) {
+        std::vector<int> shard(4);
+        allfold::reduce_scatter(comm, x, shard, sum(),
+                                comm.rank() == 0 ? allfold::shards{1, 0} : allfold::shards{0, 1});
+    });
+    require_error(errc::bad_partition, "the sizes add up to 7 elements, but the input has 8",
+                  [](auto& comm, auto& x, auto& y) { allfold::all_to_all(comm, x, std::vector{3, 4}, y); });
+    require_error(errc::bad_partition, "there are 3 sizes for 2 ranks",
+                  [](auto& comm, auto& x, auto& y) { allfold::all_to_all(comm, x, std::vector{3, 4, 1}, y); });
+    require_error(errc::mismatch, "the output has room for 3 elements, but 8 arrive",
+                  [](auto& comm, auto& x, auto& y) { allfold::all_to_all(comm, x, std::vector{4, 4}, std::span(y)); });
+    require_error(errc::bad_partition, "is no 2 blocks of one length", [](auto& comm, auto& x, auto&) {
+        std::vector<int> out(9);
+        allfold::all_to_all(comm, std::span(x).first(7), out, allfold::split_axis{0});
+    });
+}
