@@ -21,6 +21,7 @@
 #include "allfold/data/records.hpp"
 #include "allfold/data/serializer.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
 #include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/transport/self.hpp"
 #include "allfold/transport/thread.hpp"

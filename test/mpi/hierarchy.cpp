@@ -11,6 +11,7 @@
 #include "test/collective/all_gather_checks.hpp"
 #include "test/collective/all_reduce_checks.hpp"
 #include "test/collective/all_to_all_checks.hpp"
+#include "test/collective/arrangement_checks.hpp"
 #include "test/collective/barrier_checks.hpp"
 #include "test/collective/broadcast_checks.hpp"
 #include "test/collective/exclusive_scan_checks.hpp"
@@ -73,6 +74,7 @@ TEMPLATE_TEST_CASE("threads of processes send each other blocks and operands of 
                 check_all_to_all_in_place<TestType>(comm, lengths, where);
             }
             check_permutations<TestType>(comm, where);
+            if (threads == 2) check_arrangements<TestType>(comm, where);
         });
     }
     SUCCEED();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "test/collective/all_gather_checks.hpp"
 #include "test/collective/all_to_all_checks.hpp"
+#include "test/collective/arrangement_checks.hpp"
 #include "test/collective/barrier_checks.hpp"
 #include "test/collective/broadcast_checks.hpp"
 #include "test/collective/gather_checks.hpp"
@@ -53,6 +56,26 @@ TEMPLATE_TEST_CASE("permute does between processes what it does between threads"
         check_permute_with_all_algorithms<TestType>(shared_communicator(numbers),
                                                     numbers == pinched ? "pinched" : "processes");
     }
+    SUCCEED();
+}
+
+TEMPLATE_TEST_CASE("lists, axes and shards do between processes what they do between threads", "", words, matrices) {
+    for (const auto& numbers : {allfold::mpi::tuning(), pinched}) {
+        const watchdog watch("arrangements of " + std::string(TestType::name));
+        check_arrangements<TestType>(shared_communicator(numbers), numbers == pinched ? "pinched" : "processes");
+    }
+    SUCCEED();
+}
+
+TEST_CASE("MPI's own collectives get tensors with gaps as copies") {
+    const watchdog watch("gaps");
+    auto& comm = shared_communicator({});
+    std::vector<float> x(4 * 105, static_cast<float>(comm.rank()));
+    const allfold::tensor<float, 2> view(x.data(), {4, 100}, {105, 1});
+    allfold::all_reduce(comm, view, allfold::sum(), allfold::delegate::always);
+    const auto sum = static_cast<float>(comm.size() * (comm.size() - 1) / 2);
+    for (std::size_t i = 0; i < x.size(); ++i)
+        expect(x[i] == (i % 105 < 100 ? sum : static_cast<float>(comm.rank())), "all_reduce");
     SUCCEED();
 }
 

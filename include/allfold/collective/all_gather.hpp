@@ -54,6 +54,7 @@ struct all_gather_collective : moving_verbs<all_gather_collective> {
 ///     all_gather(comm, in, out, options...)    out of place: `in` has the size of block r
 ///
 /// - Shapes: the same number n of elements in `out` on every rank, cut by a `partition` as in `reduce_scatter`.
+/// - Axes, lists, shards: as in `reduce_scatter`: `axis{d}` puts the blocks together along axis d of `out`.
 /// - Cost: on shared memory 1 round, (P-1)·n/P elements sent by each rank. `ring{}`: P-1 rounds, the same volume.
 /// - Errors: as in `reduce_scatter`.
 inline constexpr detail::all_gather_collective all_gather{};

@@ -58,6 +58,9 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
 ///
 /// - Shapes: the same number n of elements on every rank, cut by a `partition` (even unless given: `partition::ceil`,
 ///   `partition::sizes`), the same one on every rank. Blocks may be empty.
+/// - Axes, lists, shards: `axis{d}` cuts a tensor along axis d, whose blocks the partition then counts; of `tensors{a,
+/// b}`
+///   each is cut, and `out` is a list as well, or one operand; with `shards{list}` rank r gets block list[r].
 /// - Order: as in `all_reduce`, and the same bits as it for the same order level `tree`.
 /// - Cost: on shared memory 1 round, (P-1)/P·n elements sent and folded by each rank.
 /// - Errors: as in `all_reduce`; `bad_partition` when the blocks do not add up to n or are not P.

@@ -18,6 +18,24 @@
 
 namespace allfold {
 
+namespace detail {
+
+template <class X>
+struct element_type_of {
+    using type = std::remove_reference_t<range_reference<std::remove_reference_t<X>>>;
+};
+template <tensor_view X>
+struct element_type_of<X> {
+    using type = typename tensor_access<std::remove_cvref_t<X>>::element_type;
+};
+
+template <class First, class... Rest>
+using list_element =
+    std::conditional_t<(std::is_const_v<typename element_type_of<Rest>::type> || ...),
+                       const typename element_type_of<First>::type, typename element_type_of<First>::type>;
+
+}  // namespace detail
+
 /// Several tensors of one element type as one operand: one collective, one schedule, one message to a peer, without
 /// a copy where they lie in memory that ranks share.
 ///
@@ -49,8 +67,12 @@ class tensors {
     template <class X>
         requires(tensor_view<X> || detail::element_range<X>)
     tensors& add(X&& x) {
+        using given = typename detail::element_type_of<X>::type;
+        constexpr bool is_alike = std::is_convertible_v<given(*)[], T(*)[]>;
+        static_assert(is_alike, "allfold: the tensors of one list have one element type: make one call for each type");
         std::size_t length = 0;
-        if constexpr (tensor_view<X>) {
+        if constexpr (!is_alike) {
+        } else if constexpr (tensor_view<X>) {
             detail::for_each_run(x, [&](T* first, std::size_t count) {
                 pieces_.emplace_back(first, count);
                 length += count;
@@ -88,22 +110,14 @@ class tensors {
 namespace detail {
 
 template <class X>
-struct element_type_of {
-    using type = std::remove_reference_t<range_reference<std::remove_reference_t<X>>>;
-};
-template <tensor_view X>
-struct element_type_of<X> {
-    using type = typename tensor_access<std::remove_cvref_t<X>>::element_type;
-};
-
-template <class X>
 inline constexpr bool is_tensors = false;
 template <class T>
 inline constexpr bool is_tensors<tensors<T>> = true;
 
 }  // namespace detail
 
+/// Of constant elements where some of the tensors are constant.
 template <class First, class... Rest>
-tensors(First&&, Rest&&...) -> tensors<typename detail::element_type_of<First>::type>;
+tensors(First&&, Rest&&...) -> tensors<detail::list_element<First, Rest...>>;
 
 }  // namespace allfold
