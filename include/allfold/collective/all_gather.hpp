@@ -4,6 +4,7 @@
 #include "allfold/detail/requirements.hpp"
 
 #include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/circulant.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/schedule/two_level.hpp"
@@ -28,7 +29,10 @@ struct all_gather_collective : moving_verbs<all_gather_collective> {
         when<direct::all_gather>(always, "shared memory: everyone reads every block"),
     };
     static constexpr candidate by_messages[]{
-        when<ring::all_gather>(always, "the least volume"),
+        when<direct::all_gather>(short_blocks_of_few, "short, few ranks: all messages at once"),
+        when<circulant::all_gather>(short_blocks, "not so long: the fewest rounds for the least volume"),
+        when<direct::all_gather>(few_ranks, "long, few ranks: all messages at once, each straight to its place"),
+        when<ring::all_gather>(always, "long: the least volume, with neighbours only"),
     };
     static constexpr candidate in_levels[]{
         when<two_level::all_gather>(always,
@@ -53,7 +57,8 @@ struct all_gather_collective : moving_verbs<all_gather_collective> {
 ///     all_gather(comm, in, out, options...)    out of place: `in` has the size of block r
 ///
 /// - Shapes: the same number n of elements in `out` on every rank, cut by a `partition` as in `reduce_scatter`.
-/// - Cost: on shared memory 1 round, (P-1)·n/P elements sent by each rank. `ring{}`: P-1 rounds, the same volume.
+/// - Cost: on shared memory 1 round, (P-1)·n/P elements sent by each rank. By messages the
+///   same volume: short 1 round among up to 16 ranks, not so long ceil(log2 P), long P-1.
 /// - Errors: as in `reduce_scatter`.
 inline constexpr detail::all_gather_collective all_gather{};
 
