@@ -8,30 +8,31 @@
 #include "allfold/schedule/schedule_of.hpp"
 
 /// @file
-/// A circulant graph: in each round every rank sends so many ranks up as about half of those that are left, and so many
-/// blocks in one message.
+/// A circulant graph: over distances that halve, each rank sends the partial folds of half of the blocks that it still
+/// has, in one message. An all_gather is the same backwards.
 ///
-///     P = 6, distances 3, 2, 1: what each rank r sends, as ranks above it that own the blocks, and what they hold
+///     P = 6: what rank 0 does; the others do the same, counted from themselves on
 ///
-///                round 0              round 1          round 2
-///     (to r+3)   3, 4, 5: r           (to r+2) 2: 2    (to r+1) 1: 4        operands in each
-///                                                                           then block r is complete
+///     reduce_scatter   distance 3          distance 2     distance 1
+///     sends blocks     3, 4, 5 ──► 3       2 ──► 2        1 ──► 1
+///     folds in         0, 1, 2 ◄── 3       0 ◄── 4        0 ◄── 5
+///     has then         0, 1, 2 of 30       0 of 1430      0 of 251430
 ///
-///     all_gather, the other way: what each rank sends, as ranks above it whose blocks they are
+///     all_gather       distance 1          distance 2     distance 3
+///     sends            0 ──► 5             0 ──► 4        0, 1, 2 ──► 3
+///     stores           1 ◄── 1             2 ◄── 2        3, 4, 5 ◄── 3
 ///
-///     (to r-1)   0                    (to r-2) 0       (to r-3) 0, 1, 2     then it has all of them
-///
-/// Distances are P halved, rounded up, as often as it takes to come to 1. What is left of a rank's partial folds after
-/// a round of distance d are those of the blocks of the d ranks from its own on.
+/// Distances are P halved, rounded up, as often as it takes to come to 1: before a round of distance d, and after it, a
+/// rank still has partial folds of the blocks of so many ranks, from its own on, as the distance before d was, and d.
 ///
 /// With q = ⌈log2 P⌉ and blocks of b = m / P bytes, for every P: q rounds, (P - 1)·b sent by every rank and (P - 1)·b
 /// folded, the least possible rounds, volume and work at once; all_reduce takes twice the rounds and the volume.
-/// Partial folds come from ranks that are not neighbours: a commutative operator is needed.
+/// Operands are folded as they come, over all distances: a commutative operator is needed.
 ///
-/// Source: J. L. Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms", arXiv:2410.14234, 2024,
-/// section 2. The all_gather at powers of two, and with other distances elsewhere, is that of J. Bruck et al.,
-/// "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems", 1997, section 4.
-/// Departure: blocks are named, and so none of them is rotated.
+/// Source: J. L. Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms", arXiv:2410.14234, 2024. The
+/// all_gather, but for distances where P is no power of two, is that of J. Bruck, C. Ho, S. Kipnis, E. Upfal,
+/// D. Weathersby, "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems", 1997
+/// (concatenation). Departure: messages name blocks, and so nobody rotates them.
 
 namespace allfold {
 
@@ -62,7 +63,8 @@ struct circulant {
         }
 
       private:
-        /// Of an odd number of blocks nothing comes for the middle one in this round, which joins the partial folds.
+        /// Of an odd number of blocks nothing comes for the middle one in this round: it joins the partial folds as it
+        /// is.
         [[nodiscard]] constexpr local_work keep_middle(int middle) const noexcept {
             return {.what = local_work::kind::copy, .into = slot::scratch_a, .blocks = blocks_from(*this, middle, 1)};
         }

@@ -12,27 +12,26 @@
 /// Scatter and all-gather: the root cuts its operand into a block for each rank, and then everyone gets all blocks.
 ///
 ///     P = 6, root 0   the tree of a scatter                  the circulant graph of an all_gather
-///                     round 0      round 1     round 2       round 3       round 4       round 5
-///     rank 0          ──► 4: 45    ──► 2: 23   ──► 1: 1      ──► 5: 0      ──► 4: 0      ──► 3: 012
-///          1                                   ◄── 0         ──► 0         ──► 5: 1      ──► 4: 123
-///          2                       ◄── 0       ──► 3: 3      ──► 1: 2      ──► 0         ──► 5: 234
-///          3                                   ◄── 2         ──► 2: 3      ──► 1: 3      ──► 0
-///          4          ◄── 0                    ──► 5: 5      ──► 3: 4      ──► 2: 4      ──► 1: 450
-///          5                                   ◄── 4         ──► 4: 5      ──► 3: 5      ──► 2: 501
-///     (nothing is sent to the root, which has all blocks)
+///                     round 0      round 1     round 2       round 3      round 4      round 5
+///     rank 0          ──► 4: 45    ──► 2: 23   ──► 1: 1      ──► 5: 0     ──► 4: 0     ──► 3: 012
+///          1                                   ◄── 0                      ──► 5: 1     ──► 4: 123
+///          2                       ◄── 0       ──► 3: 3      ──► 1: 2                  ──► 5: 234
+///          3                                   ◄── 2         ──► 2: 3     ──► 1: 3
+///          4          ◄── 0                    ──► 5: 5      ──► 3: 4     ──► 2: 4     ──► 1: 450
+///          5                                   ◄── 4         ──► 4: 5     ──► 3: 5     ──► 2: 501
 ///
-/// With m bytes: 2·⌈log2 P⌉ rounds; the root sends 2·(P - 1)/P·m, half of it in each part, and the others at most 1.5
-/// times m. A binomial tree takes half the rounds, and its root sends ⌈log2 P⌉·m: this is for long operands on networks
-/// where each rank has a link of its own. Where ranks share what moves their bytes, it is slower at any length: all
-/// ranks together send more.
+/// With m bytes: 2·⌈log2 P⌉ rounds; the root sends (P - 1)/P·m in each half of them, and the others at most 1.5 times
+/// m. The root of a binomial tree sends ⌈log2 P⌉·m in half the rounds: this is for long operands where each rank has a
+/// link of its own. All ranks together send somewhat more than in the tree.
 ///
-/// Source: R. van de Geijn, "On Global Combine Operations", 1994, section on broadcast; M. Barnett et al.,
-/// "Interprocessor Collective Communication Library (InterCom)", 1994. Departures: the all_gather is that of
-/// `circulant`, so that rounds are logarithmic at every P, and the root gets nothing.
+/// Source: M. Barnett et al., "Interprocessor Collective Communication Library (InterCom)", 1994; the name is that of
+/// R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
+/// Departures: the all_gather is that of `circulant`, so that rounds are logarithmic at every P, and nothing is sent to
+/// the root, which has all blocks.
 
 namespace allfold {
 
-/// Broadcasts long operands with twice their volume from the root, whatever the number of ranks.
+/// Long operands over many links: the root sends about twice its operand, whatever the number of ranks.
 struct scatter_all_gather {
     static constexpr const char* name = "scatter and all-gather";
 
