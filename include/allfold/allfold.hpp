@@ -22,6 +22,8 @@
 #include "allfold/data/serializer.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/schedule/mirrored_doubling.hpp"
+#include "allfold/schedule/one_two_three_doubling.hpp"
+#include "allfold/schedule/scatter_all_gather.hpp"
 #include "allfold/transport/self.hpp"
 #include "allfold/transport/thread.hpp"
 #include "allfold/transport/traced.hpp"
