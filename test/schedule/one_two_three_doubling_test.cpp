@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "allfold/schedule/dissemination.hpp"
 #include "test/schedule/proofs.hpp"
 #include "test/schedule/steps.hpp"
 
@@ -33,4 +34,13 @@ TEST_CASE("123-doubling is proved up to P = 4096 and costs what it says") {
                         CHECK(p.busiest_blocks_sent <= p.rounds);
                         CHECK(p.busiest_folds <= p.rounds);
                     });
+}
+
+TEST_CASE("among many ranks 123-doubling folds less than dissemination, in one round more") {
+    const auto few_folds = allfold::prove(allfold::exclusive_scan, one_two_three_doubling{}, 256);
+    const auto few_rounds = allfold::prove(allfold::exclusive_scan, allfold::dissemination{}, 256);
+    CHECK(few_folds.rounds == 9);
+    CHECK(few_folds.busiest_folds == 9);
+    CHECK(few_rounds.rounds == 8);
+    CHECK(few_rounds.busiest_folds == 13);
 }

@@ -87,14 +87,15 @@ struct choose_tuning {
     std::size_t bruck_bytes = 256;
 
     /// all_gather and reduce_scatter by messages, few ranks: blocks up to here go to all peers at once, since ranks
-    /// that wait once for all wait least. To ring, Open MPI, two cores: P = 4 1.8 to 2.1 times faster at 32 B in
-    /// all, 1.1 at 64 KiB; P = 8 3.4 to 3.6 times, 1.5 to 1.6 at 64 KiB. Blocks of 16 KiB, P = 8: 1.3 times slower than
-    /// on a circulant graph.
+    /// that wait once for all wait least. To ring, Open MPI, two cores: P = 4 2.1 times faster at 32 B in all, 0.95
+    /// to 1.1 at 64 KiB; P = 8 3.4 to 3.7 times, 1.5 to 1.6 at 64 KiB. Blocks of 16 KiB, P = 8: 1.3 times slower than
+    /// on a circulant graph. MPICH, P = 4: 1.05 at 32 B, 1.2 at 16 KiB.
     std::size_t direct_block_bytes = std::size_t{8} << 10;
     /// By messages, blocks up to here: as few rounds as there can be for the least volume. A circulant graph to ring,
-    /// Open MPI, two cores, all_gather of blocks of 64 KiB: P = 4 1.25 times faster, P = 8 2.1; of 128 KiB, which are
-    /// lent and come straight to their place where they lie together, 0.89 and 1.1, of 512 KiB 0.8. reduce_scatter: 1.4
-    /// and 2.0, 1.0 and 1.1, 0.95. all_reduce of 256 KiB: 1.3 (P = 4) and 1.45 (P = 8); of 4 MiB 0.9 and 0.84.
+    /// Open MPI, two cores, all_gather of blocks of 64 KiB: P = 4 1.25 times faster, P = 6 1.25, P = 8 2.1; of 128 KiB,
+    /// which are lent, and copied once more where several come in one message, 0.9 and (P = 8) 1.1; of 512 KiB 0.8.
+    /// reduce_scatter: 1.4 and (P = 8) 2.0; 1.0 and 1.1; 1.0. all_reduce of 256 KiB: 1.3 (P = 4) and 1.45 (P = 8); of 4
+    /// MiB 0.9 and 0.85. MPICH, P = 4, all_gather of blocks of 16 and 64 KiB: 1.3, 1.1.
     std::size_t circulant_block_bytes = std::size_t{64} << 10;
 
     friend bool operator==(const choose_tuning&, const choose_tuning&) = default;

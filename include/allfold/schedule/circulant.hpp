@@ -22,8 +22,8 @@
 ///     sends            0 ──► 5             0 ──► 4        0, 1, 2 ──► 3
 ///     stores           1 ◄── 1             2 ◄── 2        3, 4, 5 ◄── 3
 ///
-/// Distances are P halved, rounded up, as often as it takes to come to 1: before a round of distance d, and after it, a
-/// rank still has partial folds of the blocks of so many ranks, from its own on, as the distance before d was, and d.
+/// Distances are P halved, rounded up, as often as it takes to come to 1. After a round of distance d a rank has
+/// partial folds left of the blocks of d ranks, from its own on.
 ///
 /// With q = ⌈log2 P⌉ and blocks of b = m / P bytes, for every P: q rounds, (P - 1)·b sent by every rank and (P - 1)·b
 /// folded, the least possible rounds, volume and work at once; all_reduce takes twice the rounds and the volume.

@@ -19,9 +19,9 @@
 ///          5          4      2..4   0..4
 ///
 /// With q = ⌈log2(P - 1) + log2(4/3)⌉ and m bytes: q rounds, at most q·m sent by a rank and q vectors folded by it, one
-/// of them to be sent. That is ⌈log2 P⌉ rounds or one more. `dissemination` never has one more, for which it folds up
-/// to 2·⌈log2 P⌉ - 2 vectors: so this is for operators that work hard, among many ranks (P = 256: 9 rounds and 9 folds
-/// rather than 8 and 14).
+/// of them to be sent. That is ⌈log2 P⌉ rounds or one more. `dissemination` never has one more, and folds more where
+/// this one does: so this is for operators that work hard, among many ranks (P = 256: 9 rounds and 9 folds rather than
+/// 8 and 13).
 ///
 /// Source: J. L. Träff, "Communication Round and Computation Efficient Exclusive Prefix-Sums Algorithms (for
 /// MPI_Exscan)", arXiv:2507.04785, 2025.
