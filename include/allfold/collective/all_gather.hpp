@@ -29,7 +29,7 @@ struct all_gather_collective : moving_verbs<all_gather_collective> {
         when<direct::all_gather>(always, "shared memory: everyone reads every block"),
     };
     static constexpr candidate by_messages[]{
-        when<direct::all_gather>(short_blocks_of_few, "short, few ranks: all messages at once"),
+        when<direct::all_gather>(few_bytes_of_few_ranks, "short, few ranks: all messages at once"),
         when<circulant::all_gather>(short_blocks, "not so long: the fewest rounds for the least volume"),
         // To ring, blocks from 128 KiB to 1 MiB: Open MPI 1.2 to 1.5 times faster (P = 4 and 8), MPICH 1.0 at 256 KiB,
         // 3 at 1 MiB (P = 4): no message has to wait for another, and none is copied on the way. Of one node; two

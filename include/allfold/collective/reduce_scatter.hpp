@@ -31,7 +31,7 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
         when<direct::reduce_scatter>(always, "shared memory: each rank reads its block of all"),
     };
     static constexpr candidate by_messages[]{
-        when<direct::reduce_scatter>(short_blocks_of_few, "short, few ranks: all messages at once"),
+        when<direct::reduce_scatter>(few_bytes_of_few_ranks, "short, few ranks: all messages at once"),
         when<circulant::reduce_scatter>(short_blocks_in_any_order,
                                         "commutative, not so long: the fewest rounds for the least volume"),
         when<ring::reduce_scatter>(any_order, "commutative, long: the least volume, with neighbours only"),
