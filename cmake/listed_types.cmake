@@ -34,7 +34,7 @@ endfunction()
 
 # Each struct with a name.
 function(allfold_list_algorithms output)
-    allfold_list_types(${output} algorithm schedule "struct ([a-z_]+) {[^}]*static constexpr const char\\* name")
+    allfold_list_types(${output} algorithm schedule "struct ([a-z0-9_]+) {[^}]*static constexpr const char\\* name")
 endfunction()
 
 # Each object of a type `detail::..._collective`.

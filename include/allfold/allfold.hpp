@@ -23,6 +23,8 @@
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
 #include "allfold/schedule/mirrored_doubling.hpp"
+#include "allfold/schedule/one_two_three_doubling.hpp"
+#include "allfold/schedule/scatter_all_gather.hpp"
 #include "allfold/transport/self.hpp"
 #include "allfold/transport/thread.hpp"
 #include "allfold/transport/traced.hpp"

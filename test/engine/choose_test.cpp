@@ -181,6 +181,28 @@ TEST_CASE("all_reduce by messages: few rounds, then little volume, in rank order
     CHECK(name(8, order::rank) == "recursive doubling");
     CHECK(name(8, order::any) == "recursive doubling");
     CHECK(name(1 * MiB, order::rank) == "recursive halving");
+    CHECK(name(384 * KiB, order::any) == "circulant");
     CHECK(name(1 * MiB, order::any) == "ring");
     CHECK(name(1 * MiB, order::tree) == "recursive halving");
+}
+
+TEST_CASE("all_gather and reduce_scatter by messages: one round, few rounds, then neighbours only") {
+    const auto name = [](const auto& collective, int size, std::size_t bytes, order level = order::any) {
+        return chosen_for(collective, std::remove_cvref_t<decltype(collective)>::by_messages, {size, bytes, 0, level});
+    };
+    for (const int size : {2, 6, 16}) {
+        const std::size_t long_blocks = static_cast<std::size_t>(size) * 65 * KiB;
+        CHECK(name(allfold::all_gather, size, 64 * KiB) == "direct");
+        CHECK(name(allfold::all_gather, size, 65 * KiB) == "circulant");
+        CHECK(name(allfold::all_gather, size, long_blocks) == "direct");
+        CHECK(name(allfold::reduce_scatter, size, 64 * KiB) == "direct");
+        CHECK(name(allfold::reduce_scatter, size, 65 * KiB) == "circulant");
+        CHECK(name(allfold::reduce_scatter, size, long_blocks) == "ring");
+        CHECK(name(allfold::reduce_scatter, size, 64 * KiB, order::tree) == "direct");
+        CHECK(name(allfold::reduce_scatter, size, 65 * KiB, order::rank) == "recursive halving");
+    }
+    CHECK(name(allfold::all_gather, 17, 8) == "circulant");
+    CHECK(name(allfold::all_gather, 17, 2 * MiB) == "ring");
+    CHECK(name(allfold::reduce_scatter, 17, 8) == "circulant");
+    CHECK(name(allfold::reduce_scatter, 17, 8, order::rank) == "recursive halving");
 }

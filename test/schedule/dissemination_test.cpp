@@ -53,7 +53,7 @@ TEST_CASE("an exclusive scan sends own operands along in as few rounds as the pa
         const int q = ceil_log2(size);
         const auto least = static_cast<int>(std::ceil(q - std::log2((1 << q) - size + 1)));
         INFO("P = " << size);
-        REQUIRE(allfold::detail::exclusive_windows(size).with_mine == std::max(least, 1));
+        REQUIRE(allfold::detail::windows_in_fewest_rounds(size).with_mine == std::max(least, 1));
     }
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("dissemination is proved up to P = 4096 and costs what it says") {
                     });
     test::prove_for(allfold::exclusive_scan, dissemination{}, test::sizes_up_to(4096),
                     [](const allfold::proof& p, const auto&) {
-                        const int with_mine = allfold::detail::exclusive_windows(p.size).with_mine;
+                        const int with_mine = allfold::detail::windows_in_fewest_rounds(p.size).with_mine;
                         CHECK(p.rounds == ceil_log2(p.size));
                         CHECK(p.busiest_blocks_sent <= p.rounds);
                         CHECK(p.busiest_folds <= std::max(p.rounds + with_mine - 2, 0));

@@ -5,7 +5,6 @@
 
 #include "allfold/analysis/prove.hpp"
 #include "allfold/collective.hpp"
-#include "allfold/schedule/compose.hpp"
 #include "allfold/schedule/schedule_of.hpp"
 #include "allfold/schedule/step.hpp"
 #include "test/schedule/proofs.hpp"
@@ -324,63 +323,6 @@ struct k_ported {
     };
 };
 
-/// Träff's circulant graphs: distances P, ⌈P/2⌉, ⌈P/4⌉, ..., 1.
-struct circulant {
-    [[nodiscard]] static constexpr int skip(int size, int round) {
-        int s = size;
-        for (int i = 0; i < round; ++i) s = (s + 1) / 2;
-        return s;
-    }
-
-    class reduce_scatter : public schedule_of<circulant> {
-      public:
-        static constexpr order keeps = order::any;
-        static constexpr int scratch_slots = 1;
-        using schedule_of::schedule_of;
-        [[nodiscard]] constexpr int blocks() const { return size(); }
-        [[nodiscard]] constexpr int rounds() const { return digits(size(), 2); }
-        [[nodiscard]] constexpr step operator[](int round) const {
-            const int s = skip(size(), round), next = skip(size(), round + 1);
-            const slot partial = round == 0 ? slot::input : slot::scratch_a;
-            step now{.to = peers::one(modulo(rank() + next, size())),
-                     .send = block_set::wrapping(modulo(rank() + next, size()), s - next, size()),
-                     .source = partial,
-                     .from = peers::one(modulo(rank() - next, size())),
-                     .receive = block_set::wrapping(rank(), s - next, size()),
-                     .how = fold::left,
-                     .mine = partial,
-                     .into = round + 1 == rounds() ? slot::result : slot::scratch_a};
-            if (round == 0 && size() % 2 == 1 && size() > 1)  // the one that nobody adds to in this round
-                now.local = {local_work::kind::copy,
-                             slot::input,
-                             {},
-                             slot::scratch_a,
-                             block_set::one(modulo(rank() + next - 1, size())),
-                             {}};
-            return now;
-        }
-    };
-
-    class all_gather : public schedule_of<circulant> {
-      public:
-        static constexpr order keeps = order::any;
-        using schedule_of::schedule_of;
-        [[nodiscard]] constexpr int blocks() const { return size(); }
-        [[nodiscard]] constexpr int rounds() const { return digits(size(), 2); }
-        [[nodiscard]] constexpr step operator[](int round) const {
-            const int level = rounds() - 1 - round, s = skip(size(), level), next = skip(size(), level + 1);
-            return {.local = round == 0 ? allfold::keep_input(block_set::one(rank())) : local_work{},
-                    .to = peers::one(modulo(rank() - next, size())),
-                    .send = block_set::wrapping(rank(), s - next, size()),
-                    .source = slot::result,
-                    .from = peers::one(modulo(rank() + next, size())),
-                    .receive = block_set::wrapping(modulo(rank() + next, size()), s - next, size())};
-        }
-    };
-
-    using all_reduce = allfold::composed<reduce_scatter, all_gather>;
-};
-
 /// Mirrored Bruck, near ranks first, for every P and in rank order. A partial fold is of an interval of ranks that may
 /// go round the end: then its low ranks are in scratch_a and its high ones in scratch_b, until its owner puts them
 /// together.
@@ -471,7 +413,8 @@ struct circulant_broadcast {
 
       private:
         [[nodiscard]] constexpr int q() const { return digits(size(), 2); }
-        [[nodiscard]] constexpr int skip(int k) const { return circulant::skip(size(), q() - k); }
+        /// P halved q - k times, each time rounded up.
+        [[nodiscard]] constexpr int skip(int k) const { return ((size() - 1) >> (q() - k)) + 1; }
         /// The smallest skip in the greedy decomposition of v.
         [[nodiscard]] constexpr int base_block(int v) const {
             int last = q(), left = v;
@@ -582,8 +525,6 @@ static_assert(test::proved_up_to<allfold::gather, k_nomial{2}, 16>);
 static_assert(test::proved_up_to<allfold::scatter, k_nomial{3}, 16>);
 static_assert(test::proved_up_to<allfold::barrier, k_ported{2}, 16>);
 static_assert(test::proved_up_to<allfold::all_gather, k_ported{3}, 20>);
-static_assert(test::proved_up_to<allfold::reduce_scatter, circulant{}, 16>);
-static_assert(test::proved_up_to<allfold::all_gather, circulant{}, 16>);
 static_assert(test::proved_up_to<allfold::reduce_scatter, near_first{}, 20>);
 static_assert(test::proved_up_to<allfold::all_to_all, bruck{}, 16>);
 static_assert(test::proved_up_to<rotate<3>, rotation{3}, 16>);
@@ -644,19 +585,6 @@ TEST_CASE("several messages at once save rounds") {
             CHECK(p.busiest_blocks_sent == p.size - 1);
         });
     }
-}
-
-TEST_CASE("circulant graphs reduce and gather in the fewest rounds with the least volume") {
-    const auto check = [](const proof& p) {
-        CHECK(p.rounds == digits(p.size, 2));
-        CHECK(p.busiest_blocks_sent == p.size - 1);
-    };
-    prove_for(allfold::reduce_scatter, circulant{}, 130, check);
-    prove_for(allfold::all_gather, circulant{}, 130, check);
-    prove_for(allfold::all_reduce, circulant{}, 70, [](const proof& p) {
-        CHECK(p.rounds == 2 * digits(p.size, 2));
-        CHECK(p.busiest_folds == p.size - 1);
-    });
 }
 
 TEST_CASE("near ranks first keeps rank order for every P, with partial folds in two pieces") {

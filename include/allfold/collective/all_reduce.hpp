@@ -5,6 +5,7 @@
 
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/circulant.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/flat_tree.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
@@ -37,7 +38,9 @@ struct all_reduce_collective : folding_verbs<all_reduce_collective> {
     };
     static constexpr candidate by_messages[]{
         when<recursive_doubling::all_reduce>(few_bytes, "small: the fewest rounds"),
-        when<ring::all_reduce>(any_order, "large and commutative: the least volume"),
+        when<circulant::all_reduce>(short_blocks_in_any_order,
+                                    "commutative, not so large: the fewest rounds for the least volume"),
+        when<ring::all_reduce>(any_order, "large and commutative: the least volume, with neighbours only"),
         when<recursive_halving::all_reduce>(always, "large: the least volume in rank order"),
     };
     static constexpr candidate in_levels[]{

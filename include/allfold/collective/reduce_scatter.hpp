@@ -4,6 +4,7 @@
 #include "allfold/detail/requirements.hpp"
 
 #include "allfold/collective/detail/verbs.hpp"
+#include "allfold/schedule/circulant.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
@@ -31,7 +32,10 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
         when<direct::reduce_scatter>(always, "shared memory: each rank reads its block of all"),
     };
     static constexpr candidate by_messages[]{
-        when<ring::reduce_scatter>(any_order, "commutative: the least volume"),
+        when<direct::reduce_scatter>(few_bytes_of_few_ranks, "short, few ranks: all messages at once"),
+        when<circulant::reduce_scatter>(short_blocks_in_any_order,
+                                        "commutative, not so long: the fewest rounds for the least volume"),
+        when<ring::reduce_scatter>(any_order, "commutative, long: the least volume, with neighbours only"),
         when<recursive_halving::reduce_scatter>(always, "the least volume in rank order"),
     };
     static constexpr candidate in_levels[]{
@@ -62,7 +66,9 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
 /// b}`
 ///   each is cut, and `out` is a list as well, or one operand; with `shards{list}` rank r gets block list[r].
 /// - Order: as in `all_reduce`, and the same bits as it for the same order level `tree`.
-/// - Cost: on shared memory 1 round, (P-1)/P·n elements sent and folded by each rank.
+/// - Cost: on shared memory 1 round, (P-1)/P·n elements sent and folded by each rank. By messages the same
+///   volume and work: short 1 round among up to 16 ranks; not so long ceil(log2 P), long P-1, where the operator is
+///   commutative; in rank order see `recursive_halving`.
 /// - Errors: as in `all_reduce`; `bad_partition` when the blocks do not add up to n or are not P.
 inline constexpr detail::reduce_scatter_collective reduce_scatter{};
 
