@@ -20,7 +20,7 @@
 
 #include "examples/attention/attention.hpp"
 #include "examples/attention/distributed.hpp"
-#include "examples/attention/files.hpp"
+#include "examples/common/files.hpp"
 #include "examples/attention/input.hpp"
 #include "examples/attention/npy.hpp"
 #include "examples/attention/options.hpp"

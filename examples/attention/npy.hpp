@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "examples/attention/files.hpp"
+#include "examples/common/files.hpp"
 #include "examples/attention/half.hpp"
 
 /// @file

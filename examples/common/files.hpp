@@ -96,7 +96,7 @@ class file_beside {
 
   private:
     [[nodiscard]] int make() {
-        const std::string beginning = ".attention-" + std::to_string(::getpid()) + "-";
+        const std::string beginning = ".unfinished-" + std::to_string(::getpid()) + "-";
         for (int i = 0;; ++i) {
             name_ = target_.parent_path() / (beginning + std::to_string(i));
             const int file = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
