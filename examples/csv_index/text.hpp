@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "examples/common/files.hpp"
+#include "examples/common/numbers.hpp"
 
 /// @file
 /// A file in memory, and one made for trying.
@@ -54,13 +55,8 @@ class mapped_file {
 [[nodiscard]] inline std::string make_text(std::size_t bytes) {
     std::string text = "number,name,price,remark\r\n";
     text.reserve(bytes + 256);
-    std::uint64_t random = 88172645463325252u;  // xorshift64: Marsaglia, "Xorshift RNGs", 2003
-    const auto next = [&](std::uint64_t below) {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        return random % below;
-    };
+    numbers random(1);
+    const auto next = [&](std::uint64_t below) { return random.next() % below; };
     constexpr std::string_view remarks[]{"",
                                          "delivered",
                                          "\"late, and wet\"",

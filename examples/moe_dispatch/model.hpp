@@ -5,8 +5,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
+
+#include "examples/common/numbers.hpp"
 
 /// @file
 /// A layer with a mixture of experts: a gate sends each token to a few of them, and their outputs are added, each times
@@ -93,39 +94,24 @@ struct model {
     return result;
 }
 
-/// Numbers that only look random: the same ones everywhere (splitmix64: Steele, Lea and Flood, 2014).
-class numbers {
-  public:
-    explicit numbers(std::uint64_t seed) : state_(seed) {}
-    /// From [-1, 1).
-    [[nodiscard]] float next() {
-        std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-        return static_cast<float>((z ^ (z >> 31)) >> 40) / static_cast<float>(1 << 23) - 1.0F;
-    }
-    void fill(token& x, float scale) {
-        for (float& each : x) each = scale * next();
-    }
-
-  private:
-    std::uint64_t state_;
-};
+inline void fill(token& x, float scale, numbers& random) {
+    for (float& each : x) each = scale * random.next_float();
+}
 
 [[nodiscard]] inline model make_model(std::size_t experts, numbers& random) {
     model m{std::vector<token>(experts), std::vector<float>(experts), std::vector<expert>(experts)};
     for (std::size_t e = 0; e < experts; ++e) {
-        random.fill(m.gate[e], 0.5F);
-        m.likes[e] = random.next();
-        for (token& row : m.experts[e].up) random.fill(row, 0.3F);
-        for (token& row : m.experts[e].down) random.fill(row, 0.3F);
+        fill(m.gate[e], 0.5F, random);
+        m.likes[e] = random.next_float();
+        for (token& row : m.experts[e].up) fill(row, 0.3F, random);
+        for (token& row : m.experts[e].down) fill(row, 0.3F, random);
     }
     return m;
 }
 
 [[nodiscard]] inline std::vector<token> make_tokens(std::size_t count, numbers& random) {
     std::vector<token> tokens(count);
-    for (token& each : tokens) random.fill(each, 1);
+    for (token& each : tokens) fill(each, 1, random);
     return tokens;
 }
 

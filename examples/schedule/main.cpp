@@ -30,7 +30,7 @@ namespace {
 constexpr int most_ranks = 1 << 20;
 constexpr int most_ranks_drawn = 64;
 constexpr int most_lines = 100;            // of steps, unless they are asked for
-constexpr long long most_steps = 5000000;  // that a price looks at: less than a second
+constexpr long long most_steps = 2000000;  // that a price looks at: a fraction of a second
 
 struct request {
     std::string collective, algorithm, picture;
