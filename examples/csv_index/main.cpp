@@ -19,6 +19,7 @@
 
 #include "examples/common/command_line.hpp"
 #include "examples/common/files.hpp"
+#include "examples/common/words.hpp"
 #include "examples/csv_index/index.hpp"
 #include "examples/csv_index/text.hpp"
 #include <allfold/transport/thread.hpp>
@@ -29,7 +30,7 @@ namespace {
 struct request {
     std::string file;
     std::optional<std::size_t> made, record;
-    int ranks = static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), stretches = 4, turns = 7;
+    int ranks = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 256u)), stretches = 4, turns = 7;
     bool check = false;
 };
 
@@ -46,13 +47,13 @@ template <class Work>
     return std::chrono::steady_clock::now() - begin;
 }
 
-/// Both ways by turns, the first of which does not count; with --check only once.
+/// Both ways by turns, the first of which does not count, and is all where nothing is to be measured.
 template <std::size_t N>
 [[nodiscard]] timing measure(std::string_view text, const request& asked, file_index& parallel, file_index& alone) {
     timing times;
     allfold::run(asked.ranks, [&](auto& comm) {
         stretches_of_rank<N> stretches;
-        for (int turn = 0; turn <= (asked.check ? 0 : asked.turns); ++turn) {
+        for (int turn = 0; turn <= (asked.check || asked.record ? 0 : asked.turns); ++turn) {
             seconds sequential{};
             if (comm.rank() == 0) sequential = time_of([&] { make_index(text, alone); });
             allfold::barrier(comm);
@@ -99,10 +100,6 @@ template <class Value>
     return text;
 }
 
-[[nodiscard]] std::string counted(std::size_t n, const std::string& noun) {
-    return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
-}
-
 [[nodiscard]] std::string describe(const request& asked, const file_index& index, std::string_view text) {
     std::size_t longest = 0;
     for (std::size_t i = 1; i < index.records(); ++i)
@@ -114,8 +111,8 @@ template <class Value>
 
 [[nodiscard]] std::string describe(const request& asked, const timing& times, std::string_view text) {
     const double megabytes = static_cast<double>(text.size()) / 1e6;
-    const std::string parallel = "on " + counted(static_cast<std::size_t>(asked.ranks), "rank") + ", " +
-                                 counted(static_cast<std::size_t>(asked.stretches), "part") + " at a time each";
+    const std::string parallel =
+        "on " + counted(asked.ranks, "rank") + ", " + counted(asked.stretches, "part") + " at a time each";
     const char* const speed = "  %-32s %8.0f MB/s  (%.0f to %.0f)\n";
     return line_of("from beginning to end", speed, over_turns(times, [&](double s, double) { return megabytes / s; })) +
            line_of(parallel, speed, over_turns(times, [&](double, double p) { return megabytes / p; })) +

@@ -17,6 +17,7 @@
 
 #include "examples/common/command_line.hpp"
 #include "examples/common/files.hpp"
+#include "examples/common/words.hpp"
 #include "examples/fsdp_step/digits.hpp"
 #include "examples/fsdp_step/train.hpp"
 #include <allfold/transport/thread.hpp>
@@ -86,10 +87,9 @@ template <class Sums>
         return 100.0 * static_cast<double>(n) / static_cast<double>(of);
     };
     char line[200];
-    std::snprintf(line, sizeof line,
-                  "%zu parameters in shards of %zu, %d rank%s; %zu digits to learn from, %zu held out\n\n",
-                  layout::total, allfold::partition::ceil(layout::total, asked.ranks).largest(), asked.ranks,
-                  asked.ranks == 1 ? "" : "s", known, asked.training.held_out);
+    std::snprintf(line, sizeof line, "%zu parameters in shards of %zu, %s; %zu digits to learn from, %zu held out\n\n",
+                  layout::total, allfold::partition::ceil(layout::total, asked.ranks).largest(),
+                  counted(asked.ranks, "rank").c_str(), known, asked.training.held_out);
     std::string text = line;
     text += "  epoch         loss    right  held out   bits of parameters\n";
     for (std::size_t epoch = 0; epoch < curve.size(); ++epoch) {

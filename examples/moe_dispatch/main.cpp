@@ -14,6 +14,7 @@
 
 #include "examples/common/command_line.hpp"
 #include "examples/common/files.hpp"
+#include "examples/common/words.hpp"
 #include "examples/moe_dispatch/dispatch.hpp"
 #include "examples/moe_dispatch/model.hpp"
 #include <allfold/algebra/arithmetic.hpp>
@@ -55,13 +56,8 @@ struct summary {
 
 // --- What it says.
 
-[[nodiscard]] std::string counted(std::size_t n, const std::string& noun) {
-    return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
-}
-
 [[nodiscard]] std::string describe(const request& asked, const summary& all) {
-    std::string text = counted(asked.tokens, "token") + " on " +
-                       counted(static_cast<std::size_t>(asked.ranks), "rank") + ", each to " +
+    std::string text = counted(asked.tokens, "token") + " on " + counted(asked.ranks, "rank") + ", each to " +
                        std::to_string(asked.top) + " of " + counted(asked.experts, "expert") +
                        "\n\n  expert    rank  tokens\n";
     const auto homes = allfold::partition::even(asked.experts, asked.ranks);

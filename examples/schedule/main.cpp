@@ -18,6 +18,7 @@
 
 #include "examples/common/command_line.hpp"
 #include "examples/common/files.hpp"
+#include "examples/common/words.hpp"
 #include "examples/schedule/catalogue.hpp"
 #include "examples/schedule/price.hpp"
 #include "examples/schedule/steps.hpp"
@@ -86,7 +87,7 @@ struct subject {
 
 /// Those of one collective, which may be only one algorithm.
 [[nodiscard]] std::vector<entry> chosen(const std::vector<entry>& all, const request& asked) {
-    std::vector<entry> found, others;
+    std::vector<entry> found;
     std::string names;
     for (const entry& e : all)
         if (e.collective() == asked.collective) {
@@ -144,11 +145,12 @@ struct findings {
 }
 
 [[nodiscard]] std::string compare(const std::vector<entry>& entries, const request& asked, bool& good) {
-    std::string text = asked.collective + " of " + std::to_string(asked.ranks) + " ranks\n\n";
+    std::string text = asked.collective + " of " + counted(asked.ranks, "rank") + "\n\n";
     char line[200];
     std::snprintf(line, sizeof line, "%-21s %-6s %8s %10s %15s  %s\n", "algorithm", "order", "rounds", "messages",
                   asked.bytes == 0 ? "operands sent" : "bytes sent", "");
     text += line;
+    bool all_counted = true;
     for (const entry& e : entries) {
         const char* const order = e.promise->folds ? allfold::name_of(e.keeps) : "-";
         if (!e.supports(asked.ranks, asked.group)) {
@@ -156,6 +158,7 @@ struct findings {
         } else {
             const findings found = look_at(subject(e, asked), asked);
             good = good && found.good();
+            all_counted = all_counted && found.costs.ranks == asked.ranks;
             std::snprintf(line, sizeof line, "%-21s %-6s %8d %10lld %15s  %s\n", e.algorithm.c_str(), order,
                           found.costs.rounds, found.costs.busiest_messages,
                           volume(found.costs.busiest_blocks, found.blocks, asked.bytes).c_str(), found.verdict());
@@ -164,14 +167,15 @@ struct findings {
     }
     return text +
            "\nMessages and volume are those of the rank that sends most. An operand is all that a rank contributes or "
-           "gets.\n";
+           "gets.\n" +
+           (all_counted ? "" : "Of so many ranks not all were counted, but both ends and the middle.\n");
 }
 
 [[nodiscard]] std::string describe(const subject& all, const findings& found, const request& asked) {
     const entry& e = all.what;
     const price& costs = found.costs;
     const std::string unit = asked.bytes == 0 ? ", in operands" : "";
-    std::string text = std::string(e.name) + " " + e.promise->name + " of " + std::to_string(all.size()) + " ranks\n\n";
+    std::string text = std::string(e.name) + " " + e.promise->name + " of " + counted(all.size(), "rank") + "\n\n";
     const auto row = [&](std::string name, const std::string& value) {
         name.resize(16, ' ');
         text += "  " + name + value + "\n";
@@ -183,18 +187,18 @@ struct findings {
         row("proof", "not tried for more than " + std::to_string(asked.proved_ranks) + " ranks; see --prove");
     if (e.promise->folds) row("order", allfold::name_of(e.keeps));
     row("rounds", std::to_string(costs.rounds));
+    const std::string all_counted =
+        costs.ranks == all.size() ? " in all" : " of " + counted(costs.ranks, "rank") + " that were counted";
     row("messages", std::to_string(costs.busiest_messages) + " of the rank that sends most, " +
-                        std::to_string(costs.messages) + " in all");
+                        std::to_string(costs.messages) + all_counted);
     if (found.blocks > 0)
         row("volume", volume(costs.busiest_blocks, found.blocks, asked.bytes) + " of the rank that sends most, " +
-                          volume(costs.blocks, found.blocks, asked.bytes) + " in all" + unit);
+                          volume(costs.blocks, found.blocks, asked.bytes) + all_counted + unit);
     if (e.promise->folds && found.tried)
         row("folds", volume(found.proof.busiest_folds, found.blocks, 0) + " of the rank that folds most, " +
                          volume(found.proof.folds, found.blocks, 0) + " in all, in operands");
     if (found.blocks > 1)
         row("blocks", std::to_string(found.blocks) + (e.equal_blocks ? " of one length" : "") + " in an operand");
-    if (costs.ranks < all.size())
-        row("", "(counted at " + std::to_string(costs.ranks) + " of the ranks, both ends and the middle among them)");
     return text;
 }
 
@@ -242,7 +246,7 @@ void require_ranks(const request& asked) {
         return good ? 0 : failed;
     }
     if (!entries.front().supports(asked.ranks, asked.group))
-        throw bad_command_line(asked.algorithm + " has no schedule for " + std::to_string(asked.ranks) + " ranks" +
+        throw bad_command_line(asked.algorithm + " has no schedule for " + counted(asked.ranks, "rank") +
                                (asked.group > 1 ? " in groups of " + std::to_string(asked.group) : ""));
     return show(subject(entries.front(), asked), asked);
 }

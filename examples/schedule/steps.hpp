@@ -43,10 +43,10 @@ template <class Set>
 
 [[nodiscard]] inline std::string text_of(const allfold::any_schedule& s, const allfold::local_work& work) {
     using kind = allfold::local_work::kind;
-    const std::string blocks = s.blocks() > 1 ? text_of(work.blocks) : "its own";
+    const std::string blocks = s.blocks() > 1 ? text_of(work.blocks) : "what it has";
     switch (work.what) {
         case kind::copy: return "keeps " + blocks + (work.targets.empty() ? "" : " as " + text_of(work.targets));
-        case kind::fold: return "folds " + blocks + " of two slots";
+        case kind::fold: return "folds " + blocks + " in two slots";
         case kind::identity: return "keeps the identity";
         case kind::copy_to_send:  // what it sends, and nothing else
         case kind::none: break;
@@ -73,8 +73,8 @@ template <class Set>
     const std::string parts[]{
         text_of(s, now.local),
         sends ? "sends " + text_of(s, now.send, now.sent, "each its own ") + "to " + text_of(s, now.to) + more : "",
-        receives ? "takes " + text_of(s, now.receive, now.received, "its own ") + "from " + text_of(s, now.from) +
-                       text_of(now.how)
+        receives ? "takes " + text_of(s, now.receive, now.received, "what is for it ") + "from " +
+                       text_of(s, now.from) + text_of(now.how)
                  : "",
     };
     std::string line;
