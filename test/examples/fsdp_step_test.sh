@@ -22,15 +22,15 @@ succeeds '--ranks P' --help
 # The same bits for every number of ranks, also where some have no digit of a step, or few parameters.
 curve --epochs 2 --ranks 1 >one
 [ "$(wc -l <one)" -eq 3 ] || fail 'not a line for each epoch'
-for ranks in 2 3 4; do
-    curve --epochs 2 --ranks $ranks >other
-    cmp -s one other || fail "another curve on $ranks ranks"
-done
+curve --epochs 2 --ranks 3 >other
+cmp -s one other || fail 'another curve on 3 ranks'
 head -200 "$digits" >few.txt
 few=(--data few.txt --held-out 20 --batch 7 --epochs 1 --seed 3)
 curve "${few[@]}" --ranks 1 >one.few
-curve "${few[@]}" --ranks 13 >other
-cmp -s one.few other || fail 'another curve on more ranks than there are digits in a step'
+for ranks in 2 3 4 13; do
+    curve "${few[@]}" --ranks $ranks >other
+    cmp -s one.few other || fail "another curve of few digits on $ranks ranks"
+done
 
 # It learns; and sums that are rounded differ, or this test could not fail.
 learnt=$(awk 'NR == 1 { before = $2 } END { print ($2 < before / 4 && $3 > 80) }' one)
