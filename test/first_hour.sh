@@ -100,6 +100,9 @@ complains '1024'
 tried 'every other mistake with the main job' 0 \
     "$allfold/test/examples/attention_cli_test.sh" "$allfold/build/demo/examples/attention" "$allfold/examples/attention/data"
 
+tried 'an example that there is not' 2 "$allfold/dev" example frobnicate
+complains 'which one of these? attention'
+
 compile=(c++ -I "$allfold/include" -pthread "$allfold/examples/quick_start.cpp" -o quick_start)
 tried 'the example of the README, by copy' 0 "${compile[@]}" -std=c++20
 is_quiet

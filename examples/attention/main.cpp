@@ -20,13 +20,13 @@
 
 #include "examples/attention/attention.hpp"
 #include "examples/attention/distributed.hpp"
-#include "examples/attention/files.hpp"
 #include "examples/attention/input.hpp"
 #include "examples/attention/npy.hpp"
 #include "examples/attention/options.hpp"
 #include "examples/attention/plot.hpp"
 #include "examples/attention/reference.hpp"
 #include "examples/attention/report.hpp"
+#include "examples/common/files.hpp"
 #include <allfold/error.hpp>
 #include <allfold/transport/traced.hpp>
 #ifdef ALLFOLD_ATTENTION_MPI

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "examples/attention/files.hpp"
 #include "examples/attention/half.hpp"
+#include "examples/common/files.hpp"
 
 /// @file
 /// NumPy's .npy files, formats 1.0, 2.0 and 3.0, of the three floating point types and in both orders.

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "examples/attention/files.hpp"
+#include "examples/common/files.hpp"
 
 /// @file
 /// The command line.

@@ -12,7 +12,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "examples/attention/files.hpp"
+#include "examples/common/files.hpp"
 
 /// @file
 /// How far the work is, as a bar on standard error where that is a terminal.

@@ -12,27 +12,6 @@ data=$(realpath "$2")
 repository=$(realpath "$(dirname "$0")/../..")
 . "$(dirname "$0")/checks.sh"
 
-# succeeds <text on standard output> <arguments...>
-succeeds() {
-    local text=$1
-    shift
-    "$program" "$@" >out 2>err || fail "status $? instead of 0: $*"
-    grep -qF -- "$text" out || fail "no '$text': $*"
-    [ ! -s err ] || fail "something on standard error: $*"
-}
-
-# refuses <text of the message> <arguments...>: status 2, one line on standard error, nothing else
-refuses() {
-    local text=$1 status
-    shift
-    "$program" "$@" >out 2>err
-    status=$?
-    [ $status -eq 2 ] || fail "status $status instead of 2: $*"
-    [ "$(wc -l <err)" -eq 1 ] || fail "not one line on standard error: $*"
-    grep -qF -- "$text" err || fail "no '$text': $*"
-    [ ! -s out ] || fail "something on standard output: $*"
-}
-
 # npy <file> <descr> <shape> <bytes in printf's notation>
 npy() {
     local header="{'descr': $2, 'fortran_order': False, 'shape': $3, }"
@@ -191,7 +170,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 (ulimit -f 1 && trap '' XFSZ && "$program" "${files[@]}" --out too_large.npy >out 2>err)
 [ $? -eq 2 ] && grep -q 'attention: too_large.npy: cannot be written: File too large' err || fail 'a limit on files'
-ls -A | grep -qE '^\.attention|too_large' && fail 'part of a file is left'
+ls -A | grep -qE '^\.unfinished|too_large' && fail 'part of a file is left'
 for arguments in '' --help; do
     "$program" $arguments >/dev/full 2>err
     [ $? -eq 2 ] || fail "status on a full disk: $arguments"

@@ -25,14 +25,6 @@ class file_error : public std::runtime_error {
         : std::runtime_error(file.string() + ": " + text) {}
 };
 
-namespace detail {
-
-using pieces = std::initializer_list<std::string_view>;
-
-[[noreturn]] inline void fail_to_write(const std::filesystem::path& file, int code) {
-    throw file_error(file, "cannot be written: " + std::generic_category().message(code));
-}
-
 /// An open file.
 class descriptor {
   public:
@@ -48,6 +40,14 @@ class descriptor {
   private:
     int number_;
 };
+
+namespace detail {
+
+using pieces = std::initializer_list<std::string_view>;
+
+[[noreturn]] inline void fail_to_write(const std::filesystem::path& file, int code) {
+    throw file_error(file, "cannot be written: " + std::generic_category().message(code));
+}
 
 /// Writes all of it. Returns 0, or why that failed.
 [[nodiscard]] inline int write_all(int to, pieces text) {
@@ -96,7 +96,7 @@ class file_beside {
 
   private:
     [[nodiscard]] int make() {
-        const std::string beginning = ".attention-" + std::to_string(::getpid()) + "-";
+        const std::string beginning = ".unfinished-" + std::to_string(::getpid()) + "-";
         for (int i = 0;; ++i) {
             name_ = target_.parent_path() / (beginning + std::to_string(i));
             const int file = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -136,7 +136,7 @@ inline void write(const std::filesystem::path& file, detail::pieces text) {
         whole.write(text);
         return whole.take_place();
     }
-    detail::descriptor out(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+    descriptor out(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
     if (out.number() < 0) detail::fail_to_write(file, errno);
     if (const int code = detail::write_all(out.number(), text)) detail::fail_to_write(file, code);
     if (out.close() != 0) detail::fail_to_write(file, errno);

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
+#
+# Runs the program that finds the records of CSV files.
+#
+#     csv_index_test.sh <program>
+
+set -u
+export LC_ALL=C
+program=$(realpath "$1")
+. "$(dirname "$0")/checks.sh"
+
+# has <records> <text in printf's notation>: so many, for all numbers of ranks
+has() {
+    local ranks
+    printf '%b' "$2" >file.csv
+    for ranks in 1 2 3 5 8; do succeeds ", $1 record" file.csv --check --ranks $ranks; done
+}
+
+succeeds '--record N' --help
+
+# What one writes by hand.
+has 1 'a'
+has 1 'a\n'
+has 2 'a\n\n'
+has 2 'a,b\r\n1,2'
+has 2 '"a\nb",c\r\n"d"\n'
+has 1 '"a\n""\n"""\n'
+has 3 'a"b\nc"d\n"e"f\n'
+has 2 '\0357\0273\0277"a\nb",c\nd\n'
+has 2 '"\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n",a\nb\n'
+has 1 '""""""""""""""""""""""""""""""""""""""""""""""""""""""""'
+has 3 ',,,,\n"""\n""",\n,'
+printf 'x\n"y\nz"\nlast' >file.csv
+succeeds 'last' file.csv --record 3 --ranks 3
+[ "$(cat out)" = 'last' ] || fail 'another third record'
+succeeds 'z"' file.csv --record 2
+refuses 'csv_index: --record: there are 3 records' file.csv --record 4
+
+# A long one, whatever the cut; and what Python makes of it.
+succeeds 'both ways find the same records' --make 100K long.csv --check
+[ "$(wc -c <long.csv)" -ge 102400 ] || fail 'a short file'
+records=$(sed -n 's/.*, \([0-9]*\) records.*/\1/p' out)
+for ranks in 1 2 3 4 5 6 7 8 12 13 16; do
+    for parts in 1 2 4; do
+        succeeds ", $records records" long.csv --check --ranks $ranks --stretches $parts
+    done
+done
+if command -v python3 >/dev/null; then
+    succeeds '' long.csv --record $((records - 1)) --ranks 3
+    python3 - "$records" out <<'END' || fail 'Python finds other records'
+import csv, sys
+with open('long.csv', newline='') as file:
+    rows = list(csv.reader(file))
+with open(sys.argv[2], newline='') as file:
+    row = list(csv.reader(file))
+assert len(rows) == int(sys.argv[1]), len(rows)
+assert row == [rows[-2]], row
+END
+fi
+succeeds 'ratio of 2 turns' long.csv --turns 2 --ranks 2
+mkdir passing
+TMPDIR=$PWD/passing succeeds 'a made file: ' --make 20K --turns 1
+[ -z "$(ls -A passing)" ] || fail 'the made file is left'
+
+# What is wrong with a file or a command line.
+refuses 'csv_index: nowhere.csv: cannot be read: No such file or directory' nowhere.csv
+refuses '.: is no file of bytes' .
+: >empty.csv
+refuses 'csv_index: empty.csv: is empty' empty.csv
+printf '\357\273\277' >empty.csv
+refuses 'csv_index: empty.csv: is empty' empty.csv
+printf 'a,b\n1,"2\n3,4\n5,6\n' >open.csv
+refuses 'csv_index: open.csv: record 2, which begins at byte 4, has a quote that is never closed' open.csv
+refuses 'record 2, which begins at byte 4' open.csv --check --ranks 7
+refuses 'long.csv is there already' --make 1K long.csv
+refuses '--make: ' --make 0
+refuses '--stretches: 1, 2 or 4, not 3' long.csv --stretches 3
+refuses 'csv_index: nowhere/x.csv: cannot be written' --make 1K nowhere/x.csv
+refuses "'more.csv' is one argument too many" long.csv more.csv
+
+[ $failures -eq 0 ] && echo 'the index of CSV files is right'
+exit $((failures > 0))

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
+#
+# Runs the program that trains with parameters in shards.
+#
+#     fsdp_step_test.sh <program>
+
+set -u
+export LC_ALL=C
+program=$(realpath "$1")
+digits=$(realpath "$(dirname "$0")/../../examples/fsdp_step/digits.txt")
+. "$(dirname "$0")/checks.sh"
+
+# curve <arguments...>: the loss, what is right and the bits of all parameters, epoch by epoch
+curve() {
+    succeeds 'bits of parameters' "$@"
+    sed -n 's/^ *\([0-9]\{1,\}  *[0-9.]*  .*  [0-9a-f]\{16\}\)  .*/\1/p' out
+}
+
+succeeds '--ranks P' --help
+
+# The same bits for every number of ranks, also where some have no digit of a step, or few parameters.
+curve --epochs 2 --ranks 1 >one
+[ "$(wc -l <one)" -eq 3 ] || fail 'not a line for each epoch'
+curve --epochs 2 --ranks 3 >other
+cmp -s one other || fail 'another curve on 3 ranks'
+head -200 "$digits" >few.txt
+few=(--data few.txt --held-out 20 --batch 7 --epochs 1 --seed 3)
+curve "${few[@]}" --ranks 1 >one.few
+for ranks in 2 3 4 13; do
+    curve "${few[@]}" --ranks $ranks >other
+    cmp -s one.few other || fail "another curve of few digits on $ranks ranks"
+done
+
+# It learns; and sums that are rounded differ, or this test could not fail.
+learnt=$(awk 'NR == 1 { before = $2 } END { print ($2 < before / 4 && $3 > 80) }' one)
+[ "$learnt" = 1 ] || fail "it has not learnt: $(cat one)"
+curve "${few[@]}" --ranks 1 --rounded >one
+curve "${few[@]}" --ranks 3 --rounded >other
+cmp -s one other && fail 'rounded sums do not depend on the number of ranks'
+
+# A bar on a terminal, and nothing there afterwards; elsewhere `succeeds` saw that it shows nothing.
+if command -v script >/dev/null; then
+    script -qec "'$program' --data few.txt --held-out 20 --epochs 1" /dev/null >terminal </dev/null || fail 'status on a terminal'
+    grep -q 'epoch 1 of 1 \[#.*\.\]' terminal || fail 'no bar on a terminal'
+    tr '\r' '\n' <terminal | sed -n '/parameters in shards/,$p' | grep -q '\[#' && fail 'a bar within the result'
+fi
+
+refuses 'fsdp_step: nowhere.txt: cannot be read: No such file or directory' --data nowhere.txt
+: >empty.txt
+refuses 'empty.txt: has no digits' --data empty.txt
+(cat few.txt && echo '7 0012') >short.txt
+refuses 'short.txt: line 201: is no digit with 64 shades behind it' --data short.txt
+sed '$s/.$/h/' few.txt >shade.txt
+refuses "shade.txt: line 200: 'h' is no shade" --data shade.txt
+refuses '--held-out: there are 195 digits in all' --data few.txt --held-out 195
+refuses "--ranks: '257' is no number from 1 to 256" --ranks 257
+refuses "'2' is one argument too many" 2
+
+[ $failures -eq 0 ] && echo 'the curve is the same on any number of ranks'
+exit $((failures > 0))

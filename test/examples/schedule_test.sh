@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
+#
+# Runs the program that lists, proves and draws schedules.
+#
+#     schedule_test.sh <program>
+
+set -u
+export LC_ALL=C
+program=$(realpath "$1")
+. "$(dirname "$0")/checks.sh"
+
+succeeds '--algorithm NAME' --help
+succeeds 'all_to_all       bruck'
+collectives=$(sed -n '2,/^$/s/^\([a-z_]\{1,\}\).*/\1/p' out)
+[ "$(wc -w <<<"$collectives")" -ge 12 ] || fail 'not all collectives are listed'
+
+# Everything that there is, for some numbers of ranks: proved, and counted from the steps as by the prover, or it fails.
+for collective in $collectives; do
+    for ranks in 1 2 7 12; do
+        succeeds "$collective of $ranks rank" "$collective" --ranks $ranks
+        grep -qE 'proved$' out || fail "nothing is proved: $collective of $ranks ranks"
+        grep -qE 'WRONG|not tried' out && fail "not all is proved: $collective of $ranks ranks"
+    done
+done
+succeeds 'two_level' all_reduce --ranks 12 --group 3
+
+# One of them: proof, price, steps, picture.
+succeeds 'proved: partners, no deadlock, results and order' all_to_all --algorithm bruck --ranks 12 --draw out.svg
+for line in '  rounds          6' '  messages        4 of' '  volume          1.667 of' 'round 5' \
+    '  rank 0   sends 1,3,5,7,9,11 to 1; takes 1,3,5,7,9,11 from 11' '  rank 11  keeps 0..11 as 11..0' 'drawn: out.svg'; do
+    grep -qF -- "$line" out || fail "no line '$line'"
+done
+grep -q 'Bruck all_to_all, P = 12' out.svg && grep -q '</svg>' out.svg || fail 'no picture'
+succeeds 'order           any' all_reduce --algorithm ring --ranks 100
+grep -q 'round 0' out && fail 'thousands of steps nobody asked for'
+succeeds 'round 197' all_reduce --algorithm ring --ranks 100 --steps
+succeeds 'keeps the identity' exclusive_scan --algorithm dissemination --ranks 5
+succeeds 'rank 2  takes from 0' broadcast --algorithm binomial --ranks 4 --root 0
+succeeds 'rank 0  sends to 3' permute --algorithm direct --ranks 4 --root 3
+
+# Any number of ranks.
+succeeds 'not tried for more than 128 ranks' all_reduce --algorithm recursive_doubling --ranks 1000000 --bytes 64M
+grep -q '1.25 GiB of the rank that sends most' out || fail 'another volume'
+succeeds 'that were counted' all_reduce --algorithm ring --ranks 1000000
+succeeds 'not all were counted' broadcast --ranks 1000000
+succeeds 'not tried for more than 4 ranks' barrier --algorithm dissemination --ranks 5 --prove 4
+
+# What is wrong with a command line.
+refuses "schedule: there is no collective 'all_reducer'" all_reducer
+refuses "all_reduce has no algorithm 'bruck', but all_read" all_reduce --algorithm bruck
+refuses 'mirrored_doubling has no schedule for 5 ranks' all_reduce --algorithm mirrored_doubling --ranks 5
+refuses "schedule: --ranks: '0' is no number from 1 to 1048576" all_reduce --ranks 0
+refuses "'12x' is no number" all_reduce --ranks 12x
+refuses "'9999999999G' is no number" all_reduce --bytes 9999999999G
+refuses '--ranks: P is missing' all_reduce --ranks
+refuses '--ranks: P is missing' all_reduce --ranks --steps
+refuses '--ranks is given twice' all_reduce --ranks 3 --ranks=4
+refuses '--steps takes no value' all_reduce --steps=yes
+refuses "there is no option '--frobnicate'" all_reduce --frobnicate
+refuses "'all_to_all' is one argument too many" all_reduce all_to_all
+refuses 'which one?' --ranks 3
+refuses 'rank 8 is none of 8 ranks' reduce --root 8
+refuses '8 ranks are no groups of 3' reduce --group 3
+refuses 'one algorithm is drawn at a time' reduce --draw out.svg
+refuses 'at most 64 ranks' all_reduce --algorithm ring --ranks 65 --draw out.svg
+refuses 'nowhere/out.svg: cannot be written' all_reduce --algorithm ring --draw nowhere/out.svg
+
+[ $failures -eq 0 ] && echo 'the program for schedules does as it should'
+exit $((failures > 0))
