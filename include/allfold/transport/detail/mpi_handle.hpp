@@ -4,9 +4,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/processors.hpp"
@@ -29,6 +31,19 @@ inline constexpr ownership adopt = ownership::adopt;
 
 namespace detail {
 
+/// Returns when all ranks have come; what this thread has in flight goes on meanwhile. To be called before MPI waits
+/// for others in a call that leaves no time for that: one of them may come only when it goes on.
+inline void await_all(MPI_Comm comm) {
+    MPI_Request all = MPI_REQUEST_NULL;
+    check(MPI_Ibarrier(comm, &all), "MPI_Ibarrier");
+    for (int done = 0;;) {
+        check(MPI_Test(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done != 0) return;
+        background::progress_all();
+        std::this_thread::yield();
+    }
+}
+
 /// A duplicate or an adopted communicator, or a borrowed one that has another error handler for a while.
 class handle {
   public:
@@ -37,6 +52,7 @@ class handle {
         require_thread_level();
         require_intracommunicator(base);
         comm_ = base;
+        if (how != adopt) await_all(base);
         if (how == duplicate) check(MPI_Comm_dup(base, &comm_), "MPI_Comm_dup");
         if (how == borrow) check(MPI_Comm_get_errhandler(comm_, &handler_), "MPI_Comm_get_errhandler");
         check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
