@@ -183,7 +183,7 @@ class communicator : public transport_defaults {
     [[nodiscard]] team<communicator> form_team(const rank_list& members) {
         control_.throw_if_failed("subset");
         if (!members.contains(rank())) return {};
-        const MPI_Comm made = detail::create_group(job_.get(), members);
+        const MPI_Comm made = detail::create_group(job_.get(), members, detail::forming_tag(tuning_.tags));
         return {members, nullptr, std::unique_ptr<communicator>(new communicator(checked{}, made, adopt, tuning_))};
     }
     /// After `abandon`: some rank has not reacted, and MPI may still read or write memory of this one.
