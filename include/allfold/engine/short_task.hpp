@@ -91,7 +91,7 @@ class short_task : public task<Comm> {
 
     /// Older operations are in the way: pushes them on for a moment, which is no longer where there are thousands.
     void make_room() noexcept {
-        constexpr std::size_t turns = 32, most_polls = 2048;
+        constexpr std::size_t turns = 32, most_polls = 8192;
         background& home = all_.comm.background();
         const auto is_waiting = [this] { return !run_.has_posted_first() && !this->done(); };
         for (std::size_t turn = 1; turn <= turns && turn * home.size() <= most_polls && is_waiting(); ++turn)
