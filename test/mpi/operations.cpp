@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -55,5 +57,20 @@ TEST_CASE("over MPI too, prepared operations may be started in another order on 
                 REQUIRE(x[each] == std::vector(n, comm.size() * static_cast<int>(each + turn)));
             }
         }
+    }
+}
+
+TEST_CASE("who makes or ends a communicator pushes on what is in flight on others") {
+    const watchdog watch("a communicator that comes and goes over MPI", std::chrono::seconds(30));
+    allfold::mpi::communicator comm(MPI_COMM_WORLD);
+    std::optional<allfold::mpi::communicator> other;
+    for (int turn = 0; turn < 3; ++turn) {
+        std::vector<int> x(1'000'000, 1);
+        operation op = allfold::all_reduce.start(comm, x, sum(), ring());
+        const auto come_and_go = [&] { other ? other.reset() : static_cast<void>(other.emplace(MPI_COMM_WORLD)); };
+        if (comm.rank() % 2 == 0) come_and_go();
+        op.wait();
+        if (comm.rank() % 2 != 0) come_and_go();
+        CHECK(x == std::vector(x.size(), comm.size()));
     }
 }

@@ -79,6 +79,52 @@ TEST_CASE("each rank may wait for many operations in an order of its own") {
     SUCCEED();
 }
 
+namespace {
+
+/// Rank 0 starts all before any other rank does anything; then each waits for the communicators in an order of its own.
+void start_many(std::size_t communicators, std::size_t each, const thread_tuning& tuning) {
+    const std::size_t count = communicators * each;
+    std::vector<std::unique_ptr<allfold::thread_world>> worlds;
+    for (std::size_t i = 0; i < communicators; ++i)
+        worlds.push_back(std::make_unique<allfold::thread_world>(2, tuning));
+    std::atomic<bool> has_started = false;
+    on_ranks_soon(2, [&](auto& comm) {
+        std::vector<std::unique_ptr<thread_communicator>> all;
+        for (auto& world : worlds) all.emplace_back(new thread_communicator(world->communicator(comm.rank())));
+        while (comm.rank() == 1 && !has_started) std::this_thread::yield();
+        std::vector<int> x(count, 1);
+        std::vector<operation> ops(count);
+        for (std::size_t i = 0; i < count; ++i)
+            ops[i] = allfold::all_reduce.start(*all[i % communicators], x[i], sum());
+        has_started = true;
+        for (std::size_t c = 0; c < communicators; ++c)
+            for (std::size_t i = comm.rank() == 0 ? c : communicators - 1 - c; i < count; i += communicators)
+                ops[i].wait();
+        for (const int one : x) expect(one == 2, "wrong sum");
+    });
+}
+
+}  // namespace
+
+TEST_CASE("thousands of operations are started before any other rank comes, on one communicator and on several") {
+    start_many(1, std::size_t{1} << 14, {});
+    start_many(4, std::size_t{1} << 12, {});
+    start_many(2, std::size_t{1} << 11, impatient);
+    SUCCEED();
+}
+
+TEST_CASE("thousands of prepared operations are started in opposite orders") {
+    on_ranks_soon(2, [](auto& comm) {
+        std::vector<int> x(2000, 1);
+        std::vector<allfold::persistent> ops;
+        for (int& each : x) ops.push_back(allfold::all_reduce.prepare(comm, each, sum()));
+        for (std::size_t i = 0; i < ops.size(); ++i) ops[comm.rank() == 0 ? i : ops.size() - 1 - i].start();
+        wait_all(ops);
+        for (const int each : x) expect(each == 2, "wrong sum");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a rank that asks an old operation again and again takes in what hinders it") {
     for (int turn = 0; turn < 20; ++turn)
         on_ranks_soon(4, [](auto& comm) {

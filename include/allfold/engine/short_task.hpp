@@ -39,8 +39,7 @@ class short_task : public task<Comm> {
         this->active_ = true;
         this->done_.store(false, std::memory_order_relaxed);
         all_.comm.background().add(*this);
-        constexpr int turns = 32;
-        for (int i = 0; !run_.has_posted_first() && !this->done() && i < turns; ++i) background::progress_all();
+        if (!run_.has_posted_first()) make_room();
     }
     void hurry() noexcept final {
         if (all_.comm.background().is_running()) return;
@@ -89,6 +88,18 @@ class short_task : public task<Comm> {
     bool poll_run() final { return run_.poll(); }
     void finish_run() final { all_.what.lower(rows_, result_.data()); }
     void drop_run() noexcept final { run_.drop(); }
+
+    /// Older operations are in the way: pushes them on for a moment, which is no longer where there are thousands.
+    void make_room() noexcept {
+        constexpr std::size_t turns = 32, most_polls = 8192;
+        background& home = all_.comm.background();
+        const auto is_waiting = [this] { return !run_.has_posted_first() && !this->done(); };
+        for (std::size_t turn = 1; turn <= turns && turn * home.size() <= most_polls && is_waiting(); ++turn)
+            home.progress();
+        if (!is_waiting()) return;
+        home.progress_oldest();
+        this->progress();
+    }
 
     remembered_call call_;
     row_layout rows_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -51,11 +52,11 @@ class background {
         }
         /// As the head of a list: puts `h` after all that are there.
         void push_back(hook& h) noexcept { h.stand_before(*this); }
-        /// As the head of a list: visits all, whoever leaves or joins meanwhile.
+        /// As the head of a list: visits all, or the first `most`, whoever leaves or joins meanwhile.
         template <class Visit>
-        void for_each(Visit visit) noexcept {
+        void for_each(Visit visit, std::size_t most = static_cast<std::size_t>(-1)) noexcept {
             hook here;  // stands after the one that is visited
-            for (hook* each = next; each != this; each = here.next) {
+            for (hook* each = next; each != this && most-- > 0; each = here.next) {
                 here.leave();
                 here.stand_before(*each->next);
                 if (each->owner != nullptr) visit(*each->owner);
@@ -139,6 +140,8 @@ class background {
 
     /// Nothing in flight.
     [[nodiscard]] bool empty() const noexcept { return flying_ == 0; }
+    /// How many operations are in flight.
+    [[nodiscard]] std::size_t size() const noexcept { return flying_; }
     /// Tells `w` when the communicator ends, or the decorator of it through which `w` uses it.
     void attach(work& w, const void* through = nullptr) noexcept {
         if (w.home_ != nullptr) return;
@@ -166,8 +169,23 @@ class background {
 
     /// Pushes on what is in flight here.
     void progress() noexcept {
-        in_flight_.for_each([](work& w) { w.progress(); });
+        const passing here(*this);
+        const bool is_long = flying_ > many;
+        if (is_long) push_oldest();
+        unsigned visited = 0;
+        in_flight_.for_each([&](work& w) {
+            w.progress();
+            if (is_long && ++visited % often == 0) progress_oldest_of_all();  // or peers would wait for them meanwhile
+        });
     }
+    /// The same of the oldest ones only, as long as some of them end: what it costs does not grow with what is in
+    /// flight. They are in the way of the others.
+    void progress_oldest() noexcept {
+        const passing here(*this);
+        push_oldest();
+    }
+    /// Numbers the passes along the list, from 1; 0 outside.
+    [[nodiscard]] std::uint64_t pass() const noexcept { return pass_; }
     void drop() noexcept {
         in_flight_.for_each([](work& w) { w.drop(); });
     }
@@ -298,6 +316,15 @@ class background {
             members_.for_each([&](background& b) { b.empty() ? dismiss(b) : visit(b); });
             pushes_on_ = before;
         }
+        /// The same in the midst of that: a communicator that has become empty may be the one that is being walked
+        /// along.
+        template <class Visit>
+        void for_each_busy(Visit visit) noexcept {
+            const auto held = lock();
+            members_.for_each([&](background& b) {
+                if (!b.empty()) visit(b);
+            });
+        }
 
       private:
         static void dismiss(background& b) noexcept {
@@ -343,6 +370,36 @@ class background {
         if (--flying_ == 0) fleet::mine().count_busy(-1);
     }
 
+    /// An operator may wait, and push on others.
+    class passing {
+      public:
+        explicit passing(background& of) noexcept : of_(of), outer_(std::exchange(of.pass_, ++of.passes_)) {}
+        passing(const passing&) = delete;
+        passing& operator=(const passing&) = delete;
+        ~passing() { of_.pass_ = outer_; }
+
+      private:
+        background& of_;
+        std::uint64_t outer_;
+    };
+    static void progress_oldest_of_all() noexcept {
+        if (in_flight())
+            fleet::of_this_thread->for_each_busy([](background& each) {
+                each.pass_ != 0 ? each.push_oldest() : each.progress_oldest();  // in the midst of a pass it goes on
+            });
+    }
+    void push_oldest() noexcept {
+        constexpr int most_turns = 64;
+        unsigned before = 0;
+        for (int turn = 0; turn < most_turns && flying_ != before; ++turn) {
+            before = flying_;
+            in_flight_.for_each([](work& w) { w.progress(); }, few);
+        }
+    }
+
+    static constexpr unsigned few = 32, often = 256, many = 2048;
+
+    std::uint64_t pass_ = 0, passes_ = 0;
     hook<work> in_flight_;
     unsigned flying_ = 0;  // how many those are
     hook<work> known_;

@@ -59,6 +59,8 @@ namespace allfold::mpi {
 /// - Takes an `MPI_Comm` and whatever wraps one: what converts to it (Boost.MPI), or has `mpi_communicator()` (KaMPIng)
 ///   or `native_handle()` (MPL).
 /// - Making it and destroying it are collective over the ranks of the communicator, the second before MPI_Finalize.
+///   Operations in flight on other communicators go on meanwhile, so it does not matter which of them other ranks wait
+///   for before they come.
 /// - Threads: MPI may be initialised with any level; MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED allow the main thread
 ///   only, MPI_THREAD_SERIALIZED any one thread at a time. MPI_THREAD_MULTIPLE is needed where several threads of a
 ///   process use communicators, one each, at the same time.
@@ -181,7 +183,7 @@ class communicator : public transport_defaults {
     [[nodiscard]] team<communicator> form_team(const rank_list& members) {
         control_.throw_if_failed("subset");
         if (!members.contains(rank())) return {};
-        const MPI_Comm made = detail::create_group(job_.get(), members);
+        const MPI_Comm made = detail::create_group(job_.get(), members, detail::forming_tag(tuning_.tags));
         return {members, nullptr, std::unique_ptr<communicator>(new communicator(checked{}, made, adopt, tuning_))};
     }
     /// After `abandon`: some rank has not reacted, and MPI may still read or write memory of this one.

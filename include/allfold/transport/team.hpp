@@ -31,7 +31,8 @@ enum class likeness : std::uint8_t {
 ///     const auto even = subset(comm, rank_list::strided(0, (comm.size() + 1) / 2, 2));
 ///     if (even) all_reduce(*even, x, sum());
 ///
-/// Made by `subset` and `split`. On threads it may outlive its parent.
+/// Made by `subset` and `split`. It may outlive its parent. Over MPI its end is collective over its members, as that of
+/// any communicator.
 template <class Comm>
 class team {
   public:

@@ -113,7 +113,8 @@ class thread_communicator : public transport_defaults {
     [[nodiscard]] bool post_in_cell(int to, lane on, bool unordered, std::uint32_t signature, const std::byte* data,
                                     std::size_t bytes) noexcept {
         acquaintance* const known = by_rank_[static_cast<std::size_t>(to)].get();
-        return known != nullptr && known->link.post_in_cell({on, unordered}, signature, data, bytes);
+        return known != nullptr && (known->refused_in == 0 || known->refused_in != background_.pass()) &&
+               known->link.post_in_cell({on, unordered}, signature, data, bytes);
     }
     /// Looks, for a moment or once, at the next message of a rank, where it lies; false if it has not come, belongs to
     /// another lane, or lies where it cannot be left.
@@ -207,6 +208,8 @@ class thread_communicator : public transport_defaults {
         detail::thread_link link;
         detail::early_arrivals early{};
         acquaintance* next = nullptr;
+        std::uint64_t refused_in = 0;  // the last pass along what is in flight in which no room was found
+        lane refused = 0;              // for this one
 
         void keep_what_is_in() {
             while (link.next_is_in()) early.keep_next(link);
@@ -276,6 +279,18 @@ class thread_communicator : public transport_defaults {
             for (int i = 0; i < detail::thread_link::moment && !is_in(); ++i) detail::relax();
         else
             for (int turn = 0; turn < turns_given_away && !is_in(); ++turn) std::this_thread::yield();
+    }
+    /// Where there was no room for an older operation there is none for a later one in the same pass, so that it does
+    /// not get in the way: with thousands in flight most would, and each pass look at all of them.
+    [[nodiscard]] bool waits_its_turn(const acquaintance& peer, lane on, const outgoing& message) const noexcept {
+        return peer.refused_in == background_.pass() && peer.refused_in != 0 && !message.unordered &&
+               detail::is_later(on, peer.refused);
+    }
+    void note_refusal(acquaintance& peer, lane on, const outgoing& message) const noexcept {
+        if (message.unordered || background_.pass() == 0) return;
+        if (peer.refused_in == background_.pass() && detail::is_later(on, peer.refused)) return;
+        peer.refused_in = background_.pass();
+        peer.refused = on;
     }
     /// Waiting ranks ask this most of the time.
     [[nodiscard]] bool has_news_of(int peer) {
@@ -355,8 +370,14 @@ inline thread_communicator::acquaintance& thread_communicator::meet(int peer) {
 
 inline bool thread_communicator::try_post(int to, lane on, const outgoing& message) {
     using posting = detail::thread_link::posting;
-    detail::thread_link& link = with(to).link;
+    acquaintance& peer = with(to);
+    if (waits_its_turn(peer, on, message)) return false;
+    detail::thread_link& link = peer.link;
     const posting done = link.post(on, message);
+    if (done == posting::refused)
+        note_refusal(peer, on, message);
+    else if (peer.refused == on)
+        peer.refused_in = 0;
     if (done == posting::lent) {  // a rank that leaves looks for loans after saying so; one of the two sees the other
         std::atomic_thread_fence(std::memory_order_seq_cst);
         if (link.peer_has_departed() && !link.all_is_taken()) throw_departed(to, "collective");
@@ -440,7 +461,8 @@ inline void thread_communicator::take_in_what_is_urgent() {
     for (acquaintance* each = first_; each != nullptr; each = each->next) each->keep_what_is_urgent();
 }
 
-/// Spins for a moment, or until the next message of `peer` is in: cheaper than asking the whole operation each time.
+/// Spins for a moment, or until the next message of `peer` is in: cheaper than asking the whole operation each time. To
+/// push on what is in flight counts too: who has much of it does not keep a peer long from their processor.
 inline int thread_communicator::look_out_for(int peer) {
     constexpr int turns = detail::thread_link::moment;
     if (peer < 0) {
@@ -455,7 +477,7 @@ inline int thread_communicator::look_out_for(int peer) {
     else
         for (int i = 0; i < turns && !has_notice_of(peer) && !(known != nullptr && known->link.next_is_in()); ++i)
             detail::relax();
-    return turns;
+    return turns + static_cast<int>(background_.size());
 }
 
 template <pending_work Work>

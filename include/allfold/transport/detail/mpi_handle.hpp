@@ -4,9 +4,11 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/processors.hpp"
@@ -29,6 +31,19 @@ inline constexpr ownership adopt = ownership::adopt;
 
 namespace detail {
 
+/// Returns when all ranks have come; what this thread has in flight goes on meanwhile. To be called before MPI waits
+/// for others in a call that leaves no time for that: one of them may come only when it goes on.
+inline void await_all(MPI_Comm comm) {
+    MPI_Request all = MPI_REQUEST_NULL;
+    check(MPI_Ibarrier(comm, &all), "MPI_Ibarrier");
+    for (int done = 0;;) {
+        check(MPI_Test(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done != 0) return;
+        background::progress_all();
+        std::this_thread::yield();
+    }
+}
+
 /// A duplicate or an adopted communicator, or a borrowed one that has another error handler for a while.
 class handle {
   public:
@@ -37,6 +52,7 @@ class handle {
         require_thread_level();
         require_intracommunicator(base);
         comm_ = base;
+        if (how != adopt) await_all(base);
         if (how == duplicate) check(MPI_Comm_dup(base, &comm_), "MPI_Comm_dup");
         if (how == borrow) check(MPI_Comm_get_errhandler(comm_, &handler_), "MPI_Comm_get_errhandler");
         check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -80,24 +96,27 @@ inline constexpr int first_tag = 1;
     const auto count = static_cast<lane>(tags);
     return first_tag + static_cast<int>(on < count ? on : on % count);
 }
-/// As many tags as are wanted, if MPI has them; 0 wants all.
+/// As many tags as are wanted, if MPI has them; 0 wants all but one, which is for making teams.
 [[nodiscard]] inline int usable_tags(MPI_Comm comm, int wanted) {
     int* most = nullptr;
     int known = 0;
     check(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&most), &known), "MPI_Comm_get_attr");
-    const int highest = known != 0 ? *most : 32767;  // tags 1 ... highest
-    return wanted <= 0 || wanted > highest ? highest : wanted;
+    const int lanes = (known != 0 ? *most : 32767) - first_tag;
+    return wanted <= 0 || wanted > lanes ? lanes : wanted;
 }
+/// No message of ours has it: MPI is to keep what it sends with the tag of a new group apart from all others, but Open
+/// MPI sends that as messages of the parent (4.1 and 5.0, comm_cid.c, `pml_tag`).
+[[nodiscard]] constexpr int forming_tag(int tags) noexcept { return first_tag + tags; }
 
 /// A communicator of some ranks, who call it alike.
-[[nodiscard]] inline MPI_Comm create_group(MPI_Comm of, const rank_list& members) {
+[[nodiscard]] inline MPI_Comm create_group(MPI_Comm of, const rank_list& members, int tag) {
     std::vector<int> ranks(static_cast<std::size_t>(members.size()));
     for (int i = 0; i < members.size(); ++i) ranks[static_cast<std::size_t>(i)] = members[i];
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
     MPI_Comm made = MPI_COMM_NULL;
     check(MPI_Comm_group(of, &all), "MPI_Comm_group");
     check(MPI_Group_incl(all, members.size(), ranks.data(), &some), "MPI_Group_incl");
-    const int code = MPI_Comm_create_group(of, some, control_tag, &made);
+    const int code = MPI_Comm_create_group(of, some, tag, &made);
     MPI_Group_free(&some);
     MPI_Group_free(&all);
     check(code, "MPI_Comm_create_group");

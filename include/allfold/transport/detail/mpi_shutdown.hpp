@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "allfold/transport/background.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
 #include "allfold/transport/detail/mpi_control.hpp"
 #include "allfold/transport/detail/mpi_handle.hpp"
@@ -70,7 +71,8 @@ inline void shutdown::let_go() {
 }
 
 /// Calls `begin(request)` of a collective of MPI's once `ready()`, and returns when all ranks have done so. Messages
-/// are taken in meanwhile; `is_last`: only until this rank is ready. False: after a failure some rank does not come.
+/// are taken in meanwhile; `is_last`: only until this rank is ready. What this thread has in flight on other
+/// communicators goes on. False: after a failure some rank does not come.
 template <class Ready, class Begin>
 bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
     MPI_Request all = MPI_REQUEST_NULL;
@@ -80,6 +82,7 @@ bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
         if (!has_begun || !is_last) drain();
         outbox_.collect_loans();
         outbox_.collect_copies();
+        background::progress_all();  // others may come here only when that goes on
         if (control_.has_failed() && !until) until = clock::now() + tuning_.patience;
         if (until && clock::now() >= *until) return false;
         if (!has_begun && ready()) {
