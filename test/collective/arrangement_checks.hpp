@@ -313,7 +313,7 @@ void check_arrangements(Comm& comm, const std::string& where) {
     check_list<Algebra>(comm, longer, where + ", longer");
     check_list_of_blocks<Algebra>(comm, shortest, &allfold::partition::even, where);
     check_list_of_blocks<Algebra>(comm, longer, &allfold::partition::ceil, where + ", longer");
-    for (const std::size_t width : {3, 65}) {
+    for (const std::size_t width : {3U, 65U}) {
         check_axes<Algebra>(comm, width, where);
         check_split_and_concat<Algebra>(comm, width, true, where);
         check_split_and_concat<Algebra>(comm, width, false, where);

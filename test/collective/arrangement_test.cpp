@@ -60,7 +60,7 @@ TEST_CASE("long lists are folded in windows, and where they lie") {
 
 TEST_CASE("one rank's tensor has gaps, another one's has none") {
     for (const int size : {2, 3, 8})
-        for (const std::size_t width : {64, 30000})
+        for (const std::size_t width : {64U, 30000U})
             on_ranks(
                 size,
                 [&](auto& comm) {

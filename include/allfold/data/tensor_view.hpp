@@ -168,17 +168,33 @@ template <tensor_view V>
     return true;
 }
 
-/// Calls visit(first, count) for the elements in row-major order, as many at once as lie one after the other.
-template <tensor_view V, class Visit>
-constexpr void for_each_run(const V& v, Visit visit) {
+/// How many axes, the first ones, do not lie without gaps within each other.
+template <tensor_view V>
+[[nodiscard]] constexpr std::size_t outer_axes(const V& v) {
     using access = tensor_access<std::remove_cvref_t<V>>;
-    if (count_of(v) == 0) return;
     std::size_t run = 1, outer = access::rank;
     for (; outer > 0; --outer) {
         const std::size_t extent = access::extent(v, outer - 1);
         if (extent != 1 && access::stride(v, outer - 1) != static_cast<std::ptrdiff_t>(run)) break;
         run *= extent;
     }
+    return outer;
+}
+/// How many elements lie one after the other.
+template <tensor_view V>
+[[nodiscard]] constexpr std::size_t run_length(const V& v) {
+    using access = tensor_access<std::remove_cvref_t<V>>;
+    std::size_t run = 1;
+    for (std::size_t i = outer_axes(v); i < access::rank; ++i) run *= access::extent(v, i);
+    return run;
+}
+
+/// Calls visit(first, count) for the elements in row-major order, as many at once as lie one after the other.
+template <tensor_view V, class Visit>
+constexpr void for_each_run(const V& v, Visit visit) {
+    using access = tensor_access<std::remove_cvref_t<V>>;
+    if (count_of(v) == 0) return;
+    const std::size_t run = run_length(v), outer = outer_axes(v);
     std::array<std::size_t, access::rank> index{};
     auto* at = access::data(v);
     for (std::size_t left = count_of(v) / run; left > 0; --left) {

@@ -244,7 +244,7 @@ class binding : public bound_rows<X> {
     /// The memory that it lies in, with what is between its pieces.
     [[nodiscard]] const memory_range& hull() const noexcept {
         if constexpr (may_be_scattered)
-            if (pieces_.list.size() > 0) return pieces_.hull;
+            if (pieces_.list) return pieces_.hull;
         return this->where_.range[0];
     }
     [[nodiscard]] bool is_scattered() const noexcept { return this->where_.pieces != nullptr; }
@@ -278,28 +278,34 @@ class binding : public bound_rows<X> {
 
     struct none {};
     struct pieces_found {
-        scattered list;
+        std::unique_ptr<scattered> list;  // peers may read it, where it lies
         memory_range hull;
     };
 
     void find_pieces(X& x) {
+        if (has_short_pieces(x)) return;
+        pieces_.list = std::make_unique<scattered>();
         const auto add = [this](const auto* first, std::size_t count) {
             auto* const begin = reinterpret_cast<std::byte*>(const_cast<type_of<0>*>(first));
             const std::byte* const end = begin + count * sizeof(type_of<0>);
             memory_range& hull = pieces_.hull;
             if (hull.begin == nullptr || std::less<>()(begin, hull.begin)) hull.begin = begin;
             if (hull.end == nullptr || std::less<>()(hull.end, end)) hull.end = end;
-            pieces_.list.add(begin, count);
+            pieces_.list->add(begin, count);
         };
-        bool is_apart = true;
         if constexpr (tensor_view<X>) {
-            is_apart = is_nested(x);
             for_each_run(x, add);
         } else {
             for (const auto& piece : x.pieces()) add(piece.data(), piece.size());
         }
-        const bool is_long = this->where_.rows * sizeof(type_of<0>) >= pieces_.list.size() * least_piece_bytes;
-        if (is_apart && is_long) this->where_.pieces = &pieces_.list;
+        this->where_.pieces = pieces_.list.get();
+    }
+    /// Whether it is better packed: in the mean its pieces are short, or some elements lie in several of them.
+    [[nodiscard]] bool has_short_pieces(const X& x) const {
+        if constexpr (tensor_view<X>)
+            return run_length(x) * sizeof(type_of<0>) < least_piece_bytes || !is_nested(x);
+        else
+            return this->where_.rows * sizeof(type_of<0>) < x.pieces().size() * least_piece_bytes;
     }
 
     template <std::size_t C, class V>
