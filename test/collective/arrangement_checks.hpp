@@ -298,9 +298,9 @@ void check_sizes_of_senders(Comm& comm, const std::string& where) {
     expect_same<Algebra>(out, expected, where + ", all_to_all by sizes of senders");
     for (int r = 0; r < comm.size(); ++r)
         expect(received.extent(r) == length(r, comm.rank()), where + ": what has arrived");
-    std::vector<element> roomy(expected.size() + 2, Algebra::margin());
-    allfold::all_to_all(comm, in, sizes, std::span(roomy));
-    expect(std::equal(expected.begin(), expected.end(), roomy.begin()) && roomy.back() == Algebra::margin(),
+    std::vector<element> longer(expected.size() + 2, Algebra::margin());
+    allfold::all_to_all(comm, in, sizes, std::span(longer));
+    expect(std::equal(expected.begin(), expected.end(), longer.begin()) && longer.back() == Algebra::margin(),
            where + ", with room for more");
 }
 

@@ -65,9 +65,11 @@ TEST_CASE("one rank's tensor has gaps, another one's has none") {
                 size,
                 [&](auto& comm) {
                     const std::size_t gap = comm.rank() % 2 == 0 ? 0 : 5;
-                    std::vector<int> x(4 * (width + gap), comm.rank() + 1), y(4 * width), block(4 * width);
+                    std::vector<int> x(4 * (width + gap), -1), y(4 * width), block(4 * width);
                     const allfold::tensor<int, 2> view(x.data(), {4, width},
                                                        {static_cast<std::ptrdiff_t>(width + gap), 1});
+                    for (std::size_t i = 0; i < 4; ++i)
+                        for (std::size_t j = 0; j < width; ++j) view(i, j) = comm.rank() + 1;
                     allfold::all_reduce(comm, view, y, sum());
                     const int total = comm.size() * (comm.size() + 1) / 2;
                     expect(y == std::vector<int>(4 * width, total), "all_reduce");
@@ -75,10 +77,14 @@ TEST_CASE("one rank's tensor has gaps, another one's has none") {
                     block.assign(blocks.extent(comm.rank()), 0);
                     allfold::reduce_scatter(comm, view, block, sum());
                     expect(block == std::vector<int>(block.size(), total), "reduce_scatter");
+                    std::vector<int> all(4 * width * static_cast<std::size_t>(comm.size()));
+                    allfold::all_gather(comm, view, all);
+                    for (std::size_t i = 0; i < all.size(); ++i)
+                        expect(all[i] == static_cast<int>(i / (4 * width)) + 1, "all_gather");
                     allfold::broadcast(comm, view, allfold::root{1});
                     for (std::size_t i = 0; i < 4; ++i)
                         for (std::size_t j = 0; j < width; ++j) expect(view(i, j) == 2, "broadcast");
-                    if (gap > 0) expect(x[width] == comm.rank() + 1, "between the rows");
+                    if (gap > 0) expect(x[width] == -1, "between the rows");
                 },
                 impatient);
     SUCCEED();
@@ -101,21 +107,27 @@ TEST_CASE("operations of lists are started and prepared; the lists may be gone")
     SUCCEED();
 }
 
-TEST_CASE("elements that are read several times, and input that overlaps the output, are copied first") {
-    on_ranks(3, [](auto& comm) {
-        std::vector<int> memory(400);
-        std::iota(memory.begin(), memory.end(), comm.rank());
-        const allfold::tensor<const int, 2> repeated(memory.data(), {3, 100}, {0, 1});
-        std::vector<int> out(300);
-        allfold::all_reduce(comm, repeated, out, sum());
-        for (std::size_t i = 0; i < 300; ++i) expect(out[i] == 3 * static_cast<int>(i % 100) + 3, "repeated");
-        const allfold::tensor<int, 2> upper(memory.data(), {2, 100}, {150, 1}),
-            lower(memory.data() + 50, {2, 100}, {150, 1});
-        allfold::all_reduce(comm, upper, lower, sum());
-        for (std::size_t i = 0; i < 2; ++i)
-            for (std::size_t j = 0; j < 100; ++j)
-                expect(lower(i, j) == 3 * static_cast<int>(150 * i + j) + 3, "overlapping");
-    });
+TEST_CASE("elements that lie in several places, and input that overlaps the output, are copied first") {
+    for (const std::size_t width : {100U, 60000U})  // copied into messages, and read where they lie
+        on_ranks(3, [width](auto& comm) {
+            const auto value = [](std::size_t i) { return 3 * static_cast<int>(i) + 3; };
+            std::vector<int> memory(4 * width), out(3 * width);
+            std::iota(memory.begin(), memory.end(), comm.rank());
+            const allfold::tensor<int, 2> repeated(memory.data(), {3, width}, {0, 1});
+            allfold::all_reduce(comm, repeated, out, sum());
+            for (std::size_t i = 0; i < 3 * width; ++i) expect(out[i] == value(i % width), "repeated");
+            allfold::all_reduce(comm, repeated, sum());
+            for (std::size_t i = 0; i < width; ++i) expect(memory[i] == value(i), "repeated, in place");
+
+            std::iota(memory.begin(), memory.end(), comm.rank());
+            const auto stride = static_cast<std::ptrdiff_t>(width + width / 2);
+            const allfold::tensor<int, 2> upper(memory.data(), {2, width}, {stride, 1}),
+                lower(memory.data() + width / 2, {2, width}, {stride, 1});
+            allfold::all_reduce(comm, upper, lower, sum());
+            for (std::size_t i = 0; i < 2; ++i)
+                for (std::size_t j = 0; j < width; ++j)
+                    expect(lower(i, j) == value(i * (width + width / 2) + j), "overlapping");
+        });
     SUCCEED();
 }
 

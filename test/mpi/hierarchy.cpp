@@ -74,7 +74,10 @@ TEMPLATE_TEST_CASE("threads of processes send each other blocks and operands of 
                 check_all_to_all_in_place<TestType>(comm, lengths, where);
             }
             check_permutations<TestType>(comm, where);
-            if (threads == 2) check_arrangements<TestType>(comm, where);
+            if (threads == 2) {
+                check_axes<TestType>(comm, 65, where);
+                check_split_and_concat<TestType>(comm, 65, true, where);
+            }
         });
     }
     SUCCEED();
