@@ -151,7 +151,7 @@ std::ptrdiff_t elements_read(int contributions) {
     tensor<int, 1> out(memory.data(), {64}, {2});
     allfold::detail::arguments<Op, std::vector<int>&, tensor<int, 1>&> data(Op(), in, out);
     data.laid_out = allfold::detail::shape::whole(64, contributions);
-    data.begin();
+    data.begin(false);
     allfold::detail::operands bound;
     data.memory(bound);
     const auto* const packed = reinterpret_cast<const int*>(bound.result.first.columns[0]);
