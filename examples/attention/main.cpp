@@ -158,7 +158,7 @@ template <std::floating_point T>
 }
 
 [[nodiscard]] int complain(const std::exception& error, int status) {
-    std::cerr << "attention: " << error.what() << '\n';
+    std::cerr << "attention: " + std::string(error.what()) + '\n';  // at once: other processes write too
     return status;
 }
 

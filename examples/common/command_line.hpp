@@ -169,7 +169,7 @@ class command_line {
 template <class Work>
 [[nodiscard]] int guarded(const char* program, Work work) {
     const auto complain = [&](const std::exception& error, int status) {
-        std::cerr << program << ": " << error.what() << '\n';
+        std::cerr << std::string(program) + ": " + error.what() + '\n';  // at once: others may write too
         return status;
     };
     try {

@@ -379,7 +379,9 @@ class walker {
     /// Checks the length of a message, and makes objects of it where it stands for some.
     [[nodiscard]] received open(const context& all, int peer, typename Comm::arrival_type&& message) {
         if (all.encodes()) {
-            object_array objects = all.rows.functions->decode({message.packed(), message.bytes()});
+            std::byte* const packed = message.packed();  // which a thread of the same process may have lent
+            std::byte* const encoded = packed != nullptr || message.bytes() == 0 ? packed : message.parts()[0].data;
+            object_array objects = all.rows.functions->decode({encoded, message.bytes()});
             all.check_length(objects.size() * all.rows.row_bytes, expected_rows(all, peer) * all.rows.row_bytes, peer);
             return received(std::move(objects));
         }
