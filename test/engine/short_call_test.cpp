@@ -422,7 +422,7 @@ TEST_CASE("a plan says whether a call will be short when it is made again") {
         expect(!says(allfold::all_reduce.plan(comm, 8, allfold::sum(), allfold::ring())), "an algorithm is named");
         expect(says(allfold::broadcast.plan(comm, 32 << 10, allfold::root{1})), "broadcast of 32 KiB");
         expect(!says(allfold::broadcast.plan(comm, 32 << 10), copied), "32 KiB are copied anyway");
-        for (const int KiB : {33, 128}) {
+        for (const std::size_t KiB : {33U, 128U}) {
             expect(says(allfold::broadcast.plan(comm, KiB << 10)), "short broadcast of " + std::to_string(KiB));
             expect(says(allfold::broadcast.plan(comm, KiB << 10), copied),
                    "copied broadcast of " + std::to_string(KiB));

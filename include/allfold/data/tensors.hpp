@@ -37,7 +37,7 @@ using list_element =
 }  // namespace detail
 
 /// Several tensors of one element type as one operand: one collective, one schedule, one message to a peer, without
-/// a copy where they lie in memory that ranks share.
+/// a copy where they lie in memory that ranks share (pieces shorter than 256 bytes are brought together first).
 ///
 ///     all_reduce(comm, tensors{a, b, c}, sum());
 ///     reduce_scatter(comm, tensors{a, b, c}, tensors{shard_a, shard_b, shard_c}, sum());
@@ -71,6 +71,7 @@ class tensors {
         constexpr bool is_alike = std::is_convertible_v<given(*)[], T(*)[]>;
         static_assert(is_alike, "allfold: the tensors of one list have one element type: make one call for each type");
         std::size_t length = 0;
+        first_pieces_.push_back(pieces_.size());
         if constexpr (!is_alike) {
         } else if constexpr (tensor_view<X>) {
             detail::for_each_run(x, [&](T* first, std::size_t count) {
@@ -99,9 +100,15 @@ class tensors {
     [[nodiscard]] partition cut(std::size_t tensor, int blocks) const { return cut_(lengths_[tensor], blocks); }
     /// Where the elements lie.
     [[nodiscard]] const std::vector<std::span<T>>& pieces() const noexcept { return pieces_; }
+    /// Where those of one tensor lie.
+    [[nodiscard]] std::span<const std::span<T>> pieces_of(std::size_t tensor) const noexcept {
+        const std::size_t end = tensor + 1 < first_pieces_.size() ? first_pieces_[tensor + 1] : pieces_.size();
+        return std::span(pieces_).subspan(first_pieces_[tensor], end - first_pieces_[tensor]);
+    }
 
   private:
     std::vector<std::span<T>> pieces_;
+    std::vector<std::size_t> first_pieces_;  // of each tensor
     std::vector<std::size_t> lengths_;
     std::size_t size_ = 0;
     cut_function cut_ = &partition::even;

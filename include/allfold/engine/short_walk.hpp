@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <list>
 #include <new>
 #include <span>
 #include <utility>
@@ -210,20 +211,21 @@ class short_walk {
     };
     void combine(const context& all, const typename Comm::arrival_type& message, const block& into) const {
         std::byte* column = nullptr;
-        scattered several;
+        std::list<scattered> several;
         const place from = place_of(all, message, &column, several);
         if (now_.how == fold::store) return all.rows.copy(from, into.at, into.rows);
         const place mine = input(all, now_.receive).at;
         all.rows.fold(now_.how == fold::left ? from : mine, now_.how == fold::left ? mine : from, into.at, into.rows);
     }
-    /// Where the block of a message lies: in one column, or in several pieces at the peer.
+    /// Where the block of a message lies: in one column, or in several pieces at the peer, which are added to a list.
     [[nodiscard]] static place place_of(const context& all, const typename Comm::arrival_type& message,
-                                        std::byte** column, scattered& several) {
+                                        std::byte** column, std::list<scattered>& several) {
         std::byte* const packed = message.packed();
         const std::span<const part> parts = message.parts();
         if (packed == nullptr && parts.size() > 1) {
-            for (const part& each : parts) several.add(each.data, each.bytes / all.rows.row_bytes);
-            return {nullptr, 0, &several};
+            scattered& pieces = several.emplace_back();
+            for (const part& each : parts) pieces.add(each.data, each.bytes / all.rows.row_bytes);
+            return {nullptr, 0, &pieces};
         }
         *column = packed != nullptr ? packed : parts[0].data;
         return {column, 0};
@@ -245,13 +247,12 @@ class short_walk {
         if (target_.rows > 0 && count > 0) {
             small_array<std::byte*, 16> columns;
             small_array<place, 16> sources;
-            small_array<scattered, 1> several;
+            std::list<scattered> several;
             columns.resize(count);
-            several.resize(count);
             sources.resize(count + (with_mine ? 1 : 0));
             for (std::size_t k = 0; k < count; ++k) {
                 sources[k + (with_mine && k >= below ? 1 : 0)] =
-                    place_of(all, arrived_[k], columns.data() + k, several[k]);
+                    place_of(all, arrived_[k], columns.data() + k, several);
             }
             if (with_mine) sources[below] = input(all, now_.receive).at;
             all.rows.fold(sources.span(), std::span(&target_.at, 1), target_.rows);

@@ -128,22 +128,23 @@ template <class X>
     return made;
 }
 
-/// Adds [first, first + count) of the elements of a list.
+/// Adds [first, first + count) of the elements of a tensor.
 template <class T>
-void add_elements(tensors<T>& to, const tensors<T>& from, std::size_t first, std::size_t count) {
-    for (std::size_t at = 0; const std::span<T>& piece : from.pieces()) {
+void add_elements(tensors<T>& to, std::span<const std::span<T>> tensor, std::size_t first, std::size_t count) {
+    for (std::size_t at = 0; const std::span<T>& piece : tensor) {
         const std::size_t begin = std::max(first, at), end = std::min(first + count, at + piece.size());
         if (begin < end) to.add(piece.subspan(begin - at, end - begin));
         at += piece.size();
     }
 }
 
-/// A list of tensors, each of which is cut.
+/// A list of tensors, each of which is cut: as the list says, or as `blocks` does where that is not null.
 template <class T>
-[[nodiscard]] arranged<T> arrange_list(const arrangement_place& at, const tensors<T>& list, const shards* order) {
+[[nodiscard]] arranged<T> arrange_list(const arrangement_place& at, const tensors<T>& list, const partition* blocks,
+                                       const shards* order) {
     std::vector<partition> cuts;
     for (std::size_t i = 0; i < list.lengths().size(); ++i) {
-        cuts.push_back(list.cut(i, at.size));
+        cuts.push_back(blocks != nullptr ? *blocks : list.cut(i, at.size));
         if (cuts.back().blocks() != at.size || cuts.back().total() != list.lengths()[i])
             at.reject(errc::bad_partition, {"tensor ", i, " of ", list.lengths()[i], " elements is cut into ",
                                             cuts.back().blocks(), " blocks of ", cuts.back().total()});
@@ -152,8 +153,8 @@ template <class T>
     std::vector<std::size_t> sizes;
     for (const int block : block_order(at, order)) {
         const std::size_t before = made.list.size();
-        for (std::size_t i = 0, first = 0; i < cuts.size(); first += list.lengths()[i++])
-            add_elements(made.list, list, first + cuts[i].offset(block), cuts[i].extent(block));
+        for (std::size_t i = 0; i < cuts.size(); ++i)
+            add_elements(made.list, list.pieces_of(i), cuts[i].offset(block), cuts[i].extent(block));
         sizes.push_back(made.list.size() - before);
     }
     made.blocks = partition::sizes(sizes);
@@ -246,13 +247,15 @@ template <class Axis, class Blocks, class X, class... Options>
 [[nodiscard]] auto arrange(const arrangement_place& at, X& x, const Options&... options) {
     const shards* const order = find_option<shards>(options...);
     if constexpr (is_tensors<std::remove_const_t<X>>) {
-        return arrange_list(at, x, order);
+        return arrange_list(at, x, nullptr, order);
     } else {
-        const Axis* const along = find_option<Axis>(options...);
         const partition* blocks = find_option<partition>(options...);
         if constexpr (!std::same_as<Blocks, partition>)
             if (const Blocks* const own = find_option<Blocks>(options...)) blocks = &own->blocks;
-        return arrange_along(at, x, along == nullptr ? 0 : along->number, blocks, order);
+        if constexpr ((std::same_as<Options, Axis> || ...))
+            return arrange_along(at, x, find_option<Axis>(options...)->number, blocks, order);
+        else
+            return arrange_list(at, tensors(x), blocks, order);
     }
 }
 
