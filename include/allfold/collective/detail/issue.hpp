@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/diagnose.hpp"
+#include "allfold/collective/detail/arrangement.hpp"
+#include "allfold/engine/compiled.hpp"
+#include "allfold/engine/short_arguments.hpp"
+
+/// @file
+/// From a call with typed arguments to the engine: what the call asks for is checked when it is compiled, its
+/// arguments are bound, and the engine does what the verb says.
+
+namespace allfold::detail {
+
+/// The order level of a call: what the caller asked for; else rank order unless the operator is commutative.
+template <class Op, class Element, class OrderOption>
+[[nodiscard]] constexpr order level_of() noexcept {
+    if constexpr (!std::is_void_v<OrderOption>)
+        return OrderOption{};
+    else if constexpr (std::same_as<Op, no_fold> || commutative_operator<Op, Element>)
+        return order::any;
+    else
+        return order::rank;
+}
+
+template <class Comm>
+inline constexpr reach reach_of = Comm::has_groups      ? reach::levels
+                                  : Comm::shares_memory ? reach::memory
+                                                        : reach::messages;
+
+/// The candidates of a collective.
+template <class Collective, reach Reach>
+[[nodiscard]] constexpr std::span<const candidate> candidates_of() noexcept {
+    if constexpr (Reach == reach::memory)
+        return Collective::in_memory;
+    else if constexpr (Reach == reach::messages)
+        return Collective::by_messages;
+    else
+        return Collective::in_levels;
+}
+
+/// Whether some candidate gives the order.
+[[nodiscard]] constexpr bool some_keeps(std::span<const candidate> candidates, order level) noexcept {
+    for (const candidate& each : candidates)
+        if (each.schedule->keeps >= level) return true;
+    return false;
+}
+
+template <class Algorithm, class Collective>
+concept algorithm_for = requires { typename Collective::template schedule_in<Algorithm>; };
+
+/// Whether an algorithm, or some candidate, gives what a call asks for; where not, one line of the compiler says what
+/// to write.
+template <class Collective, reach Reach, class Algorithm, class Op, class Element, class OrderOption>
+[[nodiscard]] consteval bool fits() {
+    constexpr order level = level_of<Op, Element, OrderOption>();
+    if constexpr (std::same_as<Algorithm, automatic>) {
+        constexpr bool enough = !Collective::promise.folds || some_keeps(candidates_of<Collective, Reach>(), level);
+        static_assert(enough,
+                      "allfold: no schedule of this collective gives the order level that the call asks for between "
+                      "processes of several threads: ask for order::rank, or for less");
+        return enough;
+    } else {
+        constexpr bool has = algorithm_for<Algorithm, Collective>;
+        static_assert(has,
+                      "allfold: this algorithm has no schedule for this collective (it has those of its nested types): "
+                      "name another one, or none");
+        if constexpr (has) {
+            using chosen = typename Collective::template schedule_in<Algorithm>;
+            constexpr bool reaches = Reach != reach::levels || grouped_schedule<chosen>;
+            static_assert(reaches,
+                          "allfold: between processes only their first threads talk: name two_level, "
+                          "two_level_halving or no algorithm");
+            if constexpr (!reaches || !Collective::promise.folds) {
+                return reaches;
+            } else if constexpr (chosen::keeps == order::any && !commutative_operator<Op, Element>) {
+                return require_commutative<Op, Element>();
+            } else {
+                constexpr bool enough = chosen::keeps >= level;
+                static_assert(enough,
+                              "allfold: this schedule cannot give the order level that the call asks for: see `keeps` "
+                              "of the schedule, or name none and let allfold choose");
+                return enough;
+            }
+        }
+        return false;
+    }
+}
+
+/// Whether a transport can carry elements; where not, one line of the compiler says what to write.
+template <class Comm, class Element>
+[[nodiscard]] consteval bool require_carried() {
+    using every = every_column<typename columns_of<Element>::types>;
+    if constexpr (Comm::shares_memory) {
+        return true;
+    } else if constexpr (!every::copyable) {
+        constexpr bool carried = column_count<Element> > 1 || serializable<column_type<Element, 0>>;
+        static_assert(carried,
+                      "allfold: ranks of this transport share no memory, and this element type is not trivially "
+                      "copyable: specialise allfold::serializer for it");
+        return carried;
+    } else {
+        constexpr bool aligned = every::alignment <= 64;
+        static_assert(aligned,
+                      "allfold: ranks of this transport share no memory, and it aligns elements to at most 64 "
+                      "bytes: this type asks for more");
+        return aligned;
+    }
+}
+
+enum class verb { call, start, prepare };
+template <verb V>
+using outcome_of =
+    std::conditional_t<V == verb::call, void, std::conditional_t<V == verb::start, operation, persistent>>;
+
+template <class Collective, class Option>
+void name_algorithm([[maybe_unused]] request& what, [[maybe_unused]] const Option& option) {
+    if constexpr (algorithm<Option>) {
+        what.named = &maker_of<typename Collective::template schedule_in<Option>, Option>;
+        what.algorithm = &option;
+        what.algorithm_hash = hash_of_value(option);
+    }
+}
+
+/// All that a request says of types.
+template <class Collective, reach Reach, class Op, class Element, class... Options>
+[[nodiscard]] request make_request(const Options&... options) {
+    using algorithm_type = algorithm_among<Options...>;
+    request what{{&Collective::promise, &Collective::lay_out, candidates_of<Collective, Reach>()},
+                 nullptr,
+                 nullptr,
+                 0,
+                 algorithm_type::name,
+                 level_of<Op, Element, order_among<Options...>>(),
+                 call_options(options...),
+                 type_name<Element>,
+                 type_name<Op>,
+                 hash_of_types<Collective, Element, Op, algorithm_type>()};
+    (name_algorithm<Collective>(what, options), ...);
+    return what;
+}
+
+/// The transport's own collective for a call, where there is one that may do it.
+template <class Comm, class Collective, class Bound, class Algorithm>
+[[nodiscard]] constexpr typename Comm::native_function native_for(order level) noexcept {
+    if constexpr (Collective::promise.folds && std::same_as<Algorithm, automatic> &&
+                  column_count<typename Bound::state> == 1 && !Bound::has_lift)
+        if (level == order::any) {
+            constexpr auto own =
+                Comm::template native<typename Bound::operation, typename Bound::state>(Collective::promise.name);
+            return own;
+        }
+    return nullptr;
+}
+
+/// The address tells calls of these types from all others.
+template <class Collective, class Op, class Element, class Order>
+inline constexpr int types_of_call = 0;
+
+template <class Option>
+inline constexpr bool is_permutation = std::same_as<Option, shift> || std::same_as<Option, destinations>;
+
+/// What a call may say that is remembered.
+template <class Option>
+inline constexpr bool short_option =
+    std::same_as<Option, root> || std::same_as<Option, delegate> || is_order<Option> || is_permutation<Option>;
+
+/// Whether calls of these types may be remembered.
+template <class Comm, class Op, class In, class Out, class... Options>
+inline constexpr bool may_be_remembered =
+    Comm::has_short_way && may_be_short<Op, In, Out> && (short_option<Options> && ...);
+
+/// Which permutation a call names, if it may be remembered; a list that is none is known nowhere.
+[[nodiscard]] inline bool find_permutation(const call_options& options, int size, std::uint64_t& mark) noexcept {
+    const auto is_rank = [size](int r) { return r >= 0 && r < size; };
+    if (size > short_program::most_ranks) return false;
+    if (options.destinations != nullptr) {
+        const std::vector<int>& to = options.destinations->ranks();
+        if (to.size() != static_cast<std::size_t>(size) || !std::ranges::all_of(to, is_rank)) return false;
+    }
+    mark = mark_of(options.setting_of(0, size, 1));
+    return true;
+}
+
+/// Tells the call from others in `key`; false where the engine has to look at its arguments.
+template <class Collective, class Used, class... Options>
+[[nodiscard]] bool find_key(const Used& data, [[maybe_unused]] int size, call_key& key, const Options&... options) {
+    if (!data.are_plain()) return false;
+    const call_options understood(options...);
+    key = data.key(&types_of_call<Collective, typename Used::operation, typename Used::state, order_among<Options...>>,
+                   understood);
+    if constexpr ((is_permutation<Options> || ...))
+        if (!find_permutation(understood, size, key.permutation)) {
+            key.types = nullptr;
+            return false;
+        }
+    return true;
+}
+/// Runs a call that the communicator remembers; false where it does not, and the engine has to. `key`: to remember it.
+template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+[[nodiscard]] bool run_remembered(Comm& comm, const Op& op, Data bind, call_key& key, const Options&... options) {
+    if (comm.background().is_running() || background::in_flight()) return false;
+    using used = short_arguments<Op, In, Out>;
+    const used data = bind([](auto&... x) { return used(x...); });
+    return find_key<Collective>(data, comm.size(), key, options...) && data.run(comm, op, key);
+}
+/// The same in the background: null where the engine has to.
+template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+[[nodiscard]] std::unique_ptr<pending> prepare_remembered(Comm& comm, const Op& op, Data bind, call_key& key,
+                                                          const Options&... options) {
+    if (comm.background().is_running()) return nullptr;
+    using used = short_arguments<Op, In, Out>;
+    bind([](auto&... x) { used::require_retained(x...); });
+    const used data = bind([](auto&... x) { return used(x...); });
+    return find_key<Collective>(data, comm.size(), key, options...) ? data.prepare(comm, op, key) : nullptr;
+}
+
+template <verb V>
+[[nodiscard]] outcome_of<V> hand_out(std::unique_ptr<pending> prepared) {
+    if constexpr (V == verb::start) prepared->start();
+    return outcome_of<V>(std::move(prepared));
+}
+
+/// The end of the line for types: arguments are bound, and the engine does what the verb says. A rank that finds its
+/// arguments wrong breaks the communicator, so that nobody waits for it.
+template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... options) {
+    using element = typename call_types<Op, In, Out>::state;
+    using algorithm_type = algorithm_among<Options...>;
+    constexpr reach here = reach_of<Comm>;
+    if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
+                  fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
+        using bound = arguments<Op, In, Out>;
+        try {
+            [[maybe_unused]] call_key key;
+            if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>) {
+                if (run_remembered<Collective, In, Out>(comm, op, bind, key, options...)) return;
+            } else if constexpr (may_be_remembered<Comm, Op, In, Out, Options...>) {
+                if (auto known = prepare_remembered<Collective, In, Out>(comm, op, bind, key, options...))
+                    return hand_out<V>(std::move(known));
+            }
+            request what = make_request<Collective, here, Op, element>(options...);
+            if (key.types != nullptr) what.key = &key;
+            if constexpr (V == verb::call) {
+                auto data = bind([&](auto&... x) { return bound(op, x...); });
+                engine<Comm>::run(comm, what, data, native_for<Comm, Collective, bound, algorithm_type>(what.level));
+            } else {
+                auto data = bind([&](auto&... x) { return std::make_unique<bound>(op, x...); });
+                return hand_out<V>(engine<Comm>::prepare(comm, what, std::move(data)));
+            }
+        } catch (...) {
+            give_up(comm);
+            throw;
+        }
+    } else if constexpr (V != verb::call) {
+        return {};
+    }
+}
+
+/// Makes something of arguments: a rank that finds them wrong breaks the communicator, so that nobody waits for it.
+template <class Comm, class Make>
+auto made_or_given_up(Comm& comm, Make make) {
+    try {
+        return make();
+    } catch (...) {
+        give_up(comm);
+        throw;
+    }
+}
+
+/// Calls next(argument, options...) with an argument of a call. One that the collective cuts, and whose blocks do not
+/// follow each other, becomes a list of pieces that do; the options say how long they are.
+template <class Collective, bool IsInput, class X, class Comm, class Next, class... Options>
+decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... options) {
+    constexpr bool is_cut = IsInput ? cuts_input<Collective> : cuts_output<Collective>;
+    constexpr bool cuts_both = cuts_input<Collective> && cuts_output<Collective>;
+    using axis_of = std::conditional_t<!cuts_both, axis, std::conditional_t<IsInput, split_axis, concat_axis>>;
+    using blocks_of =
+        std::conditional_t<!cuts_both, partition, std::conditional_t<IsInput, input_blocks, output_blocks>>;
+    if constexpr (is_cut && needs_arrangement<X, axis_of, Options...>) {
+        constexpr bool may_differ = is_tensors<std::remove_cvref_t<X>> || (std::same_as<Options, partition> || ...) ||
+                                    (std::same_as<Options, input_blocks> || ...) ||
+                                    (std::same_as<Options, output_blocks> || ...);
+        auto made = made_or_given_up(comm, [&] {
+            const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
+            auto all = arrange<axis_of, blocks_of>(at, x, options...);
+            if constexpr (cuts_both && !may_differ) require_uniform(at, all, IsInput ? "input" : "output");
+            return all;
+        });
+        const list_mark mark = mark_of_lists(x, find_option<shards>(options...));
+        if constexpr (!cuts_both)
+            return next(made.list, mark, made.blocks);
+        else if constexpr (may_differ)
+            return next(made.list, mark, blocks_of{made.blocks});
+        else
+            return next(made.list, mark);
+    } else if constexpr (is_tensors<std::remove_cvref_t<X>> && IsInput && !cuts_output<Collective>) {
+        return next(std::forward<X>(x), mark_of_lists(x, nullptr));
+    } else {
+        return next(std::forward<X>(x));
+    }
+}
+
+template <class X, class... Options>
+inline constexpr bool may_be_arranged = is_tensors<std::remove_cvref_t<X>> || (is_arrangement<Options> || ...);
+
+/// The same as `issue`, of arguments whose blocks may lie anywhere.
+template <verb V, class Collective, class X, class Comm, class Op, class... Options>
+outcome_of<V> issue_in_place(Comm& comm, const Op& op, X&& x, const Options&... options) {
+    if constexpr (!may_be_arranged<X, Options...>)
+        return issue<V, Collective, absent, X>(comm, op, [&](auto use) { return use(x); }, options...);
+    else if constexpr (require_arrangement<Collective, absent, X, Options...>())
+        return in_block_order<Collective, !cuts_output<Collective> || cuts_input<Collective>>(
+            comm, std::forward<X>(x),
+            [&]<class Arranged>(Arranged&& data, const auto&... more) -> outcome_of<V> {
+                return issue<V, Collective, absent, Arranged>(comm, op, [&](auto use) { return use(data); }, options...,
+                                                              more...);
+            },
+            options...);
+    else if constexpr (V != verb::call)
+        return {};
+}
+template <verb V, class Collective, class In, class Out, class Comm, class Op, class... Options>
+outcome_of<V> issue_out_of_place(Comm& comm, const Op& op, In&& in, Out&& out, const Options&... options) {
+    if constexpr (!may_be_arranged<In, Options...> && !may_be_arranged<Out, Options...>) {
+        return issue<V, Collective, In, Out>(comm, op, [&](auto use) { return use(in, out); }, options...);
+    } else if constexpr (require_arrangement<Collective, In, Out, Options...>()) {
+        if constexpr (is_tensors<std::remove_cvref_t<In>> && is_tensors<std::remove_cvref_t<Out>>)
+            made_or_given_up(comm, [&] {
+                const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
+                require_shards<Collective>(at, in, out, find_option<shards>(options...));
+            });
+        return in_block_order<Collective, true>(
+            comm, std::forward<In>(in),
+            [&]<class ArrangedIn>(ArrangedIn&& from, const auto&... first) -> outcome_of<V> {
+                return in_block_order<Collective, false>(
+                    comm, std::forward<Out>(out),
+                    [&]<class ArrangedOut>(ArrangedOut&& to, const auto&... second) -> outcome_of<V> {
+                        return issue<V, Collective, ArrangedIn, ArrangedOut>(
+                            comm, op, [&](auto use) { return use(from, to); }, options..., first..., second...);
+                    },
+                    options...);
+            },
+            options...);
+    } else if constexpr (V != verb::call) {
+        return {};
+    }
+}
+
+}  // namespace allfold::detail
