@@ -6,8 +6,8 @@ Times are microseconds a call: medians over the turns of medians over batches, o
 operand of one rank. Between two calls every contestant reads its result and writes new inputs, as a program does.
 
   ours/bound   the bound is the fastest of several collectives written by hand for this size (bench/bound.hpp); with
-               more ranks than processors, with the best wait written by hand; of start, in_flight and persistent it is
-               the blocking call of ours
+               more ranks than processors, with the best wait written by hand; of start, in_flight, persistent and list
+               it is the blocking call of ours, of as many bytes
   MPI/ours     the best of the MPI libraries that are there, as they are installed, in processes; for the merge three
                all-reduces, as it is done with MPI
 
@@ -57,6 +57,7 @@ SIZES = {
     "start": SHORT,
     "in_flight": SHORT,
     "persistent": SHORT,
+    "list": [KIB, 4 * KIB, 32 * KIB, 256 * KIB, 4 * MIB],
     "barrier": [0],
 }
 SIZES_OVER_MPI = {
@@ -90,11 +91,12 @@ TITLES = {
     "start": "all_reduce, sum of floats, started and waited for",
     "in_flight": "all_reduce, sum of floats, one of 16 in flight",
     "persistent": "all_reduce, sum of floats, prepared once, started and waited for",
+    "list": "all_reduce, sum of floats, a list of eight tensors, bytes of all",
     "barrier": "barrier",
 }
-ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX}  # bytes, of others a float
+ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "list": 32}  # bytes, of others a float
 IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter")
-WITHOUT_MPI = ("persistent",)  # of MPI 4 on
+WITHOUT_MPI = ("persistent", "list")  # the first is of MPI 4 on
 PLACEMENTS = ("smt", "near", "far", "one")
 MOST_RANKS = 16
 

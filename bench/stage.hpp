@@ -22,6 +22,8 @@
 
 namespace bench {
 
+inline constexpr std::size_t tensors_of_list = 8;
+
 /// What can be measured.
 struct row {
     std::string_view name;
@@ -45,6 +47,7 @@ inline constexpr std::array rows{
     row{"start", 4, "float", "sum"},
     row{"in_flight", 4, "float", "sum"},
     row{"persistent", 4, "float", "sum"},
+    row{"list", 4 * tensors_of_list, "8 float", "sum"},
     row{"barrier", 0, "none", "none"},
 };
 

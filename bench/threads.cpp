@@ -333,6 +333,28 @@ void persistent(thread_stage& on, communicator& comm, bound_board&) {
     measure_call(on, comm);
 }
 
+/// Of tensors of equal length, beside one call for each, and one call for one tensor as long as all of them.
+void list(thread_stage& on, communicator& comm, bound_board&) {
+    const auto pieces = []<class T>(std::span<T> all) {
+        std::array<std::span<T>, tensors_of_list> cut;
+        const std::size_t n = all.size() / cut.size();
+        for (std::size_t i = 0; i < cut.size(); ++i) cut[i] = all.subspan(i * n, n);
+        return cut;
+    };
+    const auto inputs = pieces(std::span<const float>(on.input.all<float>()));
+    const auto outputs = pieces(on.output.all<float>());
+    allfold::tensors<const float> from;
+    allfold::tensors<float> to;
+    for (const auto& each : inputs) from.add(each);
+    for (const auto& each : outputs) to.add(each);
+    on.measure<sum_of_floats>("ours", [&] { allfold::all_reduce(comm, from, to, allfold::sum{}); });
+    on.measure<sum_of_floats>("one by one", [&] {
+        for (std::size_t i = 0; i < tensors_of_list; ++i)
+            allfold::all_reduce(comm, inputs[i], outputs[i], allfold::sum{});
+    });
+    measure_call(on, comm);
+}
+
 void barrier(thread_stage& on, communicator& comm, bound_board& board) {
     on.measure<sum_of_floats>("ours", [&] { allfold::barrier(comm); });
     bounds<sum_of_floats>(on, board).measure("flags", [](auto& hands) { hands.meet(); });
@@ -357,6 +379,7 @@ constexpr std::array contests{
     contest{"start", start},
     contest{"in_flight", in_flight},
     contest{"persistent", persistent},
+    contest{"list", list},
     contest{"barrier", barrier},
 };
 [[nodiscard]] const contest* contest_of(std::string_view row) {

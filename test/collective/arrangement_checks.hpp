@@ -304,6 +304,88 @@ void check_sizes_of_senders(Comm& comm, const std::string& where) {
            where + ", with room for more");
 }
 
+/// Blocks of some lengths, 0 as well, that lie in another order and with other gaps on each rank.
+struct displaced_blocks {
+    displaced_blocks(int self, int ranks, std::size_t unit) {
+        std::vector<std::size_t> extents;
+        for (int r = 0; r < ranks; ++r) extents.push_back(static_cast<std::size_t>(r * 3 % 5) * unit);
+        first.resize(extents.size());
+        const std::size_t gap = static_cast<std::size_t>(self) + 1;
+        for (int i = 0; i < ranks; ++i) {
+            const auto block = static_cast<std::size_t>((self + ranks - i) % ranks);
+            first[block] = elements + gap;
+            elements = first[block] + extents[block];
+        }
+        elements += gap;
+        lengths = allfold::partition::sizes(extents);
+    }
+    template <class T>
+    void put(std::vector<T>& memory, std::span<const T> values, int block) const {
+        for (std::size_t i = 0; i < lengths.extent(block); ++i)
+            memory[first[static_cast<std::size_t>(block)] + i] = values[lengths.offset(block) + i];
+    }
+    std::vector<std::size_t> first;
+    std::size_t elements = 0;
+    allfold::partition lengths = allfold::partition::even(0, 1);
+};
+
+template <class Algebra, class Comm>
+void check_displacements(Comm& comm, std::size_t unit, const std::string& where) {
+    using element = typename Algebra::element;
+    const int rank = comm.rank(), size = comm.size();
+    const displaced_blocks blocks(rank, size, unit);
+    const problem<Algebra> p(size, blocks.lengths.total());
+    const std::size_t offset = blocks.lengths.offset(rank), extent = blocks.lengths.extent(rank);
+    const allfold::displacements displaced(blocks.first);
+    const auto spread = [&](auto value_of_block) {
+        std::vector<element> memory(blocks.elements, Algebra::margin());
+        for (int r = 0; r < size; ++r) blocks.put(memory, value_of_block(r), r);
+        return memory;
+    };
+    const auto whole = [&](std::span<const element> all) { return [all](int) { return all; }; };
+    const std::vector<element> empty(blocks.elements, Algebra::margin()), mine = spread(whole(p.operand(rank)));
+
+    std::vector<element> shard(extent, Algebra::margin());
+    std::vector<element> x = mine;
+    allfold::reduce_scatter(comm, x, shard, p.op, displaced, blocks.lengths);
+    expect_same<Algebra>(shard, p.total().subspan(offset, extent), where + ", reduce_scatter at displacements");
+    expect(x == mine, where + ", reduce_scatter has written its input");
+
+    std::vector<element> gathered = empty;
+    allfold::all_gather(comm, shard, gathered, displaced, blocks.lengths);
+    expect_same<Algebra>(gathered, spread(whole(p.total())), where + ", all_gather at displacements");
+    gathered = empty;
+    blocks.put(gathered, std::span<const element>(p.total()), rank);
+    allfold::all_gather(comm, gathered, displaced, blocks.lengths);
+    expect_same<Algebra>(gathered, spread(whole(p.total())), where + ", all_gather in place at displacements");
+
+    // What rank r sends to s is as long as block r * s mod P.
+    std::vector<std::size_t> lengths;
+    for (int r = 0; r < size; ++r) lengths.push_back(blocks.lengths.extent(rank * r % size));
+    std::vector<element> out(4 * blocks.elements * static_cast<std::size_t>(size), Algebra::margin()), expected = out;
+    std::vector<std::size_t> from, to;
+    std::vector<element> in(out.size(), Algebra::margin());
+    for (int r = 0; r < size; ++r) {
+        const auto place = static_cast<std::size_t>(r) * 3 * blocks.elements;
+        from.push_back(in.size() - place - blocks.elements);
+        to.push_back(place + static_cast<std::size_t>(rank));
+        for (std::size_t i = 0; i < lengths[static_cast<std::size_t>(r)]; ++i) {
+            in[from.back() + i] = Algebra::sample(rank, i);
+            expected[to.back() + i] = Algebra::sample(r, i);
+        }
+    }
+    allfold::all_to_all(comm, in, out, allfold::input_displacements{allfold::displacements(from)},
+                        allfold::output_displacements{allfold::displacements(to)},
+                        allfold::input_blocks{allfold::partition::sizes(lengths)},
+                        allfold::output_blocks{allfold::partition::sizes(lengths)});
+    expect_same<Algebra>(out, expected, where + ", all_to_all at displacements");
+
+    std::vector<element> all(p.operand(rank).begin(), p.operand(rank).end());
+    allfold::reduce_scatter(comm, all, std::span(all).first(extent), p.op, blocks.lengths);
+    expect_same<Algebra>(std::span<const element>(all).first(extent), p.total().subspan(offset, extent),
+                         where + ", reduce_scatter to the front of its input");
+}
+
 /// All of it, with pieces that are packed and with such that are not.
 template <class Algebra, class Comm>
 void check_arrangements(Comm& comm, const std::string& where) {
@@ -319,6 +401,7 @@ void check_arrangements(Comm& comm, const std::string& where) {
         check_split_and_concat<Algebra>(comm, width, false, where);
     }
     check_sizes_of_senders<Algebra>(comm, where);
+    for (const std::size_t unit : {1U, 70U}) check_displacements<Algebra>(comm, unit, where);
 }
 
 }  // namespace test

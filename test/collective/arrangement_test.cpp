@@ -173,6 +173,18 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
     });
     require_error(errc::bad_argument, "the list of shards has 3 entries for 2 ranks",
                   [](auto& comm, auto& x, auto& y) { allfold::all_gather(comm, x, y, allfold::shards{0, 1, 2}); });
+    const auto cut = [](int first, int second) { return allfold::partition::sizes(std::vector{first, second}); };
+    require_error(errc::bad_partition, "block 1 of 3 elements from 6 does not lie in an operand of 8",
+                  [cut](auto& comm, auto& x, auto& y) {
+                      allfold::all_gather(comm, y, x, allfold::displacements{0, 6}, cut(3, 3));
+                  });
+    require_error(errc::bad_partition, "blocks 1 and 0 overlap at element 4", [cut](auto& comm, auto& x, auto& y) {
+        allfold::all_gather(comm, y, x, allfold::displacements{4, 2}, cut(3, 3));
+    });
+    require_error(errc::bad_partition, "a partition of 2 blocks and 3 displacements for 2 ranks",
+                  [cut](auto& comm, auto& x, auto& y) {
+                      allfold::all_gather(comm, y, x, allfold::displacements{0, 3, 6}, cut(3, 3));
+                  });
     require_error(
         errc::bad_argument, "the output has 1 tensors, and the list that is cut 2",
         [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, tensors{x, x}, tensors{y}, sum()); });

@@ -32,6 +32,22 @@ TEST_CASE("exclusive_scan keeps rank order where ranks share no memory") {
     SUCCEED();
 }
 
+TEST_CASE("exclusive_scan leaves the first rank alone where the operator is not to have an identity") {
+    on_ranks(3, [](auto& comm) {
+        for (const std::size_t n : {1U, 100U, 60000U}) {
+            std::vector<int> x(n, 5), out(n, -7);
+            allfold::exclusive_scan(comm, x, out, allfold::without_identity(allfold::sum()));
+            expect_equal(out, std::vector(n, comm.rank() == 0 ? -7 : 5 * comm.rank()), "out of place");
+            allfold::exclusive_scan(comm, x, allfold::without_identity(allfold::sum()));
+            expect_equal(x, std::vector(n, comm.rank() == 0 ? 5 : 5 * comm.rank()), "in place");
+        }
+        const auto named = allfold::without_identity(allfold::with_identity(allfold::sum(), 3));
+        static_assert(!allfold::operator_with_identity<decltype(named), int>);
+        static_assert(allfold::commutative_operator<decltype(named), int>);
+    });
+    SUCCEED();
+}
+
 TEST_CASE("exclusive_scan gives the first rank the identity that an operator was given") {
     on_ranks(3, [](auto& comm) {
         const auto join = allfold::associative([](const std::string& a, const std::string& b) { return a + b; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: axis{} and shards{} are for reduce_scatter and all_gather, which cut an operand into a block for each rank; all_to_all has split_axis{} and concat_axis{}
+// expect: allfold: axis{}, shards{} and displacements{} are for reduce_scatter and all_gather, which cut an operand into a block for each rank; all_to_all has split_axis{}, concat_axis{}, input_displacements{} and output_displacements{}
 
 #include <vector>
 

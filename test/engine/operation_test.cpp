@@ -351,3 +351,116 @@ TEST_CASE("when an exception destroys one operation, the others of its communica
     for (const auto& each : outcomes) CHECK(each.code == allfold::errc::peer_failed);
     CHECK(outcomes[0].says("all_reduce"));
 }
+
+TEST_CASE("a function given to then is called once, at the end of the operation, before wait returns") {
+    for (const int size : {1, 2, 3, 8})
+        for (const std::size_t n : lengths)
+            on_ranks(size, [&](auto& comm) {
+                job first(comm.rank(), n), second(comm.rank(), n, 1);
+                std::string calls;
+                operation late = allfold::all_reduce.start(comm, first.in, first.out, sum());
+                late.then([&] {
+                    first.expect_sum(size);  // may be used already
+                    calls += 'a';
+                });
+                late.then([&](const std::exception_ptr& failure) { calls += failure ? '!' : 'b'; });
+                operation early = allfold::all_reduce.start(comm, second.in, second.out, sum());
+                early.wait();  // pushes on the other one as well
+                late.wait();
+                expect(calls == "ab", "called: " + calls);
+                late.then([&] { calls += 'c'; });
+                operation().then([&] { calls += 'd'; });
+                late.wait();
+                expect(calls == "abcd", "called at once: " + calls);
+            });
+    SUCCEED();
+}
+
+TEST_CASE("a function given to then may start other operations, and wait for them") {
+    constexpr std::size_t rounds = 50;
+    for (const int size : {1, 2, 3, 5})
+        on_ranks(size, [&](auto& comm) {
+            job mine(comm.rank(), 100), other(comm.rank(), 3, 1);
+            std::vector<operation> chain(rounds);
+            std::size_t ended = 0;
+            const std::function<void()> next = [&] {
+                mine.expect_sum(size);
+                if (ended % 10 == 0) allfold::all_reduce.start(comm, other.in, other.out, sum()).wait();
+                if (ended % 10 == 5) allfold::all_reduce(comm, other.in, other.out, sum());
+                if (++ended == rounds) return;
+                chain[ended] = allfold::all_reduce.start(comm, mine.in, mine.out, sum());
+                chain[ended].then(next);
+            };
+            chain[0] = allfold::all_reduce.start(comm, mine.in, mine.out, sum());
+            chain[0].then(next);
+            while (ended < rounds) wait_all(chain);
+            other.expect_sum(size, 1);
+        });
+    SUCCEED();
+}
+
+TEST_CASE("a prepared operation calls a function at the end of the start for which it was given") {
+    on_ranks(2, [](auto& comm) {
+        job mine(comm.rank(), 100);
+        persistent again = allfold::all_reduce.prepare(comm, mine.in, mine.out, sum());
+        int calls = 0;
+        for (int start = 0; start < 6; ++start) {
+            again.start();
+            if (start % 2 == 0) again.then([&] { ++calls; });
+            again.wait();
+        }
+        expect(calls == 3, "called " + std::to_string(calls) + " times");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a function given to then hears of a failure if it asks for one, and wait throws what it throws") {
+    struct boom : std::runtime_error {
+        boom() : std::runtime_error("boom") {}
+    };
+    const auto fails = allfold::associative([](int, int) -> int { throw boom(); });
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        int x = 1, heard = 0, called = 0;
+        operation op = allfold::all_reduce.start(comm, x, fails);
+        op.then([&](const std::exception_ptr& failure) { heard += failure ? 1 : 10; });
+        op.then([&] { ++called; });
+        try {
+            op.wait();
+        } catch (const std::exception&) {
+        }
+        expect(heard == 1 && called == 0, "heard " + std::to_string(heard) + ", called " + std::to_string(called));
+        op.wait();
+    });
+    for (const auto& each : outcomes) CHECK((each.text == "boom" || each.code == allfold::errc::peer_failed));
+
+    on_ranks(2, [](auto& comm) {
+        int x = 1;
+        operation op = allfold::all_reduce.start(comm, x, sum());
+        op.then([] { throw boom(); });
+        CHECK_THROWS_WITH(op.wait(), "boom");
+        expect(allfold::all_reduce(comm, 1, sum()) == 2, "the communicator works");
+    });
+}
+
+TEST_CASE("a function given to then that waits for its own operation is told so") {
+    on_ranks(2, [](auto& comm) {
+        job mine(comm.rank(), 50000);
+        operation op = allfold::all_reduce.start(comm, mine.in, mine.out, sum());
+        op.then([&] { op.wait(); });
+        CHECK_THROWS_WITH(op.wait(), "wait: a function that an operation calls at its end waits for that operation");
+    });
+}
+
+TEST_CASE("a function given to then hears that its communicator ended") {
+    for (const std::size_t n : lengths) {
+        bool heard = false;
+        job mine(0, n);
+        operation op;
+        allfold::run(2, [&](auto& comm) {
+            if (comm.rank() != 0) return;
+            op = allfold::all_reduce.start(comm, mine.in, mine.out, sum());
+            op.then([&](const std::exception_ptr& failure) { heard = failure != nullptr; });
+        });
+        CHECK(heard == (n > 0));
+    }
+}

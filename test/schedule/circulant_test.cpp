@@ -40,7 +40,7 @@ TEST_CASE("an all_reduce on a circulant graph folds in the result, without scrat
                                    "result{0}->1 result{2}<-2"});
 }
 
-TEST_CASE("a circulant graph is proved up to P = 512, all_gather up to 4096, and costs what it says") {
+TEST_CASE("pitfall 25: a circulant graph is proved up to P = 512, all_gather up to 4096, and costs what it says") {
     test::prove_for(allfold::reduce_scatter, circulant{}, test::sizes_up_to(512),
                     [](const allfold::proof& p, const auto&) {
                         CHECK(p.rounds == ceil_log2(p.size));

@@ -228,6 +228,15 @@ struct identified : as_base<F> {
     }
 };
 
+/// A callable of whose identity nothing is known. Inherits the rest.
+template <class F>
+struct unidentified : as_base<F> {
+    template <class T>
+    static constexpr law_set laws_on = laws_of<F, T>;
+    void identity() const = delete;
+    void set_identity() const = delete;
+};
+
 /// Whether the identity that was given to an operator fits what it folds; true of one to which none was given.
 template <class Op, class T>
 inline constexpr bool given_identity_fits = true;
@@ -262,6 +271,13 @@ template <class F>
 template <class Op, class E>
 [[nodiscard]] constexpr auto with_identity(Op op, E e) {
     return detail::identified<Op, E>{{std::move(op)}, std::move(e)};
+}
+
+/// The operator `op` as if it had no identity: an exclusive scan leaves the result of rank 0 as it was. Laws, captures,
+/// lift and lower stay.
+template <class Op>
+[[nodiscard]] constexpr auto without_identity(Op op) {
+    return detail::unidentified<Op>{{std::move(op)}};
 }
 
 }  // namespace allfold

@@ -61,7 +61,8 @@ struct all_gather_collective : moving_verbs<all_gather_collective> {
 ///     all_gather(comm, in, out, options...)    out of place: `in` has the size of block r
 ///
 /// - Shapes: the same number n of elements in `out` on every rank, cut by a `partition` as in `reduce_scatter`.
-/// - Axes, lists, shards: as in `reduce_scatter`: `axis{d}` puts the blocks together along axis d of `out`.
+/// - Axes, lists, shards, displacements: as in `reduce_scatter`: `axis{d}` puts the blocks together along axis d of
+///   `out`, and block r comes to `displacements{d0, d1, ...}[r]`.
 /// - Cost: on shared memory 1 round, (P-1)·n/P elements sent by each rank. By messages the
 ///   same volume: among up to 16 ranks 1 round, but ceil(log2 P) for medium blocks; among more ceil(log2 P), or P-1 for
 ///   long blocks.

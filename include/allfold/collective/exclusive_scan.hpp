@@ -51,7 +51,8 @@ struct exclusive_scan_collective : folding_verbs<exclusive_scan_collective> {
 }  // namespace detail
 
 /// Afterwards rank r > 0 holds x0 ∘ x1 ∘ ... ∘ x(r-1), element by element. Rank 0 holds the identity of the operator;
-/// if it has none, rank 0's result stays as it was. `with_identity(op, e)` gives it one.
+/// if it has none, rank 0's result stays as it was. `with_identity(op, e)` gives it one, and `without_identity(op)`
+/// leaves rank 0 alone.
 ///
 ///     exclusive_scan(comm, x, op, options...)          in place
 ///     exclusive_scan(comm, in, out, op, options...)    out of place

@@ -67,10 +67,67 @@ class pending : public background::work {
     }
     [[nodiscard]] bool has_failed() const noexcept { return failure_ != nullptr; }
 
+    /// Something to be called at its end, with what went wrong.
+    class continuation {
+      public:
+        virtual ~continuation() = default;
+        virtual void call(const std::exception_ptr& failure) = 0;
+        std::unique_ptr<continuation> next;
+    };
+    /// At once if it is done.
+    void then(std::unique_ptr<continuation> last) {
+        if (done()) return last->call(failure_);
+        std::unique_ptr<continuation>* place = &then_;
+        while (*place) place = &(*place)->next;
+        *place = std::move(last);
+    }
+    /// A function that waits for the operation at whose end it is called would wait for ever.
+    void require_waitable() const {
+        if (calls_back_)
+            throw error(errc::bad_argument,
+                        "wait: a function that an operation calls at its end waits for that operation");
+    }
+
   protected:
+    /// Just before it is done. What a function throws becomes what went wrong.
+    void call_back() noexcept {
+        if (!then_) [[likely]]
+            return;
+        calls_back_ = true;
+        while (const std::unique_ptr<continuation> first = std::move(then_)) {
+            then_ = std::move(first->next);
+            try {
+                first->call(failure_);
+            } catch (...) {
+                if (!failure_) failure_ = std::current_exception();
+            }
+        }
+        calls_back_ = false;
+    }
+
     std::atomic<bool> done_{true};
     bool active_ = false;
+    bool calls_back_ = false;
     std::exception_ptr failure_;
+
+  private:
+    std::unique_ptr<continuation> then_;
+};
+
+/// Calls a function of the caller's, which may want to know what went wrong.
+template <class F>
+class continuation_with final : public pending::continuation {
+  public:
+    explicit continuation_with(F f) : f_(std::move(f)) {}
+    void call(const std::exception_ptr& failure) override {
+        if constexpr (std::invocable<F&, std::exception_ptr>)
+            f_(failure);
+        else if (!failure)
+            f_();
+    }
+
+  private:
+    F f_;
 };
 
 struct handles;
@@ -112,10 +169,24 @@ class operation {
         if (!work_) return;
         if (!work_->done()) work_->hurry();
         if (!work_->done()) {
+            work_->require_waitable();
             until_done all(*work_);
             work_->wait(all);
         }
         work_->tell();
+    }
+
+    /// Has f called once at the end of the collective (of this start of it, if it is a prepared one): f() if it
+    /// completes, or f(std::exception_ptr), which also hears of a failure, and gets null where there is none. Called at
+    /// once if there is nothing to wait for; else by whatever call of this thread finds the collective complete, before
+    /// `done` says so and `wait` returns. There the result may be used, and other operations started and waited for, on
+    /// this communicator too; but this one cannot be waited for, moved or destroyed. Functions are called in the order
+    /// in which they were given; what one throws, `wait` throws.
+    template <class F>
+        requires std::invocable<F&> || std::invocable<F&, std::exception_ptr>
+    void then(F f) {
+        auto last = std::make_unique<detail::continuation_with<F>>(std::move(f));
+        work_ ? work_->then(std::move(last)) : last->call(nullptr);
     }
 
   private:
@@ -156,6 +227,7 @@ class persistent : private operation {
   public:
     using operation::done;
     using operation::operation;
+    using operation::then;
     using operation::wait;
     /// Starts it; every rank must. Throws `bad_argument`, and sends nothing, if it is empty, if its communicator has
     /// ended, or if nobody has waited for the previous start or found it done.

@@ -98,6 +98,31 @@ class shards {
     std::vector<int> blocks_;
 };
 
+/// Where the blocks of a cut operand lie in it: that of rank r begins with element number r of the list, and is as long
+/// as a `partition` says, which must be given too. What lies between blocks is left alone. Each rank has a list of its
+/// own: `displacements{0, 100, 250}`, or made of any range of integers.
+class displacements {
+  public:
+    displacements(std::initializer_list<std::size_t> first) : first_(first) {}
+    template <class Elements>
+        requires std::integral<std::remove_cvref_t<decltype(*std::begin(std::declval<const Elements&>()))>>
+    explicit displacements(const Elements& elements) {
+        for (const auto first : elements) first_.push_back(static_cast<std::size_t>(first));
+    }
+    [[nodiscard]] const std::vector<std::size_t>& elements() const noexcept { return first_; }
+
+  private:
+    std::vector<std::size_t> first_;
+};
+/// The same of an all_to_all's input, whose blocks are as long as `input_blocks` say.
+struct input_displacements {
+    displacements blocks;
+};
+/// The same of its output, whose blocks are as long as `output_blocks` say.
+struct output_displacements {
+    displacements blocks;
+};
+
 /// Whether a transport's own collective may run instead of a schedule of allfold's, where it has one for the operator
 /// and the elements, the order level is `order::any`, and the call is a blocking one without an algorithm or window.
 /// All ranks must say the same.
@@ -134,6 +159,7 @@ struct list_mark {
 template <class T>
 inline constexpr bool is_arrangement =
     std::same_as<T, axis> || std::same_as<T, split_axis> || std::same_as<T, concat_axis> || std::same_as<T, shards> ||
+    std::same_as<T, displacements> || std::same_as<T, input_displacements> || std::same_as<T, output_displacements> ||
     std::same_as<T, list_mark>;
 
 template <class T>
@@ -179,7 +205,10 @@ inline constexpr bool all_different = [] {
            at_most_one(std::same_as<Options, output_blocks>...) && at_most_one(std::same_as<Options, delegate>...) &&
            at_most_one(std::same_as<Options, axis>...) && at_most_one(std::same_as<Options, split_axis>...) &&
            at_most_one(std::same_as<Options, concat_axis>...) && at_most_one(std::same_as<Options, shards>...) &&
-           at_most_one(is_order<Options>...) && at_most_one(algorithm<Options>...);
+           at_most_one(std::same_as<Options, displacements>...) &&
+           at_most_one(std::same_as<Options, input_displacements>...) &&
+           at_most_one(std::same_as<Options, output_displacements>...) && at_most_one(is_order<Options>...) &&
+           at_most_one(algorithm<Options>...);
 }();
 
 /// The options of one call, understood; the algorithm and the order level have types.

@@ -167,6 +167,8 @@ class task : public pending {
         if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
             failure_ =
                 std::make_exception_ptr(error(errc::peer_failed, text({what_, ": abandoned with its communicator"})));
+        const background::running inside(comm_->background());  // in the midst of giving up nothing can be started
+        call_back();
         done_ = true;
     }
     void orphan() noexcept override {
@@ -243,6 +245,7 @@ class task : public pending {
     }
     void complete() noexcept {
         leave();
+        call_back();
         done_.store(true, std::memory_order_release);  // last: from here on another thread may destroy it
     }
     /// In a handler.

@@ -229,6 +229,8 @@ struct transport_defaults {
     [[nodiscard]] bool holds_memory() const noexcept { return false; }
     /// Throws where this thread may use the transport only if its process has no other thread.
     void require_threads_allowed() const {}
+    /// The same where it may use the transport only if it is the first thread of its process.
+    void require_any_thread_allowed() const {}
 
     /// Whether one message can be written once for many peers. Such a transport shares memory, and has three members:
     /// `posts_notices(readers)`, whether one to so many is posted so; `try_post_notice(to, lane, message, ends)`, which
@@ -339,6 +341,7 @@ concept communicator =
         { view.processors() } -> std::same_as<int>;
         { view.holds_memory() } -> std::same_as<bool>;
         view.require_threads_allowed();
+        view.require_any_thread_allowed();
         { C::template native<void, void>(std::string_view()) } -> std::same_as<typename C::native_function>;
         { view.prefers_native(std::string_view(), std::size_t{}) } -> std::same_as<const char*>;
         { C::native_name(std::string_view()) } -> std::same_as<const char*>;

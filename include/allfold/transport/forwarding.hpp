@@ -78,6 +78,7 @@ class forwarding {
     [[nodiscard]] int processors() const noexcept { return base_.processors(); }
     [[nodiscard]] bool holds_memory() const noexcept { return base_.holds_memory(); }
     void require_threads_allowed() const { base_.require_threads_allowed(); }
+    void require_any_thread_allowed() const { base_.require_any_thread_allowed(); }
     template <class Op, class T>
     [[nodiscard]] static constexpr native_function native(std::string_view collective) noexcept {
         if (Comm::template native<Op, T>(collective) == nullptr) return nullptr;

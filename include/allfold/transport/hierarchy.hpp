@@ -103,6 +103,9 @@ class hierarchical_communicator : public transport_defaults {
         if (across_) across_->abandon();
     }
     [[nodiscard]] bool holds_memory() const noexcept { return across_ && across_->holds_memory(); }
+    void require_any_thread_allowed() const {
+        if (across_) across_->require_any_thread_allowed();
+    }
 
   private:
     struct from_inside {

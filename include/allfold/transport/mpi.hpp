@@ -94,6 +94,7 @@ class communicator : public transport_defaults {
     [[nodiscard]] MPI_Comm native_handle() const noexcept { return job_.get(); }
     /// Throws where MPI does not know that its process has other threads, which do not use it.
     void require_threads_allowed() const { detail::require_funneled(); }
+    void require_any_thread_allowed() const { detail::require_serialized(); }
 
     lane open(const signature& what, unsigned lanes) {
         latest_call_ = what.what;

@@ -19,6 +19,7 @@
 #include "allfold/data/partition.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
+#include "allfold/engine/arguments.hpp"
 #include "allfold/engine/binding.hpp"
 #include "allfold/engine/options.hpp"
 #include "allfold/error.hpp"
@@ -161,6 +162,45 @@ template <class T>
     return made;
 }
 
+/// Throws where blocks lie outside of an operand, or one upon another.
+inline void require_apart(const arrangement_place& at, const partition& blocks, const std::vector<std::size_t>& first,
+                          std::size_t elements) {
+    std::vector<int> order(first.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&first](int block) { return first[static_cast<std::size_t>(block)]; });
+    int before = -1;
+    for (std::size_t end = 0; const int block : order) {
+        const std::size_t begin = first[static_cast<std::size_t>(block)], length = blocks.extent(block);
+        if (length == 0) continue;
+        if (begin > elements || length > elements - begin)
+            at.reject(errc::bad_partition, {"block ", block, " of ", length, " elements from ", begin,
+                                            " does not lie in an operand of ", elements});
+        if (begin < end)
+            at.reject(errc::bad_partition, {"blocks ", before, " and ", block, " overlap at element ", begin});
+        end = begin + length;
+        before = block;
+    }
+}
+
+/// A tensor whose blocks lie anywhere in it.
+template <class T>
+[[nodiscard]] arranged<T> arrange_displaced(const arrangement_place& at, const tensors<T>& all, const partition& blocks,
+                                            const displacements& where, const shards* order) {
+    const std::vector<std::size_t>& first = where.elements();
+    if (blocks.blocks() != at.size || first.size() != static_cast<std::size_t>(at.size))
+        at.reject(errc::bad_partition, {"a partition of ", blocks.blocks(), " blocks and ", first.size(),
+                                        " displacements for ", at.size, " ranks"});
+    require_apart(at, blocks, first, all.size());
+    arranged<T> made;
+    std::vector<std::size_t> sizes;
+    for (const int block : block_order(at, order)) {
+        sizes.push_back(blocks.extent(block));
+        add_elements(made.list, all.pieces_of(0), first[static_cast<std::size_t>(block)], sizes.back());
+    }
+    made.blocks = partition::sizes(sizes);
+    return made;
+}
+
 /// Where a list is one block of another list: that its tensors are as long as the blocks of those.
 template <class T, class Whole>
 void require_block(const arrangement_place& at, const tensors<T>& block, const tensors<Whole>& whole,
@@ -194,40 +234,82 @@ template <class Wanted, class Head, class... Tail>
         return find_option<Wanted>(tail...);
 }
 
-/// Whether the blocks of an argument that a collective cuts have to be brought in order. `Axis`: what says along which
-/// axis this one is cut.
-template <class X, class Axis, class... Options>
-inline constexpr bool needs_arrangement = is_tensors<std::remove_cvref_t<X>> || (std::same_as<Options, Axis> || ...) ||
-                                          (std::same_as<Options, shards> || ...);
+template <class Wanted, class... Options>
+inline constexpr bool has_option = (std::same_as<Options, Wanted> || ...);
+
+/// The options that speak of an argument: of the only one that is cut into blocks of all ranks, or of one of two.
+struct said_of_one {
+    using along = axis;
+    using blocks = partition;
+    using displaced = displacements;
+};
+struct said_of_input {
+    using along = split_axis;
+    using blocks = input_blocks;
+    using displaced = input_displacements;
+};
+struct said_of_output {
+    using along = concat_axis;
+    using blocks = output_blocks;
+    using displaced = output_displacements;
+};
+
+/// Whether the blocks of an argument that a collective cuts have to be brought in order.
+template <class X, class Said, class... Options>
+inline constexpr bool needs_arrangement =
+    is_tensors<std::remove_cvref_t<X>> || has_option<typename Said::along, Options...> ||
+    has_option<typename Said::displaced, Options...> || has_option<shards, Options...>;
 
 /// Whether what a caller says of blocks has a meaning; where not, one line of the compiler says what to write.
 template <class Collective, class In, class Out, class... Options>
 [[nodiscard]] consteval bool require_arrangement() {
     constexpr bool cuts_both = cuts_input<Collective> && cuts_output<Collective>;
     constexpr bool cuts_one = cuts_input<Collective> != cuts_output<Collective>;
-    constexpr bool has_axis = (std::same_as<Options, axis> || ...) || (std::same_as<Options, shards> || ...);
-    constexpr bool has_axes = (std::same_as<Options, split_axis> || ...) || (std::same_as<Options, concat_axis> || ...);
-    static_assert(
-        !has_axis || cuts_one,
-        "allfold: axis{} and shards{} are for reduce_scatter and all_gather, which cut an operand into a block "
-        "for each rank; all_to_all has split_axis{} and concat_axis{}");
-    static_assert(!has_axes || cuts_both, "allfold: split_axis{} and concat_axis{} are for all_to_all");
+    constexpr bool has_places = has_option<displacements, Options...>;
+    constexpr bool has_both_places =
+        has_option<input_displacements, Options...> || has_option<output_displacements, Options...>;
+    constexpr bool has_axis = has_places || has_option<axis, Options...> || has_option<shards, Options...>;
+    constexpr bool has_axes =
+        has_both_places || has_option<split_axis, Options...> || has_option<concat_axis, Options...>;
+    static_assert(!has_axis || cuts_one,
+                  "allfold: axis{}, shards{} and displacements{} are for reduce_scatter and all_gather, which cut an "
+                  "operand into a block for each rank; all_to_all has split_axis{}, concat_axis{}, "
+                  "input_displacements{} and output_displacements{}");
+    static_assert(!has_axes || cuts_both,
+                  "allfold: split_axis{}, concat_axis{}, input_displacements{} and output_displacements{} are for "
+                  "all_to_all");
+    constexpr bool has_lengths =
+        (!has_places || has_option<partition, Options...>) &&
+        (!has_option<input_displacements, Options...> || has_option<input_blocks, Options...>) &&
+        (!has_option<output_displacements, Options...> || has_option<output_blocks, Options...>);
+    static_assert(has_lengths,
+                  "allfold: displacements say where blocks begin: say how long they are, with a partition, or "
+                  "input_blocks{} and output_blocks{}");
+    constexpr bool says_one_place =
+        !(has_places && has_option<axis, Options...>) &&
+        !(has_option<input_displacements, Options...> && has_option<split_axis, Options...>) &&
+        !(has_option<output_displacements, Options...> && has_option<concat_axis, Options...>);
+    static_assert(says_one_place, "allfold: an operand is cut along an axis, or at displacements, but not both");
+    constexpr bool says_own_place = !std::same_as<In, absent> || !has_option<output_displacements, Options...>;
+    static_assert(says_own_place,
+                  "allfold: in place the blocks of the output lie where those of the input do: give "
+                  "input_displacements{} alone");
     constexpr bool has_list = is_tensors<std::remove_cvref_t<In>> || is_tensors<std::remove_cvref_t<Out>>;
     constexpr bool may_list = Collective::promise.cut != cut_for::ranks || cuts_one;
     static_assert(
         !has_list || may_list,
         "allfold: this collective takes no list of tensors, since only its root has all blocks: make one call "
         "for each");
-    constexpr bool list_has_axis = has_list && (has_axis || has_axes) && !(std::same_as<Options, shards> || ...);
-    static_assert(!list_has_axis, "allfold: a list of tensors is cut tensor by tensor, and not along an axis");
+    constexpr bool list_has_axis = has_list && (has_axis || has_axes) && !has_option<shards, Options...>;
+    static_assert(!list_has_axis,
+                  "allfold: a list of tensors is cut tensor by tensor, and not along an axis or at displacements");
     constexpr bool list_has_blocks =
-        has_list && ((std::same_as<Options, partition> || std::same_as<Options, input_blocks> ||
-                      std::same_as<Options, output_blocks>) ||
-                     ...);
+        has_list && (has_option<partition, Options...> || has_option<input_blocks, Options...> ||
+                     has_option<output_blocks, Options...>);
     static_assert(!list_has_blocks,
                   "allfold: a list of tensors is cut tensor by tensor: say how with tensors{...}.by(partition::ceil)");
-    return (!has_axis || cuts_one) && (!has_axes || cuts_both) && (!has_list || may_list) && !list_has_axis &&
-           !list_has_blocks;
+    return (!has_axis || cuts_one) && (!has_axes || cuts_both) && has_lengths && says_one_place && says_own_place &&
+           (!has_list || may_list) && !list_has_axis && !list_has_blocks;
 }
 
 /// What all ranks must say alike.
@@ -242,20 +324,26 @@ template <class X>
     return {mark};
 }
 
-/// One argument that a collective cuts, in the order of its blocks. `Axis` and `Blocks`: the options that speak of it.
-template <class Axis, class Blocks, class X, class... Options>
+/// One argument that a collective cuts, in the order of its blocks.
+template <class Said, class X, class... Options>
 [[nodiscard]] auto arrange(const arrangement_place& at, X& x, const Options&... options) {
     const shards* const order = find_option<shards>(options...);
     if constexpr (is_tensors<std::remove_const_t<X>>) {
         return arrange_list(at, x, nullptr, order);
     } else {
+        using blocks_type = typename Said::blocks;
+        using displaced = typename Said::displaced;
         const partition* blocks = find_option<partition>(options...);
-        if constexpr (!std::same_as<Blocks, partition>)
-            if (const Blocks* const own = find_option<Blocks>(options...)) blocks = &own->blocks;
-        if constexpr ((std::same_as<Options, Axis> || ...))
-            return arrange_along(at, x, find_option<Axis>(options...)->number, blocks, order);
-        else
+        if constexpr (!std::same_as<blocks_type, partition>)
+            if (const blocks_type* const own = find_option<blocks_type>(options...)) blocks = &own->blocks;
+        if constexpr (has_option<typename Said::along, Options...>)
+            return arrange_along(at, x, find_option<typename Said::along>(options...)->number, blocks, order);
+        else if constexpr (!has_option<displaced, Options...>)
             return arrange_list(at, tensors(x), blocks, order);
+        else if constexpr (std::same_as<displaced, displacements>)
+            return arrange_displaced(at, tensors(x), *blocks, *find_option<displaced>(options...), order);
+        else
+            return arrange_displaced(at, tensors(x), *blocks, find_option<displaced>(options...)->blocks, order);
     }
 }
 

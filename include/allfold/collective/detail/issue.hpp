@@ -284,16 +284,15 @@ template <class Collective, bool IsInput, class X, class Comm, class Next, class
 decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... options) {
     constexpr bool is_cut = IsInput ? cuts_input<Collective> : cuts_output<Collective>;
     constexpr bool cuts_both = cuts_input<Collective> && cuts_output<Collective>;
-    using axis_of = std::conditional_t<!cuts_both, axis, std::conditional_t<IsInput, split_axis, concat_axis>>;
-    using blocks_of =
-        std::conditional_t<!cuts_both, partition, std::conditional_t<IsInput, input_blocks, output_blocks>>;
-    if constexpr (is_cut && needs_arrangement<X, axis_of, Options...>) {
-        constexpr bool may_differ = is_tensors<std::remove_cvref_t<X>> || (std::same_as<Options, partition> || ...) ||
-                                    (std::same_as<Options, input_blocks> || ...) ||
-                                    (std::same_as<Options, output_blocks> || ...);
+    using said =
+        std::conditional_t<!cuts_both, said_of_one, std::conditional_t<IsInput, said_of_input, said_of_output>>;
+    using blocks_of = typename said::blocks;
+    if constexpr (is_cut && needs_arrangement<X, said, Options...>) {
+        constexpr bool may_differ = is_tensors<std::remove_cvref_t<X>> || has_option<partition, Options...> ||
+                                    has_option<input_blocks, Options...> || has_option<output_blocks, Options...>;
         auto made = made_or_given_up(comm, [&] {
             const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
-            auto all = arrange<axis_of, blocks_of>(at, x, options...);
+            auto all = arrange<said>(at, x, options...);
             if constexpr (cuts_both && !may_differ) require_uniform(at, all, IsInput ? "input" : "output");
             return all;
         });

@@ -107,6 +107,16 @@ inline void require_funneled() {
             "MPI_Init_thread for MPI_THREAD_FUNNELED");
 }
 
+/// A thread of the process that is not its main one is to use MPI.
+inline void require_serialized() {
+    int level = MPI_THREAD_SINGLE;
+    check(MPI_Query_thread(&level), "MPI_Query_thread");
+    if (level < MPI_THREAD_SERIALIZED)
+        refuse(
+            "MPI was initialised for its main thread alone, but another one is to use it: ask MPI_Init_thread for "
+            "MPI_THREAD_SERIALIZED");
+}
+
 inline void require_intracommunicator(MPI_Comm handle) {
     if (handle == MPI_COMM_NULL) refuse("the communicator is MPI_COMM_NULL");
     const lenient_errors scope;

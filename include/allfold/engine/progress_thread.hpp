@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <atomic>
+#include <concepts>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "allfold/engine/operation.hpp"
+#include "allfold/engine/task.hpp"
+#include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// Collectives that make progress while the thread that wants them computes.
+
+namespace allfold {
+
+/// A thread to which a communicator belongs: it starts collectives there and pushes them on. Without it they make
+/// progress only in calls that wait.
+///
+///     progress_thread helper(comm);
+///     operation sums = helper.start([&](auto& comm) { return all_reduce.start(comm, gradients, sum()); });
+///     ...  // compute meanwhile
+///     sums.wait();
+///
+/// As long as it lives nobody else may use the communicator. Every rank may have one or not. A start costs a message to
+/// the thread, and one more at the end: some microseconds for each, up to 1 ms for a start where the thread sleeps
+/// while it waits for other ranks. It needs a processor of its own to be of use.
+///
+/// Over MPI it needs MPI_THREAD_SERIALIZED where no other thread calls MPI meanwhile, else MPI_THREAD_MULTIPLE.
+template <communicator Comm>
+class progress_thread {
+  public:
+    /// Throws what the transport has against calls from several threads.
+    explicit progress_thread(Comm& comm) : comm_(comm) {
+        comm.require_any_thread_allowed();
+        thread_ = std::thread([this] { serve(); });
+    }
+    progress_thread(const progress_thread&) = delete;
+    progress_thread& operator=(const progress_thread&) = delete;
+    /// Returns when all that was started is done.
+    ~progress_thread() {
+        change([this] { is_ending_ = true; });
+        thread_.join();
+        relays_.end();
+    }
+
+    /// Has f(comm) called by the thread, after all that was started before, and returns at once. What f returns, if it
+    /// is an operation, is pushed on; the result is done when that is, else when f has returned. What f throws, or
+    /// what goes wrong in its operation, is thrown by whoever waits. The result belongs to the thread that calls
+    /// `start`, as any other operation; it cannot be prepared.
+    template <std::invocable<Comm&> F>
+    [[nodiscard]] operation start(F f) {
+        auto made = std::make_unique<relay_of<F>>(*this, std::move(f));
+        made->start();
+        return operation(std::move(made));
+    }
+
+  private:
+    /// What the owner waits for, while the thread pushes on what it stands for.
+    class relay : public detail::pending {
+      public:
+        explicit relay(progress_thread& helper) noexcept : helper_(helper) {}
+        /// On the thread.
+        [[nodiscard]] virtual operation begin(Comm& comm) = 0;
+        void end(std::exception_ptr failure) noexcept {
+            outcome_ = std::move(failure);
+            helper_.change([this] { has_ended_.store(true, std::memory_order_release); });
+        }
+
+        void start() override {
+            this->active_ = true;
+            this->done_ = false;
+            helper_.relays_.add(*this);
+            helper_.change([this] { helper_.fresh_.push_back(this); });
+        }
+        void start_prepared() override {
+            throw error(errc::bad_argument, "start: what a progress thread runs cannot be started again");
+        }
+        void progress() noexcept override {
+            if (this->done() || !has_ended_.load(std::memory_order_acquire)) return;
+            this->leave();
+            this->failure_ = outcome_;
+            this->call_back();
+            this->done_ = true;
+        }
+        void orphan() noexcept override { progress(); }
+        void drop() noexcept override {}
+        void push() override {
+            helper_.relays_.take_over();
+            background::progress_all();
+        }
+        void wait(detail::erased_work& what) override { helper_.wait_for(what); }
+        void abandon_unwinding() noexcept override { helper_.abandon(*this); }
+        [[nodiscard]] waiting blocked_on() const override { return {"progress_thread"}; }
+        void check() const override {}
+        void check_aside() noexcept override {}
+
+      private:
+        progress_thread& helper_;
+        std::atomic<bool> has_ended_ = false;
+        std::exception_ptr outcome_;
+    };
+    template <class F>
+    class relay_of final : public relay {
+      public:
+        relay_of(progress_thread& helper, F f) : relay(helper), f_(std::move(f)) {}
+        ~relay_of() override { this->leave(); }
+
+      private:
+        [[nodiscard]] operation begin(Comm& comm) override {
+            using result = std::invoke_result_t<F&, Comm&>;
+            constexpr bool is_operation = std::same_as<result, operation>;
+            static_assert(is_operation || std::is_void_v<result>,
+                          "allfold: what a progress thread calls returns an operation, or nothing");
+            if constexpr (is_operation) {
+                return f_(comm);
+            } else {
+                f_(comm);
+                return {};
+            }
+        }
+        F f_;
+    };
+
+    /// Says to the other thread that something is new.
+    template <class Change>
+    void change(Change what) {
+        {
+            const std::lock_guard lock(mutex_);
+            what();
+            changes_.fetch_add(1, std::memory_order_relaxed);
+        }
+        news_.notify_all();
+    }
+    /// Sleeps until something is new since `seen`, or for a nap if this thread has other things in flight.
+    void sleep(unsigned seen, bool naps) {
+        std::unique_lock lock(mutex_);
+        const auto is_new = [&] { return changes_.load(std::memory_order_relaxed) != seen; };
+        if (naps)
+            news_.wait_for(lock, detail::longest_nap, is_new);
+        else
+            news_.wait(lock, is_new);
+    }
+
+    // The owner's side.
+
+    void wait_for(detail::erased_work& what) {
+        relays_.take_over();
+        for (;;) {
+            const unsigned seen = changes_.load(std::memory_order_acquire);
+            background::progress_all();
+            if (what.poll()) return;
+            sleep(seen, relays_.in_flight_elsewhere());
+        }
+    }
+    /// The memory of an operation is about to go.
+    void abandon(relay& lost) noexcept {
+        change([this] { is_abandoned_ = true; });
+        while (!lost.done()) {
+            const unsigned seen = changes_.load(std::memory_order_acquire);
+            lost.progress();
+            if (!lost.done()) sleep(seen, false);
+        }
+    }
+
+    // The thread's side.
+
+    void serve() noexcept {
+        background elsewhere;  // something in flight there: waiting for messages is but a nap
+        idle_work nothing;
+        elsewhere.add(nothing);
+        for (;;) {
+            const unsigned seen = changes_.load(std::memory_order_acquire);
+            const orders now = take_orders();
+            if (now.abandon) give_up_all();
+            for (relay* const each : now.begin) begin(*each);
+            if (!flying_.empty())
+                push_on(seen);
+            else if (now.begin.empty() && now.end)
+                return;
+            else
+                sleep(seen, false);
+        }
+    }
+    struct idle_work final : background::work {
+        void progress() noexcept override {}
+        void drop() noexcept override {}
+    };
+
+    struct orders {
+        std::vector<relay*> begin;
+        bool end, abandon;
+    };
+    [[nodiscard]] orders take_orders() {
+        const std::lock_guard lock(mutex_);
+        return {std::exchange(fresh_, {}), is_ending_, std::exchange(is_abandoned_, false)};
+    }
+    void begin(relay& what) {
+        try {
+            operation own = what.begin(comm_);
+            if (detail::handles::active(own) == nullptr) return what.end(nullptr);
+            flying_.push_back(std::move(own));
+            relays_of_flying_.push_back(&what);
+        } catch (...) {
+            what.end(std::current_exception());
+        }
+    }
+    /// Until one of them is done, or something else is new.
+    void push_on(unsigned seen) {
+        class until_news final : public detail::erased_work {
+          public:
+            until_news(progress_thread& of, detail::pending& first, unsigned seen) noexcept
+                : of_(of), any_(of.flying_, first), seen_(seen) {}
+            [[nodiscard]] bool poll() override {
+                return of_.changes_.load(std::memory_order_acquire) != seen_ || any_.poll();
+            }
+            [[nodiscard]] waiting blocked_on() const override { return any_.blocked_on(); }
+            void check() const override { any_.check(); }
+
+          private:
+            progress_thread& of_;
+            detail::until_any<std::vector<operation>> any_;
+            unsigned seen_;
+        };
+        detail::pending* const first = detail::handles::push(flying_);
+        until_news news(*this, *first, seen);
+        if (!news.poll()) first->wait(news);
+        tell_done();
+    }
+    void tell_done() noexcept {
+        for (std::size_t i = 0; i < flying_.size();) {
+            if (!detail::handles::active(flying_[i])->done()) {
+                ++i;
+                continue;
+            }
+            const auto at = static_cast<std::ptrdiff_t>(i);
+            std::exception_ptr failure;
+            try {
+                flying_[i].wait();
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            relay* const of = relays_of_flying_[i];
+            relays_of_flying_.erase(relays_of_flying_.begin() + at);
+            flying_.erase(flying_.begin() + at);
+            of->end(std::move(failure));  // last: what it uses may be gone then
+        }
+    }
+    void give_up_all() noexcept {
+        try {
+            throw error(errc::peer_failed, "progress_thread: its rank was left by an exception");
+        } catch (...) {
+            detail::give_up(comm_);
+        }
+    }
+
+    Comm& comm_;
+    std::mutex mutex_;
+    std::condition_variable news_;
+    std::atomic<unsigned> changes_ = 0;
+    std::vector<relay*> fresh_;  // to begin
+    bool is_ending_ = false, is_abandoned_ = false;
+    std::vector<operation> flying_;  // the thread's own, as who waits for them
+    std::vector<relay*> relays_of_flying_;
+    background relays_;
+    std::thread thread_;
+};
+
+}  // namespace allfold

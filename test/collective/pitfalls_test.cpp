@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <string>
+#include <sys/mman.h>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/check_laws.hpp"
+#include "allfold/algebra/mean.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/data/partition.hpp"
+#include "allfold/data/records.hpp"
+#include "allfold/data/tensors.hpp"
+#include "allfold/schedule/detail/doubling.hpp"
+#include "allfold/transport/self.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/algorithms.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
+
+/// @file
+/// Defects that implementations of collectives had, by what their trackers say: each one has a test here, by number,
+/// over memory that ranks share and by messages.
+
+using namespace test;
+using allfold::partition;
+using allfold::sum;
+
+namespace {
+
+/// On ranks that share memory, and on such that do not.
+template <class Check>
+void on_both(std::initializer_list<int> sizes, Check check) {
+    for (const int size : sizes) {
+        on_ranks(size, [&](auto& comm) { check(comm, std::to_string(size) + " ranks"); }, impatient);
+        on_ranks(
+            size,
+            [&](auto& base) {
+                remote comm(base);
+                check(comm, std::to_string(size) + " remote ranks");
+            },
+            roomy);
+    }
+    SUCCEED();
+}
+
+template <class T>
+std::vector<T> vector_of(std::span<const T> values) {
+    return {values.begin(), values.end()};
+}
+
+/// Elements with others around them, which nobody may touch.
+struct fenced {
+    explicit fenced(std::size_t n) : memory(n + 4, -7) {}
+    [[nodiscard]] std::span<int> inside() { return std::span(memory).subspan(2, memory.size() - 4); }
+    [[nodiscard]] bool is_intact() const {
+        return memory[0] == -7 && memory[1] == -7 && memory.end()[-1] == -7 && memory.end()[-2] == -7;
+    }
+    std::vector<int> memory;
+};
+
+}  // namespace
+
+TEST_CASE("pitfall 1: reduce_scatter keeps the order of an operator that does not commute") {
+    on_both({2, 3, 5, 8}, [](auto& comm, const std::string& where) {
+        const problem<words> p(comm.size(), static_cast<std::size_t>(3 * comm.size() + 1));
+        const auto blocks = partition::even(p.size(), comm.size());
+        for_each_algorithm<1>(allfold::reduce_scatter, comm.size(), [&](const char* name, auto... how) {
+            const auto in = vector_of(p.operand(comm.rank()));
+            std::vector<std::string> out(blocks.extent(comm.rank()));
+            allfold::reduce_scatter(comm, in, out, p.op, how...);
+            expect_same<words>(out, p.total().subspan(blocks.offset(comm.rank()), out.size()), where + name);
+        });
+    });
+}
+
+TEST_CASE("pitfalls 2 and 3: all_reduce folds in rank order at every size, and gives every rank the same bits") {
+    on_both({3, 4, 7, 8}, [](auto& comm, const std::string& where) {
+        const problem<words> p(comm.size(), 3);
+        for_each_algorithm<1>(allfold::all_reduce, comm.size(), [&](const char* name, auto... how) {
+            auto x = vector_of(p.operand(comm.rank()));
+            allfold::all_reduce(comm, x, p.op, how...);
+            expect_same<words>(x, p.total(), where + name);
+        });
+        for_each_algorithm(allfold::all_reduce, comm.size(), [&](const char* name, auto... how) {
+            const problem<floats> q(comm.size(), 100);
+            std::vector<float> x = vector_of(q.operand(comm.rank())),
+                               all(x.size() * static_cast<std::size_t>(comm.size()));
+            allfold::all_reduce(comm, x, allfold::mean(), how...);
+            allfold::all_gather(comm, x, all);
+            for (std::size_t i = 0; i < all.size(); ++i)
+                expect(std::bit_cast<std::uint32_t>(all[i]) == std::bit_cast<std::uint32_t>(x[i % x.size()]),
+                       where + ": other bits: " + name);
+        });
+    });
+}
+
+TEST_CASE("pitfalls 4 to 6: reduce to any root, in place or not, counts every input once and in order") {
+    on_both({1, 2, 3, 5}, [](auto& comm, const std::string& where) {
+        const problem<matrices> p(comm.size(), 70);
+        for (int root = 0; root < comm.size(); ++root)
+            for_each_algorithm<1>(allfold::reduce, comm.size(), [&](const char* name, auto... how) {
+                const auto in = vector_of(p.operand(comm.rank()));
+                std::vector<matrix> out(comm.rank() == root ? in.size() : 0), x = in;
+                allfold::reduce(comm, in, out, p.op, allfold::root{root}, how...);
+                auto op = allfold::reduce.start(comm, x, p.op, allfold::root{root}, how...);
+                op.wait();
+                if (comm.rank() != root) return;
+                expect_same<matrices>(out, p.total(), where + ", out of place, " + name);
+                expect_same<matrices>(x, p.total(), where + ", in place, " + name);
+            });
+    });
+}
+
+TEST_CASE("pitfall 7: no collective uses its input as scratch") {
+    on_both({2, 3, 8}, [](auto& comm, const std::string& where) {
+        const problem<integers> p(comm.size(), 480);
+        const auto before = vector_of(p.operand(comm.rank()));
+        auto in = before, out = before;
+        const auto is_kept = [&](const char* name) { expect(in == before, where + ": the input of " + name); };
+        const std::size_t extent = in.size() / static_cast<std::size_t>(comm.size());
+        for_each_algorithm(allfold::all_reduce, comm.size(), [&](const char* name, auto... how) {
+            allfold::all_reduce(comm, in, out, sum(), how...);
+            is_kept(name);
+        });
+        for_each_algorithm(allfold::reduce, comm.size(), [&](const char* name, auto... how) {
+            allfold::reduce(comm, in, out, sum(), allfold::root{1}, how...);
+            is_kept(name);
+        });
+        for_each_algorithm(allfold::reduce_scatter, comm.size(), [&](const char* name, auto... how) {
+            allfold::reduce_scatter(comm, in, std::span(out).first(extent), sum(), how...);
+            is_kept(name);
+        });
+        for_each_algorithm(allfold::inclusive_scan, comm.size(), [&](const char* name, auto... how) {
+            allfold::inclusive_scan(comm, in, out, sum(), how...);
+            is_kept(name);
+        });
+        for_each_algorithm(allfold::all_to_all, comm.size(), [&](const char* name, auto... how) {
+            allfold::all_to_all(comm, in, out, how...);
+            is_kept(name);
+        });
+    });
+}
+
+TEST_CASE("pitfalls 8, 9 and 11: blocks of any length, at any place, some empty, and nothing beyond them") {
+    on_both({1, 2, 5}, [](auto& comm, const std::string& where) {
+        const int rank = comm.rank(), size = comm.size();
+        std::vector<std::size_t> extents, first;
+        for (int r = 0; r < size; ++r) {
+            extents.push_back(r % 2 == 1 ? 0 : 3);
+            first.push_back(static_cast<std::size_t>(5 * (size - r)));
+        }
+        const auto blocks = partition::sizes(extents);
+        const allfold::displacements displaced(first);
+        const std::vector<int> own(blocks.extent(rank), rank), in(3 * static_cast<std::size_t>(size), rank);
+        const auto threes = partition::even(in.size(), size);
+        fenced room(static_cast<std::size_t>(5 * size + 8));
+        allfold::all_gather(comm, own, room.inside(), blocks, displaced);
+        const auto check = [&](bool odd_ones, const char* name) {
+            for (std::size_t i = 0; i < room.inside().size(); ++i) {
+                const int block = size - static_cast<int>(i / 5);
+                const bool is_in_block = i >= 5 && i % 5 < 3 && block >= 0 && block < size;
+                const bool is_written = is_in_block && (odd_ones || block % 2 == 0);
+                expect(room.inside()[i] == (is_written ? block : -7), where + ", at displacements: " + name);
+            }
+        };
+        check(false, "all_gather");
+        allfold::all_to_all(comm, in, room.inside(), allfold::input_blocks{threes}, allfold::output_blocks{threes},
+                            allfold::output_displacements{displaced});
+        check(true, "all_to_all");
+        expect(room.is_intact(), where + ": beyond");
+
+        fenced x(blocks.total()), shard(blocks.extent(rank));
+        std::ranges::fill(x.inside(), 1);
+        allfold::reduce_scatter(comm, x.inside(), shard.inside(), sum(), blocks);
+        allfold::reduce_scatter(comm, x.inside(), sum(), blocks);
+        const auto block = x.inside().subspan(blocks.offset(rank), blocks.extent(rank));
+        expect_equal(block, std::vector<int>(block.size(), size), where + ": in place");
+        expect_equal(shard.inside(), block, where + ": out of place");
+        expect(x.is_intact() && shard.is_intact(), where + ": beyond the own block");
+
+        const std::span<int> nothing;  // a null pointer, as input and as output
+        allfold::all_reduce(comm, nothing, nothing, sum());
+        allfold::all_gather(comm, nothing, nothing);
+        allfold::all_to_all(comm, nothing, nothing);
+        allfold::broadcast(comm, nothing);
+        allfold::exclusive_scan(comm, nothing, nothing, sum());
+    });
+}
+
+TEST_CASE("pitfall 10: what only the root has may be anything elsewhere") {
+    on_both({2, 3}, [](auto& comm, const std::string& where) {
+        for (int root = 0; root < comm.size(); ++root) {
+            const bool is_root = comm.rank() == root;
+            const auto ranks = static_cast<std::size_t>(comm.size());
+            std::vector<int> own(4, comm.rank()), all(is_root ? 4 * ranks : 1, -7);
+            allfold::gather(comm, own, all, allfold::root{root});
+            for (std::size_t i = 0; is_root && i < all.size(); ++i)
+                expect(all[i] == static_cast<int>(i / 4), where + ": gather");
+            allfold::scatter(comm, all, own, allfold::root{root});
+            expect(own == std::vector<int>(4, comm.rank()), where + ": scatter");
+            expect(is_root || all == std::vector<int>{-7}, where + ": written beside the root");
+        }
+    });
+}
+
+TEST_CASE("pitfall 12: numbers beyond 2^31") {
+    constexpr std::size_t huge = std::size_t{7} << 31;
+    constexpr auto blocks = [](int block) {
+        const auto even = partition::even(huge + 1, 3);
+        return std::pair(even.offset(block), even.extent(block));
+    };
+    CHECK(blocks(2).first + blocks(2).second == huge + 1);
+    CHECK(blocks(1).first == blocks(0).second);
+    CHECK(allfold::all_reduce.plan(8, huge, sum()).schedule(0).rounds() > 0);
+
+    // Two blocks that lie 6 GiB apart, in memory of which hardly a page is ever used.
+    on_ranks(2, [](auto& comm) {
+        constexpr std::size_t apart = std::size_t{6} << 30, bytes = apart + 100;
+        void* const memory =
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        expect(memory != MAP_FAILED, "6 GiB of addresses");
+        const std::span<char> all(static_cast<char*>(memory), bytes);
+        const std::vector<char> own(100, static_cast<char>('a' + comm.rank()));
+        allfold::all_gather(comm, own, all, partition::even(200, 2), allfold::displacements{apart, 0});
+        const bool arrived =
+            all[apart] == 'a' && all[bytes - 1] == 'a' && all[0] == 'b' && all[99] == 'b' && all[100] == 0;
+        munmap(memory, bytes);
+        expect(arrived, "blocks at displacements beyond 2^32");
+    });
+}
+
+TEST_CASE("pitfalls 13 to 15: fewer elements than ranks, last blocks that are short, windows that cut elements") {
+    on_both({3, 5, 6, 7}, [](auto& comm, const std::string& where) {
+        const auto ranks = static_cast<std::size_t>(comm.size());
+        for (const std::size_t n : {std::size_t{0}, std::size_t{1}, ranks - 1, ranks + 1, 4 * ranks + 2}) {
+            const problem<matrices> p(comm.size(), n);
+            for (const std::size_t window : {1U, 17U, 40U}) {
+                for_each_algorithm(allfold::broadcast, comm.size(), [&](const char* name, auto... how) {
+                    auto x = vector_of(p.operand(comm.rank()));
+                    allfold::broadcast(comm, x, allfold::root{2}, allfold::window{window}, how...);
+                    expect_same<matrices>(x, p.operand(2), where + ", broadcast, " + name);
+                });
+                for_each_algorithm<1>(allfold::all_reduce, comm.size(), [&](const char* name, auto... how) {
+                    auto x = vector_of(p.operand(comm.rank()));
+                    allfold::all_reduce(comm, x, p.op, allfold::window{window}, how...);
+                    expect_same<matrices>(x, p.total(), where + ", all_reduce, " + name);
+                });
+            }
+        }
+    });
+}
+
+TEST_CASE("pitfall 16: what is started again uses the data, and the addresses, of the moment") {
+    on_both({2, 3}, [](auto& comm, const std::string& where) {
+        std::vector<std::vector<int>> buffers(3, std::vector<int>(50));
+        std::vector<int> kept(50);
+        auto again = allfold::all_reduce.prepare(comm, kept, sum());
+        for (int turn = 0; turn < 300; ++turn) {  // lanes come round
+            auto& x = buffers[static_cast<std::size_t>(turn) % 3];
+            x.assign(50, turn + comm.rank());
+            kept.assign(50, turn);
+            allfold::all_reduce(comm, x, sum());
+            again();
+            const int size = comm.size();
+            expect(x == std::vector<int>(50, turn * size + size * (size - 1) / 2), where + ": called again");
+            expect(kept == std::vector<int>(50, turn * size), where + ": started again");
+        }
+    });
+}
+
+TEST_CASE("pitfalls 17 and 18: a buffer may be written as soon as the call returns, and flags follow their data") {
+    on_both({2, 3}, [](auto& comm, const std::string& where) {
+        for (const std::size_t n : {1U, 300U, 40000U}) {
+            std::vector<int> x(n), y(n);
+            for (int turn = 0; turn < 40; ++turn) {
+                x.assign(n, comm.rank() == 0 ? turn : -1);
+                allfold::broadcast(comm, x);
+                expect(x.front() == turn && x.back() == turn, where + ": broadcast of the next turn");
+                x.assign(n, turn);
+                allfold::all_reduce(comm, x, y, sum());
+                x.assign(n, 1 << 20);  // which nobody must see
+                expect(y.front() == turn * comm.size() && y.back() == y.front(), where + ": all_reduce");
+            }
+        }
+    });
+}
+
+TEST_CASE("pitfall 19: a rank alone gets all of its own input") {
+    on_both({1}, [](auto& comm, const std::string& where) {
+        for (const std::size_t n : {1U, 1027U}) {
+            std::vector<double> in(n), out(n), expected(n);
+            std::iota(in.begin(), in.end(), 0.5);
+            const auto check = [&](const char* name) {
+                expect(std::exchange(out, {}) == in, where + ", " + name);
+                out.resize(n);
+            };
+            allfold::all_reduce(comm, in, out, allfold::mean());
+            check("all_reduce");
+            allfold::reduce(comm, in, out, sum());
+            check("reduce");
+            allfold::reduce_scatter(comm, in, out, allfold::mean());
+            check("reduce_scatter");
+            allfold::inclusive_scan(comm, in, out, sum());
+            check("inclusive_scan");
+            allfold::all_gather(comm, in, out);
+            check("all_gather");
+            allfold::gather(comm, in, out);
+            check("gather");
+            allfold::scatter(comm, in, out);
+            check("scatter");
+            allfold::all_to_all(comm, in, out);
+            check("all_to_all");
+            allfold::permute(comm, in, out, allfold::shift{3});
+            check("permute");
+        }
+    });
+}
+
+TEST_CASE("pitfall 20: the neighbour on the left is the one on the right") {
+    on_both({2}, [](auto& comm, const std::string& where) {
+        const problem<matrices> p(2, 200), q(2, 30);
+        for_each_algorithm<1>(allfold::reduce_scatter, 2, [&](const char* name, auto... how) {
+            auto x = vector_of(p.operand(comm.rank())), y = vector_of(q.operand(comm.rank()));
+            auto first = allfold::reduce_scatter.start(comm, x, p.op, how...);
+            auto second = allfold::reduce_scatter.start(comm, y, q.op, how...);
+            (comm.rank() == 0 ? first : second).wait();
+            wait_all(first, second);
+            const auto own = static_cast<std::size_t>(comm.rank());
+            expect_same<matrices>(std::span(x).subspan(100 * own, 100), p.total().subspan(100 * own, 100),
+                                  where + name);
+            expect_same<matrices>(std::span(y).subspan(15 * own, 15), q.total().subspan(15 * own, 15), where + name);
+        });
+        std::vector<int> in(5, comm.rank()), out(5, -7);
+        for (const int by : {1, -1}) {
+            allfold::permute(comm, in, out, allfold::shift{by});
+            expect(out == std::vector<int>(5, 1 - comm.rank()), where + ": permute");
+        }
+    });
+}
+
+TEST_CASE("pitfall 21: all of several outputs are written") {
+    on_both({3}, [](auto& comm, const std::string& where) {
+        std::vector<int> a(4, 1), b(200, 2), c(1, 3), u(4), v(200), w(1);
+        allfold::all_reduce(comm, allfold::tensors{a, b, c}, allfold::tensors{u, v, w}, sum());
+        expect(u.back() == 3 && v.back() == 6 && w[0] == 9, where + ": a list");
+        std::vector<float> x(4, 1), y(4);
+        allfold::records from{a, x}, to{u, y};
+        allfold::broadcast(comm, from, to, allfold::root{2});
+        expect(u.back() == 1 && y.back() == 1, where + ": records");
+    });
+}
+
+TEST_CASE("pitfall 22: an exclusive scan in place sends what it had, and ranks 0 and 1 are right") {
+    on_both({1, 2, 3, 5}, [](auto& comm, const std::string& where) {
+        const problem<words> p(comm.size(), 3);
+        const auto op = allfold::with_identity(p.op, "");
+        for_each_algorithm<1>(allfold::exclusive_scan, comm.size(), [&](const char* name, auto... how) {
+            auto x = vector_of(p.operand(comm.rank()));
+            allfold::exclusive_scan(comm, x, op, how...);
+            const auto expected = comm.rank() == 0 ? std::vector<std::string>(3) : vector_of(p.prefix(comm.rank() - 1));
+            expect_equal(x, expected, where + ", " + name);
+        });
+    });
+}
+
+TEST_CASE("pitfall 23: logarithms are those of integers") {
+    using allfold::detail::ceil_log2;
+    for (int bit = 1; bit < std::numeric_limits<int>::digits; ++bit) {
+        const int power = 1 << bit;
+        CHECK(ceil_log2(power) == bit);
+        CHECK(ceil_log2(power - 1) == (bit == 1 ? 0 : bit));
+        if (bit + 1 < std::numeric_limits<int>::digits) CHECK(ceil_log2(power + 1) == bit + 1);
+    }
+}
+
+TEST_CASE("pitfall 24: nothing commutes unless it is said, and what is said can be checked") {
+    const auto second = [](int, int b) { return b; };
+    STATIC_REQUIRE(!allfold::commutative_operator<decltype(allfold::associative(second)), int>);
+    CHECK(allfold::check_laws(allfold::associative(second), {1, 2, 3}));
+    CHECK(!allfold::check_laws(allfold::commutative(second), {1, 2, 3}));
+}
+
+TEST_CASE("pitfall 26: the oracle itself folds from the first rank to the last") {
+    const problem<words> p(4, 1);
+    CHECK(p.prefix(2)[0] == "a0b0c0");
+    CHECK(p.total()[0] == "a0b0c0d0");
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/engine/progress_thread.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/standard_functors.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/transport/self.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/two_worlds.hpp"
+
+using namespace test;
+using allfold::operation;
+using allfold::progress_thread;
+using allfold::sum;
+
+namespace {
+
+/// Short ones ride in a cell, those of 1000 ints in a buffer, the longest are lent.
+constexpr std::size_t lengths[] = {0, 1, 1000, 50000};
+
+}  // namespace
+
+TEST_CASE("a progress thread makes operations complete while their owner computes") {
+    for (const int size : {1, 2, 3, 5})
+        on_ranks(size, [&](auto& comm) {
+            std::atomic<int> ended = 0;
+            progress_thread helper(comm);
+            for (const std::size_t n : lengths) {
+                std::vector<int> x(n, comm.rank() + 1);
+                operation sums = helper.start([&](auto& mine) {
+                    operation own = allfold::all_reduce.start(mine, x, sum());
+                    own.then([&] { ++ended; });
+                    return own;
+                });
+                while (ended == 0) std::this_thread::yield();  // nothing of allfold is called
+                ended = 0;
+                expect(sums.done(), "the owner hears of it when it asks");
+                for (const int each : x) expect(each == size * (size + 1) / 2, "sum");
+            }
+        });
+    SUCCEED();
+}
+
+TEST_CASE("operations of a progress thread may be waited for in any order, and with others") {
+    for (const int size : {2, 3})
+        on_two_communicators(size, [&](auto& comm, auto& other) {
+            constexpr std::size_t count = 20;
+            std::vector<std::vector<int>> data;
+            std::vector<operation> all;
+            progress_thread helper(comm);
+            for (std::size_t i = 0; i < count; ++i) data.emplace_back(lengths[i % 4], comm.rank());
+            for (std::size_t i = 0; i < count; ++i)
+                if (i % 3 == 2)
+                    all.push_back(allfold::all_reduce.start(other, data[i], sum()));
+                else
+                    all.push_back(
+                        helper.start([&, i](auto& mine) { return allfold::all_reduce.start(mine, data[i], sum()); }));
+            int calls = 0;
+            for (operation& each : all) each.then([&calls] { ++calls; });  // by this thread
+            std::size_t told = 0;
+            while (allfold::wait_any(all) < count) ++told;
+            expect(told == count && calls == static_cast<int>(count), "told " + std::to_string(told));
+            for (const auto& each : data)
+                for (const int x : each) expect(x == size * (size - 1) / 2, "sum");
+        });
+    SUCCEED();
+}
+
+TEST_CASE("a progress thread runs blocking calls too, one after the other") {
+    on_ranks(3, [](auto& comm) {
+        std::string text(1, static_cast<char>('a' + comm.rank()));
+        {
+            progress_thread helper(comm);
+            const operation first = helper.start([&](auto& mine) {
+                allfold::all_reduce(
+                    mine, text, allfold::associative([](const std::string& a, const std::string& b) { return a + b; }));
+            });
+            const operation second =
+                helper.start([&](auto& mine) { allfold::broadcast(mine, text, allfold::root{2}); });
+        }
+        expect(text == "abc", text);
+        allfold::barrier(comm);  // it is the rank's own again
+    });
+    SUCCEED();
+}
+
+TEST_CASE("what goes wrong on a progress thread is thrown by whoever waits") {
+    struct boom : std::runtime_error {
+        boom() : std::runtime_error("boom") {}
+    };
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        int x = 1, y = 1;
+        progress_thread helper(comm);
+        operation bad = helper.start([&](auto& mine) {
+            return allfold::all_reduce.start(mine, x, allfold::associative([](int, int) -> int { throw boom(); }));
+        });
+        std::string heard;
+        try {
+            bad.wait();
+        } catch (const std::exception& e) {
+            heard = e.what();
+        }
+        expect(heard.find("boom") != std::string::npos, "heard: " + heard);
+        operation after = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, y, sum()); });
+        after.wait();
+    });
+    for (const auto& each : outcomes) CHECK(each.code == allfold::errc::peer_failed);
+
+    on_ranks(2, [](auto& comm) {
+        progress_thread helper(comm);
+        operation bad = helper.start([](auto&) { throw boom(); });
+        CHECK_THROWS_WITH(bad.wait(), "boom");
+    });
+}
+
+TEST_CASE("an exception at the owner of a progress thread releases the other ranks, and nobody touches its memory") {
+    for (const std::size_t n : lengths) {
+        if (n == 0) continue;
+        const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+            progress_thread helper(comm);
+            std::vector<int> x(n, 1), y(n, 1);
+            if (comm.rank() == 1) throw std::runtime_error("left");
+            operation a = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); });
+            if (comm.rank() == 2) {
+                operation b = helper.start([&](auto& mine) { return allfold::all_reduce.start(mine, y, sum()); });
+                throw std::runtime_error("left with two in flight");
+            }
+            a.wait();
+        });
+        CHECK(outcomes[0].code == allfold::errc::peer_failed);
+    }
+}
+
+TEST_CASE("an operation may outlive its progress thread, which ends when all is done") {
+    on_ranks(2, [](auto& comm) {
+        std::vector<int> x(1000, 1);
+        operation sums;
+        std::optional<progress_thread<allfold::thread_communicator>> helper(comm);
+        sums = helper->start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); });
+        helper.reset();
+        expect(x[0] == 2, "done when it ends");
+        expect(sums.done(), "and says so");
+        sums.wait();
+    });
+    SUCCEED();
+}
+
+TEST_CASE("two communicators waited for in opposite orders by their progress threads end") {
+    on_two_communicators(2, [](auto& one, auto& two) {
+        std::vector<int> x(50000, 1), y(50000, 1);
+        progress_thread first(one), second(two);
+        operation a = first.start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); });
+        operation b = second.start([&](auto& mine) { return allfold::all_reduce.start(mine, y, sum()); });
+        if (one.rank() == 0) std::swap(a, b);
+        a.wait();
+        b.wait();
+        expect(x.back() == 2 && y.back() == 2, "sums");
+    });
+    SUCCEED();
+}
