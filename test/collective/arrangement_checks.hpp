@@ -379,11 +379,6 @@ void check_displacements(Comm& comm, std::size_t unit, const std::string& where)
                         allfold::input_blocks{allfold::partition::sizes(lengths)},
                         allfold::output_blocks{allfold::partition::sizes(lengths)});
     expect_same<Algebra>(out, expected, where + ", all_to_all at displacements");
-
-    std::vector<element> all(p.operand(rank).begin(), p.operand(rank).end());
-    allfold::reduce_scatter(comm, all, std::span(all).first(extent), p.op, blocks.lengths);
-    expect_same<Algebra>(std::span<const element>(all).first(extent), p.total().subspan(offset, extent),
-                         where + ", reduce_scatter to the front of its input");
 }
 
 /// All of it, with pieces that are packed and with such that are not.

@@ -66,7 +66,7 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
 ///   `tensors{a, b}` each is cut, and `out` is a list as well, or one operand; with `shards{list}` rank r gets block
 ///   list[r].
 /// - Displacements: with `displacements{d0, d1, ...}` and a partition block r begins at element d[r], and may be
-///   anywhere on each rank. `out` may be the front of `in`, `std::span(x).first(n)`: then `in` is copied first.
+///   anywhere on each rank.
 /// - Order: as in `all_reduce`, and the same bits as it for the same order level `tree`.
 /// - Cost: on shared memory 1 round, (P-1)/P·n elements sent and folded by each rank. By messages the same
 ///   volume and work: short 1 round among up to 16 ranks; not so long ceil(log2 P), long P-1, where the operator is
