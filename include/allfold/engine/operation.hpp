@@ -167,9 +167,11 @@ class operation {
     /// Returns when the collective is complete. Throws what went wrong in it.
     void wait() {
         if (!work_) return;
-        if (!work_->done()) work_->hurry();
         if (!work_->done()) {
             work_->require_waitable();
+            work_->hurry();
+        }
+        if (!work_->done()) {
             until_done all(*work_);
             work_->wait(all);
         }
