@@ -16,6 +16,7 @@
 #include "allfold/collective/reduce_scatter.hpp"
 #include "allfold/collective/scatter.hpp"
 #include "allfold/collective/subset.hpp"
+#include "allfold/collective/sync.hpp"
 
 /// @file
 /// All collectives.

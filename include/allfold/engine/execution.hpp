@@ -72,6 +72,16 @@ class execution {
         return finished_ == windows_;
     }
 
+    /// Whether the result is there, and all that is left is that peers read what they have been lent. In one pass they
+    /// write the result.
+    [[nodiscard]] bool has_result() const noexcept {
+        if (finished_ == windows_) return true;
+        if (all_.memory.fused || next_ < windows_) return is_short_ && short_.has_result();
+        bool has = true;
+        for_each_window(*this, [&has](const auto& each) { has = has && (!each.busy || each.walk.has_result()); });
+        return has;
+    }
+
     [[nodiscard]] waiting blocked_on() const {
         if (is_short_) return short_.blocked_on(all_);
         if (fused_) return fused_->blocked_on(all_);

@@ -51,6 +51,10 @@ class pending : public background::work {
     /// Makes every other rank throw, because an exception has destroyed the handle.
     virtual void abandon_unwinding() noexcept = 0;
     [[nodiscard]] virtual waiting blocked_on() const = 0;
+    /// Whether the result is there, whoever still reads this rank's memory: then it is written where the caller wants it.
+    virtual bool finish_early() { return done(); }
+    /// Ends by itself when it is done.
+    virtual void detach() noexcept {}
     /// Throws when waiting is in vain.
     virtual void check() const = 0;
     /// The same for an operation with whose communicator nobody waits: it fails if it waits in vain.
@@ -257,6 +261,11 @@ concept range_of_handles = std::forward_iterator<decltype(std::ranges::begin(std
 
 /// What waiting for several operations needs to know of each.
 struct handles {
+    /// Which is waited for elsewhere.
+    template <handle Handle>
+    [[nodiscard]] static std::unique_ptr<pending> take(Handle&& h) noexcept {
+        return std::move(h.work_);
+    }
     /// Null where there is nothing to wait for: the handle is empty, or was never started, or its end has been told.
     template <handle Handle>
     [[nodiscard]] static pending* active(Handle& h) noexcept {

@@ -162,11 +162,18 @@ inline constexpr bool is_arrangement =
     std::same_as<T, displacements> || std::same_as<T, input_displacements> || std::same_as<T, output_displacements> ||
     std::same_as<T, list_mark>;
 
+/// When data may begin to move, and when a call may end: `in_sync` and `out_sync` of collective/sync.hpp.
+template <class T>
+inline constexpr bool is_sync_mode = false;
+/// The call ends as soon as its result is there.
+struct ends_early {};
+
 template <class T>
 concept option = std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> ||
                  std::same_as<T, partition> || std::same_as<T, shift> || std::same_as<T, destinations> ||
                  std::same_as<T, input_blocks> || std::same_as<T, output_blocks> || std::same_as<T, delegate> ||
-                 is_arrangement<T> || is_order<T> || algorithm<T> || schedule_check<T>;
+                 is_arrangement<T> || is_sync_mode<T> || std::same_as<T, ends_early> || is_order<T> ||
+                 algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {
@@ -249,7 +256,8 @@ struct call_options {
     void take(const allfold::output_blocks& b) { output_blocks = &b.blocks; }
     void take(allfold::delegate d) { delegation = d; }
     template <class T>
-        requires(algorithm<T> || is_order<T> || schedule_check<T> || is_arrangement<T>)
+        requires(algorithm<T> || is_order<T> || schedule_check<T> || is_arrangement<T> || is_sync_mode<T> ||
+                 std::same_as<T, ends_early>)
     void take([[maybe_unused]] const T& said) {
         if constexpr (schedule_check<T>) check = &T::check;
         if constexpr (std::same_as<T, detail::list_mark>) list_mark = (list_mark ^ said.value) * 0x9e3779b97f4a7c15u;

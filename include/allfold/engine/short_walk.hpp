@@ -61,6 +61,9 @@ class short_walk {
         return true;
     }
 
+    /// Whether only loans are left.
+    [[nodiscard]] bool has_result() const noexcept { return folded_ && now_.local.what != local_work::kind::identity; }
+
     [[nodiscard]] waiting blocked_on(const context& all) const {
         waiting where{all.goal.name, 0, 1, -1, lane_};
         if (posted_ < to_count_)

@@ -332,6 +332,28 @@ class execution_task final : public task<Comm> {
     }
     [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
     void check() const override { run_.check(); }
+
+    /// Not where values are made of folds that peers still read.
+    bool finish_early() override {
+        if (this->done() || is_finished_) return true;
+        if (!run_.has_result() || run_.about().rows.functions->lower != nullptr) return false;
+        arguments_->finish(run_.lowers());
+        return is_finished_ = true;
+    }
+    void detach() noexcept override {
+        is_detached_ = true;
+        if (this->done()) delete this;
+    }
+    void progress() noexcept override {
+        const bool is_own = is_detached_;  // otherwise another thread may destroy it as soon as it is done
+        task<Comm>::progress();
+        if (is_own && this->done()) delete this;
+    }
+    void orphan() noexcept override {
+        if (is_detached_ && !this->done()) wait_for_readers();
+        task<Comm>::orphan();
+        if (is_detached_) delete this;
+    }
     [[nodiscard]] const call<Comm>& about() const noexcept { return run_.about(); }
 
   private:
@@ -341,11 +363,31 @@ class execution_task final : public task<Comm> {
         run_.start();
     }
     bool poll_run() override { return run_.poll(); }
-    void finish_run() override { arguments_->finish(run_.lowers()); }
+    void finish_run() override {
+        if (!std::exchange(is_finished_, false)) arguments_->finish(run_.lowers());
+    }
     void drop_run() noexcept override { run_.drop(); }
+
+    /// At the end of its communicator.
+    void wait_for_readers() noexcept {
+        struct {
+            execution_task& self;
+            bool poll() { return self.done() || self.run_.poll(); }
+            [[nodiscard]] waiting blocked_on() const { return self.run_.blocked_on(); }
+            void check() const { self.run_.check(); }
+        } readers{*this};
+        try {
+            this->comm_->wait(readers, std::nullopt);
+            if (!this->done()) this->complete();
+        } catch (...) {
+            this->fail(std::current_exception());
+        }
+    }
 
     std::unique_ptr<bound_arguments> arguments_;
     execution<Comm> run_;
+    bool is_finished_ = false;  // earlier than peers had read what they were lent
+    bool is_detached_ = false;
 };
 
 }  // namespace allfold::detail

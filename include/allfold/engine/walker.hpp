@@ -54,6 +54,9 @@ class walker {
         return !waits_for_loans();
     }
 
+    /// Whether only loans are left.
+    [[nodiscard]] bool has_result() const noexcept { return round_ == rounds_; }
+
     [[nodiscard]] waiting blocked_on(const context& all) const {
         const int self = all.comm.rank();
         waiting where{all.goal.name, std::min(round_, rounds_ - 1), rounds_, -1, lane_};

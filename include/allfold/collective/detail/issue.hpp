@@ -231,6 +231,10 @@ template <verb V>
     return outcome_of<V>(std::move(prepared));
 }
 
+/// A call that says when it begins or ends: in collective/sync.hpp, as are the options that say so.
+template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Options&... options);
+
 /// The end of the line for types: arguments are bound, and the engine does what the verb says. A rank that finds its
 /// arguments wrong breaks the communicator, so that nobody waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
@@ -238,8 +242,10 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
     using element = typename call_types<Op, In, Out>::state;
     using algorithm_type = algorithm_among<Options...>;
     constexpr reach here = reach_of<Comm>;
-    if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
-                  fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
+    if constexpr ((is_sync_mode<Options> || ...)) {
+        return issue_synchronised<V, Collective, In, Out>(comm, op, bind, options...);
+    } else if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
+                         fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
         using bound = arguments<Op, In, Out>;
         try {
             [[maybe_unused]] call_key key;

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "allfold/collective/barrier.hpp"
+#include "allfold/collective/detail/issue.hpp"
+#include "allfold/engine/composite.hpp"
+
+/// @file
+/// When the data of a collective may begin to move, and when a call of it may end: after D. Bonachea and others, the
+/// collectives of GASNet (2003), "Synchronization modes", which are those of UPC.
+
+namespace allfold {
+
+/// When data may begin to move. All ranks must say the same.
+enum class in_sync : std::uint8_t {
+    none,  ///< as soon as any rank has entered the collective. Here no data moves to or from a rank that has not, so
+           ///< this is `mine`
+    mine,  ///< each block as soon as its source and its destination have entered: where nothing is said
+    all    ///< when all ranks have entered: for inputs that other ranks may write until they enter. Costs a barrier
+};
+
+/// When a call may end, and an operation is done. All ranks must say the same.
+enum class out_sync : std::uint8_t {
+    none,  ///< as soon as this rank has its result: others may still read its memory, which may be neither written nor
+           ///< freed before all of them have entered a later collective. A root need not wait for those that come late.
+           ///< Nothing to gain where ranks write results of each other, and for operators with `lower`
+    mine,  ///< when nobody uses this rank's memory any more: where nothing is said
+    all    ///< when nobody uses any memory of the collective any more: for outputs that other ranks read as soon as
+           ///< they have left. Costs a barrier
+};
+
+namespace detail {
+
+template <>
+inline constexpr bool is_sync_mode<in_sync> = true;
+template <>
+inline constexpr bool is_sync_mode<out_sync> = true;
+
+struct sync_modes {
+    in_sync in = in_sync::mine;
+    out_sync out = out_sync::mine;
+
+    template <class Option>
+    void take(const Option& said) noexcept {
+        if constexpr (std::same_as<Option, in_sync>) in = said;
+        if constexpr (std::same_as<Option, out_sync>) out = said;
+    }
+};
+
+/// What is left of options without those.
+template <class Option>
+[[nodiscard]] auto unless_sync_mode(const Option& said) noexcept {
+    if constexpr (is_sync_mode<Option>)
+        return std::tuple<>();
+    else
+        return std::tuple<const Option&>(said);
+}
+
+template <class Comm>
+[[nodiscard]] std::unique_ptr<pending> prepared_barrier(Comm& comm) {
+    return handles::take(barrier.prepare(comm));
+}
+
+template <class Comm, class Prepare>
+[[nodiscard]] std::unique_ptr<pending> prepare_synchronised(Comm& comm, const char* name, const sync_modes& modes,
+                                                            Prepare prepare) {
+    typename composite<Comm>::parts parts;
+    if (modes.in == in_sync::all) parts.push_back(prepared_barrier(comm));
+    parts.push_back(prepare());
+    if (modes.out == out_sync::none) {
+        typename composite<Comm>::parts only;
+        only.push_back(std::move(parts.back()));
+        parts.back() = std::make_unique<ending_early<Comm>>(comm, name, std::move(only));
+    }
+    if (modes.out == out_sync::all) parts.push_back(prepared_barrier(comm));
+    if (parts.size() == 1) return std::move(parts.front());
+    return std::make_unique<in_turn<Comm>>(comm, name, std::move(parts));
+}
+
+template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Options&... options) {
+    sync_modes modes;
+    (modes.take(options), ...);
+    const auto others = std::tuple_cat(unless_sync_mode(options)...);
+    const auto issue_as = [&]<verb W>(std::integral_constant<verb, W>, const auto&... more) {
+        return std::apply(
+            [&](const auto&... kept) { return issue<W, Collective, In, Out>(comm, op, bind, kept..., more...); },
+            others);
+    };
+    const auto prepare = [&] {
+        constexpr std::integral_constant<verb, verb::prepare> as_prepared;
+        return handles::take(modes.out == out_sync::none ? issue_as(as_prepared, ends_early{}) : issue_as(as_prepared));
+    };
+    if constexpr (V == verb::call) {
+        if (modes.out == out_sync::none)
+            return hand_out<verb::start>(prepare_synchronised(comm, Collective::promise.name, modes, prepare)).wait();
+        if (modes.in == in_sync::all) barrier(comm);
+        issue_as(std::integral_constant<verb, verb::call>{});
+        if (modes.out == out_sync::all) barrier(comm);
+    } else {
+        return hand_out<V>(prepare_synchronised(comm, Collective::promise.name, modes, prepare));
+    }
+}
+
+}  // namespace detail
+}  // namespace allfold

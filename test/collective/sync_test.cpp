@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/collective/sync.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allfold/algebra/standard_functors.hpp"
+#include "allfold/collective.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
+
+using namespace test;
+using allfold::in_sync;
+using allfold::operation;
+using allfold::out_sync;
+using allfold::persistent;
+
+namespace {
+
+constexpr in_sync every_in[] = {in_sync::none, in_sync::mine, in_sync::all};
+constexpr out_sync every_out[] = {out_sync::none, out_sync::mine, out_sync::all};
+
+constexpr std::size_t long_enough = 100000;  // to be lent
+
+std::string name_of(in_sync in, out_sync out) {
+    return "in " + std::to_string(static_cast<int>(in)) + ", out " + std::to_string(static_cast<int>(out));
+}
+
+void await(const std::atomic<int>& stage, int wanted) {
+    while (stage < wanted) std::this_thread::yield();
+}
+/// For long enough that it would have ended if it could.
+bool ends(operation& op) {
+    for (int i = 0; i < 300; ++i) {
+        if (op.done()) return true;
+        std::this_thread::yield();
+    }
+    return false;
+}
+void await_end(operation& op) {
+    while (!op.done()) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE("each of the nine modes ends as early as it may, and not before") {
+    for (const in_sync in : every_in)
+        for (const out_sync out : every_out) {
+            const std::string mode = name_of(in, out);
+            std::atomic<int> stage = 0;
+            on_ranks(3, [&](auto& comm) {
+                std::vector<int> x(long_enough);
+                if (comm.rank() == 0) std::iota(x.begin(), x.end(), 1);
+                await(stage, comm.rank());
+                operation op = allfold::broadcast.start(comm, x, in, out, allfold::direct());
+                if (comm.rank() == 0) {  // alone: the root has its result, and all others are still to come
+                    const bool may_end = in != in_sync::all && out == out_sync::none;
+                    expect(ends(op) == may_end, mode + ": the root alone");
+                    stage = 1;
+                } else if (comm.rank() == 1) {  // what it gets comes from the root
+                    const bool may_end = in != in_sync::all && out != out_sync::all;
+                    if (may_end) await_end(op);
+                    expect(ends(op) == may_end, mode + ": the second of three");
+                    stage = 2;
+                }
+                op.wait();
+                for (std::size_t i = 0; i < x.size(); ++i) expect(x[i] == static_cast<int>(i) + 1, mode);
+                allfold::barrier(comm);  // before which nobody may write x
+                x.assign(x.size(), -1);
+            });
+        }
+    SUCCEED();
+}
+
+TEST_CASE("in_sync::all: other ranks may write an input until they enter") {
+    std::vector<std::vector<std::string>> inputs(3, std::vector<std::string>(long_enough / 100, "a"));
+    std::atomic<int> stage = 0;
+    on_ranks(3, [&](auto& comm) {
+        const auto self = static_cast<std::size_t>(comm.rank());
+        await(stage, comm.rank());
+        std::vector<std::string> folds(inputs[self].size());
+        persistent op = allfold::all_reduce.prepare(comm, inputs[self], folds, std::plus(), in_sync::all);
+        if (comm.rank() > 0)
+            for (auto& input : inputs) input[7] += std::to_string(self);
+        op.start();
+        expect(comm.rank() == 2 || !op.done(), "ends before all have entered");
+        stage = comm.rank() + 1;
+        op.wait();
+        expect(folds[7] == "a12a12a12" && folds[8] == "aaa", folds[7]);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("out_sync::all: other ranks' outputs are complete where the call returns") {
+    for (const int size : {1, 2, 4, 7}) {
+        std::vector<std::vector<int>> outputs(static_cast<std::size_t>(size), std::vector<int>(long_enough, -1));
+        on_ranks(size, [&](auto& comm) {
+            for (int turn = 1; turn <= 4; ++turn) {
+                std::vector<int> in(long_enough, turn);
+                auto& out = outputs[static_cast<std::size_t>(comm.rank())];
+                allfold::all_reduce(comm, in, out, allfold::sum(), out_sync::all, in_sync::all);
+                for (const auto& each : outputs) expect(each.front() == turn * size && each.back() == each[1], "early");
+            }
+        });
+    }
+    SUCCEED();
+}
+
+namespace {
+
+/// Each collective with each mode, called, started and started again, ends with what it gives without one.
+template <class Comm>
+void try_all_modes(Comm& comm, in_sync in, out_sync out) {
+    const int size = comm.size(), self = comm.rank();
+    const auto letter = [](int rank) { return std::string(1, static_cast<char>('a' + rank)); };
+    std::string all, below;
+    for (int r = 0; r < size; ++r) {
+        if (r == self) below = all;
+        all += letter(r);
+    }
+    const auto mode = name_of(in, out);
+    for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{3000}}) {
+        std::vector<std::string> x(n, letter(self)), y(n);
+        const auto is = [&](const std::vector<std::string>& got, const std::string& wanted) {
+            for (const auto& each : got) expect(each == wanted, mode + ": got " + each + ", wanted " + wanted);
+        };
+        allfold::all_reduce(comm, x, y, std::plus(), in, out);
+        is(y, all);
+        allfold::inclusive_scan.start(comm, x, y, std::plus(), out, in).wait();
+        is(y, below + letter(self));
+        allfold::reduce(comm, x, y, std::plus(), in, out, allfold::root{size - 1});
+        if (self == size - 1) is(y, all);
+        persistent scan = allfold::exclusive_scan.prepare(comm, x, y, std::plus(), in, out);
+        for (int turn = 0; turn < 3; ++turn) {
+            y.assign(n, "?");
+            scan();
+            if (self > 0) is(y, below);
+            allfold::barrier(comm);
+        }
+        std::vector<std::string> gathered(n * static_cast<std::size_t>(size));
+        allfold::gather(comm, x, gathered, in, out);
+        if (self == 0 && n > 0) expect(gathered.front() == "a" && gathered.back() == letter(size - 1), mode);
+        allfold::barrier(comm);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("what a collective gives does not depend on when it begins and ends") {
+    for (const int size : {1, 2, 3, 5})
+        for (const in_sync in : every_in)
+            for (const out_sync out : every_out) {
+                on_ranks(size, [&](auto& comm) { try_all_modes(comm, in, out); }, impatient);
+                on_ranks(
+                    size,
+                    [&](auto& comm) {
+                        remote far(comm);
+                        try_all_modes(far, in, out);
+                    },
+                    roomy);
+            }
+    SUCCEED();
+}
+
+TEST_CASE("what is still read when its call has ended is waited for where its communicator ends") {
+    for (const bool waits : {false, true}) {
+        std::vector<int> x(long_enough, 5);  // the root's, which outlives its rank
+        on_ranks(4, [&](auto& comm) {
+            if (comm.rank() == 0) {
+                operation op = allfold::broadcast.start(comm, x, out_sync::none, allfold::direct());
+                if (waits) op.wait();
+                return;
+            }
+            std::vector<int> y(long_enough);
+            for (int i = 0; i < 100; ++i) std::this_thread::yield();
+            allfold::broadcast(comm, y, allfold::direct());
+            expect(y.front() == 5 && y.back() == 5, "what a rank got that came late");
+        });
+    }
+    SUCCEED();
+}
+
+TEST_CASE("a rank that fails while others still read ends the calls of all") {
+    const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
+        std::vector<int> x(long_enough, 5);
+        if (comm.rank() == 2) throw wrong("left");
+        allfold::broadcast(comm, x, out_sync::none, allfold::direct());
+        allfold::barrier(comm);
+    });
+    CHECK(outcomes[0].code == allfold::errc::peer_failed);
+    CHECK(outcomes[1].code == allfold::errc::peer_failed);
+}
+
+TEST_CASE("ranks that say different things of when a collective begins are told so") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        std::vector<int> x(10);
+        allfold::all_reduce(comm, x, allfold::sum(), comm.rank() == 0 ? in_sync::all : in_sync::mine);
+    });
+    CHECK((outcomes[0].says("barrier") || outcomes[1].says("barrier")));
+}
