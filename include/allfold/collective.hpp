@@ -17,6 +17,7 @@
 #include "allfold/collective/scatter.hpp"
 #include "allfold/collective/subset.hpp"
 #include "allfold/collective/sync.hpp"
+#include "allfold/collective/together.hpp"
 
 /// @file
 /// All collectives.

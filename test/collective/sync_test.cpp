@@ -10,6 +10,7 @@
 
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
+#include "test/collective/sync_checks.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
@@ -23,14 +24,7 @@ using allfold::persistent;
 
 namespace {
 
-constexpr in_sync every_in[] = {in_sync::none, in_sync::mine, in_sync::all};
-constexpr out_sync every_out[] = {out_sync::none, out_sync::mine, out_sync::all};
-
 constexpr std::size_t long_enough = 100000;  // to be lent
-
-std::string name_of(in_sync in, out_sync out) {
-    return "in " + std::to_string(static_cast<int>(in)) + ", out " + std::to_string(static_cast<int>(out));
-}
 
 void await(const std::atomic<int>& stage, int wanted) {
     while (stage < wanted) std::this_thread::yield();
@@ -112,59 +106,16 @@ TEST_CASE("out_sync::all: other ranks' outputs are complete where the call retur
     SUCCEED();
 }
 
-namespace {
-
-/// Each collective with each mode, called, started and started again, ends with what it gives without one.
-template <class Comm>
-void try_all_modes(Comm& comm, in_sync in, out_sync out) {
-    const int size = comm.size(), self = comm.rank();
-    const auto letter = [](int rank) { return std::string(1, static_cast<char>('a' + rank)); };
-    std::string all, below;
-    for (int r = 0; r < size; ++r) {
-        if (r == self) below = all;
-        all += letter(r);
-    }
-    const auto mode = name_of(in, out);
-    for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{3000}}) {
-        std::vector<std::string> x(n, letter(self)), y(n);
-        const auto is = [&](const std::vector<std::string>& got, const std::string& wanted) {
-            for (const auto& each : got) expect(each == wanted, mode + ": got " + each + ", wanted " + wanted);
-        };
-        allfold::all_reduce(comm, x, y, std::plus(), in, out);
-        is(y, all);
-        allfold::inclusive_scan.start(comm, x, y, std::plus(), out, in).wait();
-        is(y, below + letter(self));
-        allfold::reduce(comm, x, y, std::plus(), in, out, allfold::root{size - 1});
-        if (self == size - 1) is(y, all);
-        persistent scan = allfold::exclusive_scan.prepare(comm, x, y, std::plus(), in, out);
-        for (int turn = 0; turn < 3; ++turn) {
-            y.assign(n, "?");
-            scan();
-            if (self > 0) is(y, below);
-            allfold::barrier(comm);
-        }
-        std::vector<std::string> gathered(n * static_cast<std::size_t>(size));
-        allfold::gather(comm, x, gathered, in, out);
-        if (self == 0 && n > 0) expect(gathered.front() == "a" && gathered.back() == letter(size - 1), mode);
-        allfold::barrier(comm);
-    }
-}
-
-}  // namespace
-
 TEST_CASE("what a collective gives does not depend on when it begins and ends") {
     for (const int size : {1, 2, 3, 5})
-        for (const in_sync in : every_in)
-            for (const out_sync out : every_out) {
-                on_ranks(size, [&](auto& comm) { try_all_modes(comm, in, out); }, impatient);
-                on_ranks(
-                    size,
-                    [&](auto& comm) {
-                        remote far(comm);
-                        try_all_modes(far, in, out);
-                    },
-                    roomy);
-            }
+        for (const bool is_far : {false, true})
+            on_ranks(
+                size,
+                [&](auto& comm) {
+                    remote far(comm);
+                    is_far ? check_sync_modes(far) : check_sync_modes(comm);
+                },
+                is_far ? roomy : impatient);
     SUCCEED();
 }
 

@@ -21,6 +21,8 @@
 #include "test/collective/reduce_checks.hpp"
 #include "test/collective/reduce_scatter_checks.hpp"
 #include "test/collective/scatter_checks.hpp"
+#include "test/collective/sync_checks.hpp"
+#include "test/collective/together_checks.hpp"
 #include "test/mpi/support/job.hpp"
 #include "test/mpi/support/outcome.hpp"
 #include "test/support/algebras.hpp"
@@ -103,6 +105,8 @@ TEST_CASE("operations of threads of processes end in any order") {
         first.wait();
         second.wait();
         expect(x[999] == comm.size() && y[49999] == 2 * comm.size(), "wrong sum");
+        for (unsigned seed = 0; seed < 30; seed += 10) check_together(comm, seed);
+        check_sync_modes(comm);
     });
     SUCCEED();
 }

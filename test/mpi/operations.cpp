@@ -11,6 +11,8 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/transport/mpi.hpp"
+#include "test/collective/sync_checks.hpp"
+#include "test/collective/together_checks.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/watchdog.hpp"
 
@@ -58,6 +60,14 @@ TEST_CASE("over MPI too, prepared operations may be started in another order on 
             }
         }
     }
+}
+
+TEST_CASE("over MPI too, collectives together give what they give one after another, whenever they begin and end") {
+    const watchdog watch("composites over MPI");
+    allfold::mpi::communicator comm(MPI_COMM_WORLD);
+    for (unsigned seed = 0; seed < 60; seed += 10) test::check_together(comm, seed);
+    test::check_sync_modes(comm);
+    SUCCEED();
 }
 
 TEST_CASE("who makes or ends a communicator pushes on what is in flight on others") {

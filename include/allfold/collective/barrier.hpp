@@ -49,6 +49,7 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
         return moving_verbs::prepare(comm, nothing_to_move(), options...);
     }
     using moving_verbs::plan;
+    using moving_verbs::with;
 
   private:
     [[nodiscard]] static std::span<std::byte> nothing_to_move() noexcept { return {}; }

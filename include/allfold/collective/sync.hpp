@@ -73,11 +73,11 @@ template <class Comm>
 template <class Comm, class Prepare>
 [[nodiscard]] std::unique_ptr<pending> prepare_synchronised(Comm& comm, const char* name, const sync_modes& modes,
                                                             Prepare prepare) {
-    typename composite<Comm>::parts parts;
+    typename composite<Comm>::tasks parts;
     if (modes.in == in_sync::all) parts.push_back(prepared_barrier(comm));
     parts.push_back(prepare());
     if (modes.out == out_sync::none) {
-        typename composite<Comm>::parts only;
+        typename composite<Comm>::tasks only;
         only.push_back(std::move(parts.back()));
         parts.back() = std::make_unique<ending_early<Comm>>(comm, name, std::move(only));
     }

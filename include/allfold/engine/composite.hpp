@@ -22,10 +22,18 @@ namespace allfold::detail {
 template <communicator Comm>
 class composite : public task<Comm> {
   public:
-    using parts = std::vector<std::unique_ptr<pending>>;
+    using tasks = std::vector<std::unique_ptr<pending>>;
 
-    composite(Comm& comm, const char* what, parts of) : task<Comm>(comm, what, std::nullopt), parts_(std::move(of)) {
+    composite(Comm& comm, const char* what, tasks of) : task<Comm>(comm, what, std::nullopt), parts_(std::move(of)) {
         comm.background().attach(*this, &comm);
+    }
+
+    void orphan() noexcept override {
+        for (const auto& each : parts_) {
+            each->leave();
+            each->orphan();
+        }
+        task<Comm>::orphan();
     }
 
     [[nodiscard]] waiting blocked_on() const override {
@@ -37,7 +45,8 @@ class composite : public task<Comm> {
     }
 
   protected:
-    /// The parts may have ended long ago, with their communicator.
+    /// As long as the parts, which use it.
+    void keep(std::unique_ptr<background::keepsake> through) noexcept { through_ = std::move(through); }
     void start_part(std::size_t i) { is_started_again_ ? parts_[i]->start_prepared() : parts_[i]->start(); }
     [[nodiscard]] pending& part(std::size_t i) noexcept { return *parts_[i]; }
     [[nodiscard]] std::size_t count() const noexcept { return parts_.size(); }
@@ -57,7 +66,8 @@ class composite : public task<Comm> {
         return nullptr;
     }
 
-    parts parts_;
+    std::unique_ptr<background::keepsake> through_;
+    tasks parts_;
     bool is_started_again_ = false;
 };
 

@@ -51,7 +51,8 @@ class pending : public background::work {
     /// Makes every other rank throw, because an exception has destroyed the handle.
     virtual void abandon_unwinding() noexcept = 0;
     [[nodiscard]] virtual waiting blocked_on() const = 0;
-    /// Whether the result is there, whoever still reads this rank's memory: then it is written where the caller wants it.
+    /// Whether the result is there, whoever still reads this rank's memory: then it is written where the caller wants
+    /// it.
     virtual bool finish_early() { return done(); }
     /// Ends by itself when it is done.
     virtual void detach() noexcept {}

@@ -169,11 +169,11 @@ inline constexpr bool is_sync_mode = false;
 struct ends_early {};
 
 template <class T>
-concept option = std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> ||
-                 std::same_as<T, partition> || std::same_as<T, shift> || std::same_as<T, destinations> ||
-                 std::same_as<T, input_blocks> || std::same_as<T, output_blocks> || std::same_as<T, delegate> ||
-                 is_arrangement<T> || is_sync_mode<T> || std::same_as<T, ends_early> || is_order<T> ||
-                 algorithm<T> || schedule_check<T>;
+concept option =
+    std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> || std::same_as<T, partition> ||
+    std::same_as<T, shift> || std::same_as<T, destinations> || std::same_as<T, input_blocks> ||
+    std::same_as<T, output_blocks> || std::same_as<T, delegate> || is_arrangement<T> || is_sync_mode<T> ||
+    std::same_as<T, ends_early> || is_order<T> || algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {

@@ -65,6 +65,9 @@ struct signature : call_figures {
     const char* element_type = "";
     const char* operator_type = "";
     const char* schedule = "";
+    /// How long a message may be, where all ranks know it and it may be copied; not compared.
+    std::uint64_t most_bytes = unknown_length;
+    static constexpr std::uint64_t unknown_length = ~std::uint64_t{0};
 
     /// Never 0.
     [[nodiscard]] constexpr std::uint32_t hash() const noexcept {

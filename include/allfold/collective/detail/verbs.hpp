@@ -145,6 +145,10 @@ template <class Collective, class Comm, class... Options>
     return own;
 }
 
+/// A collective and the arguments of a call of it: in collective/together.hpp.
+template <class Collective, class... Arguments>
+class bound_call;
+
 /// The function object behind the name of a collective that folds. Arguments are `(comm, x, op, options...)` in place
 /// or
 /// `(comm, in, out, op, options...)`; options come in any order.
@@ -196,6 +200,12 @@ class folding_verbs {
         requires(!any_option<Op> && !operation_on<Out, In>)
     [[nodiscard]] persistent prepare(Comm& comm, In&& in, Out&& out, Op&& op, Options&&... options) const {
         return out_of_place<verb::prepare>(comm, std::forward<In>(in), std::forward<Out>(out), op, options...);
+    }
+
+    /// The same as a part of `together`.
+    template <class... Arguments>
+    [[nodiscard]] auto with(Arguments&&... arguments) const {
+        return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
     }
 
     // What fits none of these forms.
@@ -300,6 +310,12 @@ class moving_verbs {
         requires(!any_option<Out>)
     [[nodiscard]] persistent prepare(Comm& comm, In&& in, Out&& out, Options&&... options) const {
         return out_of_place<verb::prepare>(comm, std::forward<In>(in), std::forward<Out>(out), options...);
+    }
+
+    /// The same as a part of `together`.
+    template <class... Arguments>
+    [[nodiscard]] auto with(Arguments&&... arguments) const {
+        return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
     }
 
     // What fits none of these forms.

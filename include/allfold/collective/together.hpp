@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "allfold/collective/detail/issue.hpp"
+#include "allfold/engine/bundle.hpp"
+#include "allfold/engine/composite.hpp"
+#include "allfold/engine/operation.hpp"
+
+/// @file
+/// Several different collectives as one operation.
+
+namespace allfold {
+namespace detail {
+
+/// A collective and the arguments of a call of it: what `with` of a collective returns.
+template <class Collective, class... Arguments>
+class bound_call {
+  public:
+    explicit bound_call(Arguments&&... arguments) : arguments_(std::forward<Arguments>(arguments)...) {}
+
+    template <communicator Comm>
+    [[nodiscard]] std::unique_ptr<pending> prepare(Comm& comm) {
+        return handles::take(std::apply(
+            [&](auto&&... each) { return Collective{}.prepare(comm, std::forward<decltype(each)>(each)...); },
+            std::move(arguments_)));
+    }
+
+  private:
+    std::tuple<Arguments&&...> arguments_;
+};
+template <class T>
+inline constexpr bool is_bound_call = false;
+template <class... Types>
+inline constexpr bool is_bound_call<bound_call<Types...>> = true;
+
+inline constexpr const char* name_of_together = "together";
+
+/// All parts are in flight.
+template <communicator Comm>
+class at_once : public composite<Comm> {
+  public:
+    using composite<Comm>::composite;
+    ~at_once() override { this->leave(); }
+
+  protected:
+    void begin_run() override {
+        for (std::size_t i = 0; i < this->count(); ++i) this->start_part(i);
+    }
+};
+
+/// Their short messages share packets.
+template <communicator Comm>
+class bundled final : public at_once<Comm> {
+  public:
+    bundled(Comm& comm, typename composite<Comm>::tasks parts, std::unique_ptr<bundle<Comm>> through)
+        : at_once<Comm>(comm, name_of_together, std::move(parts)), shared_(through.get()) {
+        this->keep(std::move(through));
+    }
+    ~bundled() override { this->leave(); }
+
+    void check() const override {
+        at_once<Comm>::check();
+        if (const waiting where = this->blocked_on(); where.peer >= 0) shared_->check(where.peer);
+    }
+    void leave_behind() noexcept override { shared_->leave_behind(); }
+
+  private:
+    void announce_run() override {
+        at_once<Comm>::announce_run();
+        shared_->announce_packets();
+    }
+    void begin_run() override {
+        at_once<Comm>::begin_run();
+        shared_->flush();
+    }
+    bool poll_run() override { return shared_->flush() && at_once<Comm>::poll_run(); }
+
+    bundle<Comm>* shared_;
+};
+
+struct together_verbs {
+    template <communicator Comm, class... Parts>
+    void operator()(Comm& comm, Parts... parts) const {
+        start(comm, std::move(parts)...).wait();
+    }
+    template <communicator Comm, class... Parts>
+    [[nodiscard]] operation start(Comm& comm, Parts... parts) const {
+        std::unique_ptr<pending> all = make(comm, parts...);
+        all->start();
+        return operation(std::move(all));
+    }
+    template <communicator Comm, class... Parts>
+    [[nodiscard]] persistent prepare(Comm& comm, Parts... parts) const {
+        return persistent(make(comm, parts...));
+    }
+
+  private:
+    template <communicator Comm, class... Parts>
+    static std::unique_ptr<pending> make(Comm& comm, Parts&... parts) {
+        constexpr bool are_calls = (is_bound_call<Parts> && ...);
+        static_assert(are_calls,
+                      "allfold: together takes calls: all_reduce.with(x, op), broadcast.with(y, root{1}), ...");
+        if constexpr (are_calls) {
+            require_outside_operator(comm, name_of_together);
+            typename composite<Comm>::tasks prepared;
+            if constexpr (Comm::shares_memory) {
+                (prepared.push_back(parts.prepare(comm)), ...);
+                return std::make_unique<at_once<Comm>>(comm, name_of_together, std::move(prepared));
+            } else {
+                signature what;
+                what.what = name_of_together;
+                what.elements = sizeof...(Parts);
+                what.ranks = static_cast<std::uint32_t>(comm.size());
+                auto shared = std::make_unique<bundle<Comm>>(comm, what);
+                (prepared.push_back(parts.prepare(*shared)), ...);
+                return std::make_unique<bundled<Comm>>(comm, std::move(prepared), std::move(shared));
+            }
+        } else {
+            return nullptr;
+        }
+    }
+};
+
+}  // namespace detail
+
+/// Several collectives of one communicator as one operation: all are in flight at the same time, and the short messages
+/// that a rank sends to a peer meanwhile travel as one packet (D. Bonachea and others, the collectives of GASNet, 2003,
+/// "Aggregation").
+///
+///     together(comm, all_reduce.with(loss, sum{}), broadcast.with(step), all_gather.with(mine, all))
+///     operation op = together.start(comm, ...);
+///     persistent op = together.prepare(comm, ...);
+///
+/// - Afterwards each rank holds what the collectives, called one after another, would have given it. All ranks name the
+///   same ones in the same order.
+/// - A part is any collective with any arguments and options; one may not use what another one writes.
+/// - Cost: the rounds of the longest part, not the sum of all. Where ranks share no memory, messages of parts with at
+///   most 2 KiB in all are copied into packets; those of longer parts, and of objects, go on their own.
+/// - Errors: those of the parts, and `mismatch` where ranks name different numbers of them.
+inline constexpr detail::together_verbs together{};
+
+}  // namespace allfold

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/collective/together.hpp"
+
+#include <cstddef>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/schedule/recursive_doubling.hpp"
+#include "allfold/transport/self.hpp"
+#include "allfold/transport/traced.hpp"
+#include "test/collective/together_checks.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
+
+using namespace test;
+using allfold::operation;
+using allfold::sum;
+
+TEST_CASE("collectives together give what they give one after another") {
+    const unsigned seed = std::random_device{}();
+    INFO("seed " << seed);
+    for (const int size : {1, 2, 3, 4, 5, 8})
+        for (unsigned turn = 0; turn < 3; ++turn) {
+            on_ranks(size, [&](auto& comm) { check_together(comm, seed + 10 * turn); }, impatient);
+            on_ranks(
+                size,
+                [&](auto& comm) {
+                    remote far(comm);
+                    check_together(far, seed + 10 * turn);
+                },
+                roomy);
+        }
+    allfold::self alone;
+    check_together(alone, seed);
+}
+
+namespace {
+
+/// How many messages rank 0 sends.
+template <class Body>
+std::size_t messages_of(int size, Body body) {
+    allfold::trace_recorder recorder(size);
+    on_ranks(
+        size,
+        [&](auto& comm) {
+            remote far(comm);
+            allfold::traced watched(far, recorder);
+            body(watched);
+        },
+        roomy);
+    std::size_t messages = 0;
+    for (const auto& each : recorder.line_of(0)) messages += each.is_message() && each.name == std::string("send");
+    return messages;
+}
+
+}  // namespace
+
+TEST_CASE("short messages of collectives together travel as one") {
+    const auto one = messages_of(8, [](auto& comm) {
+        std::vector<int> x(10, 1);
+        allfold::all_reduce(comm, x, sum(), allfold::recursive_doubling());
+    });
+    const auto three = messages_of(8, [](auto& comm) {
+        std::vector<int> x(10, 1), y(500, 1), z(1, 1);
+        const allfold::recursive_doubling doubling;
+        allfold::together(comm, allfold::all_reduce.with(x, sum(), doubling),
+                          allfold::all_reduce.with(y, allfold::max(), doubling),
+                          allfold::all_reduce.with(z, sum(), doubling));
+        expect(x[9] == 8 && y[499] == 1 && z[0] == 8, "wrong result");
+    });
+    CHECK(one == 3);
+    CHECK(three >= one);
+    CHECK(three < 3 * one);  // packets of one peer may be late, and then part of what they could hold has gone already
+}
+
+TEST_CASE("ranks that put different collectives together are told so") {
+    const auto tell = [](auto body) {
+        for (const bool is_far : {false, true}) {
+            const auto outcomes = outcomes_on_ranks(
+                2,
+                [&](auto& comm) {
+                    remote far(comm);
+                    is_far ? body(far) : body(comm);
+                },
+                roomy);
+            CHECK(outcomes[0].code.has_value());
+            CHECK(outcomes[1].code.has_value());
+            const bool is_told =
+                outcomes[0].code == allfold::errc::mismatch || outcomes[1].code == allfold::errc::mismatch;
+            CHECK(is_told);
+        }
+    };
+    tell([](auto& comm) {  // in number
+        int x = 1, y = 1;
+        if (comm.rank() == 0)
+            allfold::together(comm, allfold::all_reduce.with(x, sum()), allfold::all_reduce.with(y, sum()));
+        else
+            allfold::together(comm, allfold::all_reduce.with(x, sum()));
+        allfold::barrier(comm);
+    });
+    tell([](auto& comm) {  // in length: bundled here, and there not
+        std::vector<int> x(comm.rank() == 0 ? 10 : 5000, 1), y(10, 1);
+        allfold::together(comm, allfold::all_reduce.with(x, sum()), allfold::all_reduce.with(y, sum()));
+    });
+    tell([](auto& comm) {  // in kind
+        int x = 1, y = 1;
+        if (comm.rank() == 0) {
+            allfold::together(comm, allfold::all_reduce.with(x, sum()), allfold::all_reduce.with(y, sum()));
+        } else {
+            allfold::all_reduce(comm, x, sum());
+            allfold::all_reduce(comm, y, allfold::max());
+        }
+    });
+}
+
+TEST_CASE("what goes wrong in one of several collectives is thrown by all ranks") {
+    struct boom : std::runtime_error {
+        boom() : std::runtime_error("boom") {}
+    };
+    for (const bool is_far : {false, true}) {
+        const auto body = [](auto& comm) {
+            const auto fails = allfold::associative([](int, int) -> int { throw boom(); });
+            std::vector<int> x(5, 1), y(5, 1);
+            allfold::together(comm, allfold::all_reduce.with(x, sum()), allfold::all_reduce.with(y, fails));
+        };
+        const auto outcomes = outcomes_on_ranks(
+            3,
+            [&](auto& comm) {
+                remote far(comm);
+                is_far ? body(far) : body(comm);
+            },
+            roomy);
+        bool is_heard = false;
+        for (const auto& each : outcomes) {
+            CHECK(!each.succeeded());
+            is_heard |= each.text == "boom";
+        }
+        CHECK(is_heard);
+    }
+}
+
+namespace {
+
+/// What ends before the communicator that it wraps.
+struct remote_for_a_while : remote {
+    using remote::remote;
+    ~remote_for_a_while() { background().end(this); }
+};
+
+}  // namespace
+
+TEST_CASE("collectives together that are in flight when their communicator ends are abandoned") {
+    for (const bool is_far : {false, true}) {
+        std::vector<int> x(5, 1), y(5000, 1);
+        std::string told;
+        operation op;
+        allfold::run(2, [&](auto& comm) {
+            if (comm.rank() != 0) return;
+            remote_for_a_while far(comm);
+            const auto start = [&](auto& on) {
+                op =
+                    allfold::together.start(on, allfold::all_reduce.with(x, sum()), allfold::all_reduce.with(y, sum()));
+            };
+            is_far ? start(far) : start(comm);
+        });
+        CHECK_THROWS_WITH(op.wait(), Catch::Contains("communicator ended"));
+    }
+}
