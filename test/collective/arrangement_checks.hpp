@@ -351,6 +351,11 @@ void check_displacements(Comm& comm, std::size_t unit, const std::string& where)
     expect_same<Algebra>(shard, p.total().subspan(offset, extent), where + ", reduce_scatter at displacements");
     expect(x == mine, where + ", reduce_scatter has written its input");
 
+    std::vector<element> folded(p.operand(rank).begin(), p.operand(rank).end());
+    allfold::reduce_scatter(comm, folded, p.op, blocks.lengths, allfold::at_front());
+    folded.resize(extent);
+    expect_same<Algebra>(folded, p.total().subspan(offset, extent), where + ", reduce_scatter to the front");
+
     std::vector<element> gathered = empty;
     allfold::all_gather(comm, shard, gathered, displaced, blocks.lengths);
     expect_same<Algebra>(gathered, spread(whole(p.total())), where + ", all_gather at displacements");

@@ -43,6 +43,7 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
                                         "threads within processes: two levels, the fewest rounds between processes"),
     };
 
+    static constexpr bool leaves_one_block = true;
     [[nodiscard]] static shape lay_out(const arguments_given& call) {
         shape s = shape::whole(call.input_rows, call.where.size);
         s.blocks = call.blocks_of(call.input_rows);
@@ -67,6 +68,7 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
 ///   list[r].
 /// - Displacements: with `displacements{d0, d1, ...}` and a partition block r begins at element d[r], and may be
 ///   anywhere on each rank.
+/// - `at_front{}`, in place: the block lies at the front of x afterwards, and not in its place, which is undefined.
 /// - Order: as in `all_reduce`, and the same bits as it for the same order level `tree`.
 /// - Cost: on shared memory 1 round, (P-1)/P·n elements sent and folded by each rank. By messages the same
 ///   volume and work: short 1 round among up to 16 ranks; not so long ceil(log2 P), long P-1, where the operator is

@@ -82,6 +82,8 @@ class bound_arguments {
     /// When the collective is complete: writes what the engine could not write itself. `is_lowered`: what it has folded
     /// are values already.
     virtual void finish(bool is_lowered) = 0;
+    /// Whether that leaves alone what peers may still read.
+    [[nodiscard]] virtual bool may_finish_early() const noexcept { return true; }
     /// Keeps copies of its own from being freed: somebody may still touch them.
     virtual void leave_behind() noexcept = 0;
     /// The memory that the engine works on, once it has begun.
@@ -221,7 +223,7 @@ template <class Op, class In, class Out>
 
 /// A call's arguments bound to memory. In the in-place form `In` is `absent` and `Out` is both.
 template <class Op, class In, class Out>
-class arguments final : public bound_arguments {
+class arguments : public bound_arguments {
   public:
     using types = call_types<Op, In, Out>;
     static constexpr bool in_place = types::in_place, has_lift = types::has_lift, has_lower = types::has_lower;
@@ -285,6 +287,7 @@ class arguments final : public bound_arguments {
             lower_states(is_lowered);
         else if constexpr (has_lower)
             if (!is_lowered) lower_results();
+        finish_values();
         if (where().receives) output_.unload(out_.get());
     }
 
@@ -307,6 +310,10 @@ class arguments final : public bound_arguments {
             m.in_place = is_in_place || is_same_memory(m);
         }
     }
+
+  protected:
+    [[nodiscard]] const auto& result_columns() const noexcept { return output_.where(); }
+    virtual void finish_values() {}
 
   private:
     struct nothing {};

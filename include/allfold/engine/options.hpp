@@ -123,6 +123,9 @@ struct output_displacements {
     displacements blocks;
 };
 
+/// Puts what an in-place reduce_scatter leaves of its operand, the block of this rank, at the front of it.
+struct at_front {};
+
 /// Whether a transport's own collective may run instead of a schedule of allfold's, where it has one for the operator
 /// and the elements, the order level is `order::any`, and the call is a blocking one without an algorithm or window.
 /// All ranks must say the same.
@@ -173,7 +176,7 @@ concept option =
     std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> || std::same_as<T, partition> ||
     std::same_as<T, shift> || std::same_as<T, destinations> || std::same_as<T, input_blocks> ||
     std::same_as<T, output_blocks> || std::same_as<T, delegate> || is_arrangement<T> || is_sync_mode<T> ||
-    std::same_as<T, ends_early> || is_order<T> || algorithm<T> || schedule_check<T>;
+    std::same_as<T, ends_early> || std::same_as<T, at_front> || is_order<T> || algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {
@@ -257,7 +260,7 @@ struct call_options {
     void take(allfold::delegate d) { delegation = d; }
     template <class T>
         requires(algorithm<T> || is_order<T> || schedule_check<T> || is_arrangement<T> || is_sync_mode<T> ||
-                 std::same_as<T, ends_early>)
+                 std::same_as<T, ends_early> || std::same_as<T, at_front>)
     void take([[maybe_unused]] const T& said) {
         if constexpr (schedule_check<T>) check = &T::check;
         if constexpr (std::same_as<T, detail::list_mark>) list_mark = (list_mark ^ said.value) * 0x9e3779b97f4a7c15u;

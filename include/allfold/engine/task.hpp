@@ -336,7 +336,8 @@ class execution_task final : public task<Comm> {
     /// Not where values are made of folds that peers still read.
     bool finish_early() override {
         if (this->done() || is_finished_) return true;
-        if (!run_.has_result() || run_.about().rows.functions->lower != nullptr) return false;
+        if (!run_.has_result() || run_.about().rows.functions->lower != nullptr || !arguments_->may_finish_early())
+            return false;
         arguments_->finish(run_.lowers());
         return is_finished_ = true;
     }

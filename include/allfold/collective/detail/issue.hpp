@@ -13,6 +13,7 @@
 
 #include "allfold/algebra/diagnose.hpp"
 #include "allfold/collective/detail/arrangement.hpp"
+#include "allfold/collective/detail/to_front.hpp"
 #include "allfold/engine/compiled.hpp"
 #include "allfold/engine/short_arguments.hpp"
 
@@ -245,8 +246,9 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
     if constexpr ((is_sync_mode<Options> || ...)) {
         return issue_synchronised<V, Collective, In, Out>(comm, op, bind, options...);
     } else if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
+                         require_front<Collective, In, Out, Options...>() &&
                          fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
-        using bound = arguments<Op, In, Out>;
+        using bound = arguments_for<Op, In, Out, Options...>;
         try {
             [[maybe_unused]] call_key key;
             if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>) {
