@@ -113,6 +113,70 @@ const auto affine = allfold::associative([](const allfold::stretches<const matri
     }
 });
 
+// Rows of several tensors of bytes
+
+constexpr std::size_t key_bytes = 4, value_bytes = 32;
+template <class T>
+T read(const std::byte* from) {
+    T x;
+    std::memcpy(&x, from, sizeof x);
+    return x;
+}
+
+/// Of affine maps x -> key·x + value. Throws where a value is not aligned to 32 bytes.
+const auto aligned_maps =
+    allfold::associative([](const allfold::stretches<const std::byte, const std::byte>& left,
+                            const allfold::stretches<const std::byte, const std::byte>& right,
+                            const allfold::stretches<std::byte, std::byte>& out) {
+        const auto& [keys, values] = out;
+        require_sound(keys.row_length() == key_bytes && values.row_length() == value_bytes);
+        const std::array<const std::byte*, 3> all{std::get<1>(left).data(), std::get<1>(right).data(), values.data()};
+        for (const std::byte* const each : all)
+            require_sound(reinterpret_cast<std::uintptr_t>(each) % value_bytes == 0);
+        for (std::size_t i = 0; i < keys.rows(); ++i) {
+            const auto key = [i](const auto& side) { return read<std::uint32_t>(&std::get<0>(side).row(i)[0]); };
+            const auto value = [i](const auto& side) { return read<std::uint64_t>(&std::get<1>(side).row(i)[0]); };
+            const std::uint64_t shifted = value(left) + key(left) * value(right);
+            const std::uint32_t product = key(left) * key(right);
+            std::memcpy(&keys.row(i)[0], &product, sizeof product);
+            std::memcpy(&values.row(i)[0], &shifted, sizeof shifted);
+        }
+    });
+
+template <class Comm>
+void check_aligned_maps(Comm& comm, std::size_t n) {
+    struct alignas(value_bytes) value {
+        std::uint64_t x;
+    };
+    const auto key_of = [](int rank, std::size_t i) { return static_cast<std::uint32_t>(3 * rank + 2) + static_cast<std::uint32_t>(i % 5); };
+    std::vector<std::uint32_t> keys(n);
+    std::vector<value> values(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        keys[i] = key_of(comm.rank(), i);
+        values[i] = {i + static_cast<std::size_t>(comm.rank())};
+    }
+    const allfold::records both{raw_rows(keys.data(), n, key_bytes, key_bytes),
+                                raw_rows(values.data(), n, value_bytes, value_bytes)};
+    allfold::inclusive_scan(comm, both, aligned_maps);
+    for (std::size_t i = 0; i < n; ++i) {
+        std::uint32_t key = 1;
+        std::uint64_t shifted = 0;
+        for (int r = 0; r <= comm.rank(); ++r) {
+            shifted += key * (i + static_cast<std::size_t>(r));
+            key *= key_of(r, i);
+        }
+        expect(keys[i] == key && values[i].x == shifted, "row " + std::to_string(i));
+    }
+    std::vector<std::uint32_t> all_keys(n * static_cast<std::size_t>(comm.size()));
+    std::vector<value> all_values(all_keys.size());
+    allfold::all_gather(comm, both,
+                        allfold::records{raw_rows(all_keys.data(), all_keys.size(), key_bytes, key_bytes),
+                                         raw_rows(all_values.data(), all_values.size(), value_bytes, value_bytes)});
+    const std::size_t own = n * static_cast<std::size_t>(comm.rank());
+    for (std::size_t i = 0; i < n; ++i)
+        expect(all_keys[own + i] == keys[i] && all_values[own + i].x == values[i].x, "row of all_gather");
+}
+
 // A wrapper
 
 /// What a user of such an interface writes.
@@ -321,6 +385,25 @@ TEST_CASE("an operator folds many rows of several tensors at once") {
     SUCCEED();
 }
 
+TEST_CASE("each tensor of raw rows lies as it is stated, in messages and buffers too") {
+    const auto check = [](auto& comm) {
+        for (int turn = 0; turn < 2; ++turn)
+            for (const std::size_t n : {1, 2, 3, 33, 1001}) check_aligned_maps(comm, n);
+    };
+    for (const int size : {1, 2, 3, 4, 7}) {
+        on_ranks(size, check);
+        on_ranks(size, check, impatient);
+        on_ranks(
+            size,
+            [&](auto& base) {
+                remote comm(base);
+                check(comm);
+            },
+            roomy);
+    }
+    SUCCEED();
+}
+
 TEST_CASE("the laws of an operator on many elements are checked on single ones") {
     const std::array samples{matrices::sample(1, 2), matrices::sample(2, 5), matrices::sample(3, 1)};
     CHECK(allfold::check_laws(products, samples));
@@ -345,5 +428,38 @@ TEST_CASE("a wrapper folds elements of a size, an alignment and an order that it
             },
             roomy);
     }
+    SUCCEED();
+}
+
+namespace {
+
+void add_doubles(const void* in, void* in_out, int* count, void*) {
+    for (int i = 0; i < *count; ++i)
+        static_cast<double*>(in_out)[i] = static_cast<const double*>(in)[i] + static_cast<double*>(in_out)[i];
+}
+
+}  // namespace
+
+TEST_CASE("the order of a wrapper's folds depends on a flag") {
+    on_ranks(
+        4,
+        [](auto& base) {
+            remote comm(base);
+            constexpr std::size_t n = 1 << 15;
+            for (const bool commutes : {true, false}) {
+                const auto op = operator_of({add_doubles, commutes, nullptr});
+                const auto plan =
+                    allfold::all_reduce.template plan<allfold::row<std::byte>>(comm, n * sizeof(double), op);
+                expect((plan.name() == "ring") == commutes || (plan.name() == "circulant") == commutes, "the schedule");
+                std::vector<double> x(n, comm.rank() + 1.0), y(x);
+                allfold::all_reduce(comm, raw_rows(x.data(), n, sizeof(double), alignof(double)), op);
+                expect_equal(x, std::vector<double>(n, 10.0), "the sum");
+                auto started = allfold::reduce.start(comm, raw_rows(y.data(), n, sizeof(double), alignof(double)), op,
+                                                     allfold::root{3});
+                started.wait();
+                expect(comm.rank() != 3 || y == x, "the sum at the root");
+            }
+        },
+        roomy);
     SUCCEED();
 }

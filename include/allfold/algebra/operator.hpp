@@ -232,7 +232,7 @@ struct commuting_if : as_base<F> {
     bool commutes;
 
     template <class T>
-    static constexpr law_set laws_on = laws_of<F, T> | law::associative;
+    static constexpr law_set laws_on = laws_of<F, T>.without(law::commutative) | law::associative;
     [[nodiscard]] constexpr bool commutative() const noexcept { return commutes; }
 };
 
@@ -309,7 +309,7 @@ template <class F>
     return detail::declared<F, law::commutative>{std::move(f)};
 }
 
-/// Declares that `f` is associative, and commutative if the flag says so: for wrappers that hear it when the program
+/// Declares that `f` is associative, and commutative if and only if the flag says so: for wrappers that hear it when the program
 /// runs. All is as if it had been declared so, or not, when the program was compiled, but is compiled once: the order of
 /// folds, the schedules among which `choose` picks, and that ranks have to agree. Where the caller names a schedule that
 /// rotates the order, or `order::any`, and the flag is false, the call throws.

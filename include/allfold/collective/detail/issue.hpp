@@ -61,12 +61,29 @@ template <class Collective, reach Reach>
 template <class Algorithm, class Collective>
 concept algorithm_for = requires { typename Collective::template schedule_in<Algorithm>; };
 
+/// Whether a call that asks for any order folds with an operator that may be commutative.
+template <class Collective, class Op, class Element, class OrderOption>
+[[nodiscard]] consteval bool may_ask_for_order() {
+    if constexpr (!Collective::promise.folds || !std::same_as<OrderOption, order::constant<0>> ||
+                  says_commutative<Op, Element>) {
+        return true;
+    } else {
+        constexpr bool fine = commutative_operator<Op, Element>;
+        static_assert(fine,
+                      "allfold: order::any needs a commutative operator: write allfold::commutative(op) if it is, or ask "
+                      "for no order, which keeps that of the ranks");
+        return fine;
+    }
+}
+
 /// Whether an algorithm, or some candidate, gives what a call asks for; where not, one line of the compiler says what
 /// to write.
 template <class Collective, reach Reach, class Algorithm, class Op, class Element, class OrderOption>
 [[nodiscard]] consteval bool fits() {
     constexpr order level = level_of<Op, Element, OrderOption>();
-    if constexpr (std::same_as<Algorithm, automatic>) {
+    if constexpr (!may_ask_for_order<Collective, Op, Element, OrderOption>()) {
+        return false;
+    } else if constexpr (std::same_as<Algorithm, automatic>) {
         constexpr bool enough = !Collective::promise.folds || some_keeps(candidates_of<Collective, Reach>(), level);
         static_assert(enough,
                       "allfold: no schedule of this collective gives the order level that the call asks for between "
