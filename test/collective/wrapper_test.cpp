@@ -49,8 +49,8 @@ void fold_each(stretch<const T> left, stretch<const T> right, stretch<T> out, F 
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = f(left[i], right[i]);
 }
 
-const auto products = allfold::associative(
-    [](stretch<const matrix> left, stretch<const matrix> right, stretch<matrix> out) {
+const auto products =
+    allfold::associative([](stretch<const matrix> left, stretch<const matrix> right, stretch<matrix> out) {
         fold_each<matrix>(left, right, out, [](const matrix& a, const matrix& b) { return a * b; });
     });
 
@@ -72,8 +72,8 @@ operand fold_of(int first, int last, std::size_t n) {
 template <class Comm>
 void check_stretches_of_matrices(Comm& comm, std::size_t n) {
     const int rank = comm.rank(), size = comm.size();
-    const std::string where = std::to_string(n) + " matrices, rank " + std::to_string(rank) + " of " +
-                              std::to_string(size) + ": ";
+    const std::string where =
+        std::to_string(n) + " matrices, rank " + std::to_string(rank) + " of " + std::to_string(size) + ": ";
     const operand in = operand_of(rank, n), total = fold_of(0, size, n);
     const auto in_place = [&](const auto& collective, const operand& expected, const auto&... options) {
         operand x = in;
@@ -124,31 +124,31 @@ T read(const std::byte* from) {
 }
 
 /// Of affine maps x -> key·x + value. Throws where a value is not aligned to 32 bytes.
-const auto aligned_maps =
-    allfold::associative([](const allfold::stretches<const std::byte, const std::byte>& left,
-                            const allfold::stretches<const std::byte, const std::byte>& right,
-                            const allfold::stretches<std::byte, std::byte>& out) {
-        const auto& [keys, values] = out;
-        require_sound(keys.row_length() == key_bytes && values.row_length() == value_bytes);
-        const std::array<const std::byte*, 3> all{std::get<1>(left).data(), std::get<1>(right).data(), values.data()};
-        for (const std::byte* const each : all)
-            require_sound(reinterpret_cast<std::uintptr_t>(each) % value_bytes == 0);
-        for (std::size_t i = 0; i < keys.rows(); ++i) {
-            const auto key = [i](const auto& side) { return read<std::uint32_t>(&std::get<0>(side).row(i)[0]); };
-            const auto value = [i](const auto& side) { return read<std::uint64_t>(&std::get<1>(side).row(i)[0]); };
-            const std::uint64_t shifted = value(left) + key(left) * value(right);
-            const std::uint32_t product = key(left) * key(right);
-            std::memcpy(&keys.row(i)[0], &product, sizeof product);
-            std::memcpy(&values.row(i)[0], &shifted, sizeof shifted);
-        }
-    });
+const auto aligned_maps = allfold::associative([](const allfold::stretches<const std::byte, const std::byte>& left,
+                                                  const allfold::stretches<const std::byte, const std::byte>& right,
+                                                  const allfold::stretches<std::byte, std::byte>& out) {
+    const auto& [keys, values] = out;
+    require_sound(keys.row_length() == key_bytes && values.row_length() == value_bytes);
+    const std::array<const std::byte*, 3> all{std::get<1>(left).data(), std::get<1>(right).data(), values.data()};
+    for (const std::byte* const each : all) require_sound(reinterpret_cast<std::uintptr_t>(each) % value_bytes == 0);
+    for (std::size_t i = 0; i < keys.rows(); ++i) {
+        const auto key = [i](const auto& side) { return read<std::uint32_t>(&std::get<0>(side).row(i)[0]); };
+        const auto value = [i](const auto& side) { return read<std::uint64_t>(&std::get<1>(side).row(i)[0]); };
+        const std::uint64_t shifted = value(left) + key(left) * value(right);
+        const std::uint32_t product = key(left) * key(right);
+        std::memcpy(&keys.row(i)[0], &product, sizeof product);
+        std::memcpy(&values.row(i)[0], &shifted, sizeof shifted);
+    }
+});
 
 template <class Comm>
 void check_aligned_maps(Comm& comm, std::size_t n) {
     struct alignas(value_bytes) value {
         std::uint64_t x;
     };
-    const auto key_of = [](int rank, std::size_t i) { return static_cast<std::uint32_t>(3 * rank + 2) + static_cast<std::uint32_t>(i % 5); };
+    const auto key_of = [](int rank, std::size_t i) {
+        return static_cast<std::uint32_t>(3 * rank + 2) + static_cast<std::uint32_t>(i % 5);
+    };
     std::vector<std::uint32_t> keys(n);
     std::vector<value> values(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -190,11 +190,11 @@ struct foreign_operator {
 };
 
 auto operator_of(const foreign_operator& given) {
-    return allfold::commutative_if(
-        given.commutes, allfold::in_out([given](stretch<const std::byte> in, stretch<std::byte> in_out) {
-            int count = static_cast<int>(in.rows());
-            given.function(in.data(), in_out.data(), &count, given.context);
-        }));
+    return allfold::commutative_if(given.commutes,
+                                   allfold::in_out([given](stretch<const std::byte> in, stretch<std::byte> in_out) {
+                                       int count = static_cast<int>(in.rows());
+                                       given.function(in.data(), in_out.data(), &count, given.context);
+                                   }));
 }
 
 /// What it is told of elements: words, each a length and letters. What is too long is cut, which is associative.
@@ -243,8 +243,7 @@ std::string word_of(int rank, std::size_t i) { return static_cast<char>('a' + ra
 
 /// Elements that nobody knows the type of, as a wrapper is given them.
 struct words_of {
-    words_of(const word_type& of, std::size_t count)
-        : type(of), n(count), memory(of.size * count, of.alignment) {}
+    words_of(const word_type& of, std::size_t count) : type(of), n(count), memory(of.size * count, of.alignment) {}
 
     void put(std::size_t i, const std::string& text) {
         const auto length = static_cast<std::uint32_t>(std::min(text.size(), type.size - letters_at));
@@ -278,7 +277,8 @@ std::string joined(const word_type& type, int end, std::size_t i) {
 }
 void expect_joined(const words_of& got, int end, std::size_t first, const std::string& where) {
     for (std::size_t i = 0; i < got.n; ++i)
-        expect(got.at(i) == joined(got.type, end, first + i), where + ": word " + std::to_string(i) + " is " + got.at(i));
+        expect(got.at(i) == joined(got.type, end, first + i),
+               where + ": word " + std::to_string(i) + " is " + got.at(i));
 }
 
 template <class Comm>
@@ -309,29 +309,49 @@ void check_words(Comm& comm, word_type type, std::size_t n) {
 }  // namespace
 
 TEST_CASE("an operator may fold many elements at once, in rank order and wherever they lie") {
+    const auto check = [](auto& comm) {
+        for (const std::size_t n : {0U, 1U, 9U, 700U})
+            for (int turn = 0; turn < 2; ++turn) check_stretches_of_matrices(comm, n);  // then a call is remembered
+    };
     for (int size = 1; size <= 8; ++size) {
-        on_ranks(size, [](auto& comm) {
-            for (const std::size_t n : {0, 1, 9, 700}) check_stretches_of_matrices(comm, n);
-        });
+        on_ranks(size, check);
         on_ranks(
             size,
-            [](auto& base) {
+            [&](auto& base) {
                 remote comm(base);
-                for (const std::size_t n : {0, 1, 9, 700}) check_stretches_of_matrices(comm, n);
+                check(comm);
             },
             roomy);
     }
     SUCCEED();
 }
 
+TEST_CASE("an operator folds many elements at once that own memory") {
+    const auto join = allfold::associative(
+        [](stretch<const std::string> left, stretch<const std::string> right, stretch<std::string> out) {
+            fold_each<std::string>(left, right, out, [](const auto& a, const auto& b) { return a + b; });
+        });
+    for (const int size : {1, 2, 5})
+        on_ranks(size, [&](auto& comm) {
+            std::vector<std::string> x(20), expected(20);
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                x[i] = words::sample(comm.rank(), i);
+                for (int r = 0; r < comm.size(); ++r) expected[i] += words::sample(r, i);
+            }
+            allfold::all_reduce(comm, x, join);
+            expect_equal(x, expected, "words");
+        });
+    SUCCEED();
+}
+
 TEST_CASE("an operator folds many elements of a tensor with gaps at once, piece by piece") {
-    for (const std::size_t width : {3, 40}) {  // packed, and read where they lie
+    for (const std::size_t width : {3U, 40U}) {  // packed, and read where they lie
         on_ranks(3, [&](auto& comm) {
             constexpr std::size_t rows = 50;
             operand memory(rows * 2 * width, matrix{7, 7, 7, 7});
-            const allfold::tensor<matrix, 2> x(memory.data(), {rows, width}, {static_cast<std::ptrdiff_t>(2 * width), 1});
-            for (std::size_t i = 0; i < rows * width; ++i)
-                x(i / width, i % width) = matrices::sample(comm.rank(), i);
+            const allfold::tensor<matrix, 2> x(memory.data(), {rows, width},
+                                               {static_cast<std::ptrdiff_t>(2 * width), 1});
+            for (std::size_t i = 0; i < rows * width; ++i) x(i / width, i % width) = matrices::sample(comm.rank(), i);
             allfold::all_reduce(comm, x, products);
             const operand total = fold_of(0, comm.size(), rows * width);
             for (std::size_t i = 0; i < rows * width; ++i) {
@@ -388,7 +408,7 @@ TEST_CASE("an operator folds many rows of several tensors at once") {
 TEST_CASE("each tensor of raw rows lies as it is stated, in messages and buffers too") {
     const auto check = [](auto& comm) {
         for (int turn = 0; turn < 2; ++turn)
-            for (const std::size_t n : {1, 2, 3, 33, 1001}) check_aligned_maps(comm, n);
+            for (const std::size_t n : {1U, 2U, 3U, 33U, 1001U}) check_aligned_maps(comm, n);
     };
     for (const int size : {1, 2, 3, 4, 7}) {
         on_ranks(size, check);
@@ -417,14 +437,14 @@ TEST_CASE("a wrapper folds elements of a size, an alignment and an order that it
     for (int size = 1; size <= 8; ++size) {
         on_ranks(size, [](auto& comm) {
             for (const word_type type : {word_type{24, 8}, word_type{20, 4}, word_type{64, 64}})
-                for (const std::size_t n : {0, 1, 9, 700}) check_words(comm, type, n);
+                for (const std::size_t n : {0U, 1U, 9U, 700U}) check_words(comm, type, n);
         });
         on_ranks(
             size,
             [](auto& base) {
                 remote comm(base);
                 for (const word_type type : {word_type{24, 8}, word_type{192, 64}})
-                    for (const std::size_t n : {1, 9, 300}) check_words(comm, type, n);
+                    for (const std::size_t n : {1U, 9U, 300U}) check_words(comm, type, n);
             },
             roomy);
     }

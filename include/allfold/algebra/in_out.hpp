@@ -78,9 +78,9 @@ struct in_out_operator : as_base<F> {
 
 }  // namespace detail
 
-/// An operator on stretches made of `f(in, in_out)`, which writes in ∘ in_out to in_out, row by row, as the callbacks of
-/// MPI and of many C interfaces do. Elements are trivially copyable; where `in_out` lies, all alignments hold. Its laws
-/// have to be declared around it:
+/// An operator on stretches made of `f(in, in_out)`, which writes in ∘ in_out to in_out, row by row, as the callbacks
+/// of MPI and of many C interfaces do. Elements are trivially copyable; where `in_out` lies, all alignments hold. Its
+/// laws have to be declared around it:
 ///
 ///     const auto op = commutative_if(flag, in_out([=](stretch<const std::byte> in, stretch<std::byte> in_out) {
 ///         int count = static_cast<int>(in.rows());

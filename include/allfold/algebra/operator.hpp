@@ -39,14 +39,13 @@ template <class Op, class T>
 
 /// Whether the operator folds many rows at once.
 template <class Op, class T>
-inline constexpr bool folds_stretches =
-    requires(const Op& op, stretch<const T> x, stretch<T> out) { op(x, x, out); };
+inline constexpr bool folds_stretches = requires(const Op& op, stretch<const T> x, stretch<T> out) { op(x, x, out); };
 /// Of several tensors one that folds row by row is not asked, since it may be a generic lambda.
 template <class Op, class... Ts>
 concept folds_single_rows = requires(const Op& op, row<const Ts...> x, row<Ts...> out) { op(x, x, out); };
 template <class Op, class... Ts>
-concept folds_rows_in_stretches = !folds_single_rows<Op, Ts...> &&
-                                  requires(const Op& op, stretches<const Ts...> x, stretches<Ts...> out) { op(x, x, out); };
+concept folds_rows_in_stretches = !folds_single_rows<Op, Ts...> && requires(const Op& op, stretches<const Ts...> x,
+                                                                            stretches<Ts...> out) { op(x, x, out); };
 template <class Op, class... Ts>
 inline constexpr bool folds_stretches<Op, row<Ts...>> = folds_rows_in_stretches<Op, Ts...>;
 
@@ -309,10 +308,10 @@ template <class F>
     return detail::declared<F, law::commutative>{std::move(f)};
 }
 
-/// Declares that `f` is associative, and commutative if and only if the flag says so: for wrappers that hear it when the program
-/// runs. All is as if it had been declared so, or not, when the program was compiled, but is compiled once: the order of
-/// folds, the schedules among which `choose` picks, and that ranks have to agree. Where the caller names a schedule that
-/// rotates the order, or `order::any`, and the flag is false, the call throws.
+/// Declares that `f` is associative, and commutative if and only if the flag says so: for wrappers that hear it when
+/// the program runs. All is as if it had been declared so, or not, when the program was compiled, but is compiled once:
+/// the order of folds, the schedules among which `choose` picks, and that ranks have to agree. Where the caller names a
+/// schedule that rotates the order, or `order::any`, and the flag is false, the call throws.
 ///
 /// An operator may have a const member `commutative()` instead, which returns a bool; it must return the same for as
 /// long as an operation runs.

@@ -40,8 +40,7 @@ class stretch {
         : data_(data), rows_(rows), row_length_(row_length) {}
     template <class U>
         requires(std::same_as<const U, T>)
-    constexpr stretch(const stretch<U>& other) noexcept
-        : stretch(other.data(), other.rows(), other.row_length()) {}
+    constexpr stretch(const stretch<U>& other) noexcept : stretch(other.data(), other.rows(), other.row_length()) {}
 
     [[nodiscard]] constexpr T* data() const noexcept { return data_; }
     [[nodiscard]] constexpr std::size_t rows() const noexcept { return rows_; }

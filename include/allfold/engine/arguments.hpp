@@ -346,8 +346,9 @@ class arguments final : public bound_arguments {
         const std::size_t stated = given.alignment_of(c), size = given.where().bytes[c];
         const std::string which = name + text_of_tensor(c, columns);
         if (!std::has_single_bit(stated) || stated > raw_rows<std::byte>::most_alignment)
-            call.reject(errc::bad_argument, {which, " is aligned to ", stated, " bytes: give a power of two, of at most ",
-                                             raw_rows<std::byte>::most_alignment});
+            call.reject(errc::bad_argument,
+                        {which, " is aligned to ", stated, " bytes: give a power of two, of at most ",
+                         raw_rows<std::byte>::most_alignment});
         if (size % stated != 0)
             call.reject(errc::bad_argument,
                         {which, " has elements of ", size, " bytes, which cannot all be aligned to ", stated});

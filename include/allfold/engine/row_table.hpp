@@ -163,11 +163,11 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
             using T = column_type<Element, C>;
             if constexpr (folds_stretches<Op, T>) {
                 if (rows != 0)
-                    op(stretch_at<Element, C, const T>(all, left, rows), stretch_at<Element, C, const T>(all, right, rows),
-                       stretch_at<Element, C>(all, to, rows));
+                    op(stretch_at<Element, C, const T>(all, left, rows),
+                       stretch_at<Element, C, const T>(all, right, rows), stretch_at<Element, C>(all, to, rows));
             } else
-            fold_column<Op, T>(all.operation, all.address(left, C), all.address(right, C), all.address(to, C),
-                               elements_in<Element, C>(all, rows));
+                fold_column<Op, T>(all.operation, all.address(left, C), all.address(right, C), all.address(to, C),
+                                   elements_in<Element, C>(all, rows));
         });
     }
 }

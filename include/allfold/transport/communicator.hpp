@@ -58,7 +58,7 @@ struct call_figures {
     order level = order::any;
     std::int32_t root = 0;
     std::uint32_t ranks = 0;
-    std::uint16_t alignment = 0;          ///< of rows, where their types do not say it
+    std::uint16_t alignment = 0;  ///< of rows, where their types do not say it
     law_known commutative = law_known::by_type;
 
     friend constexpr bool operator==(const call_figures&, const call_figures&) = default;

@@ -69,9 +69,10 @@ template <class Collective, class Op, class Element, class OrderOption>
         return true;
     } else {
         constexpr bool fine = commutative_operator<Op, Element>;
-        static_assert(fine,
-                      "allfold: order::any needs a commutative operator: write allfold::commutative(op) if it is, or ask "
-                      "for no order, which keeps that of the ranks");
+        static_assert(
+            fine,
+            "allfold: order::any needs a commutative operator: write allfold::commutative(op) if it is, or ask "
+            "for no order, which keeps that of the ranks");
         return fine;
     }
 }
@@ -185,8 +186,9 @@ void ask_operator(request& what, const Op& op, int rank) {
                                               " rotates the order of operands, but the operator says that it is not "
                                               "commutative"}));
     if (what.level == order::any)
-        throw error(errc::bad_argument, text({collective, ": rank ", rank,
-                                              " asks for order::any, but the operator says that it is not commutative"}));
+        throw error(errc::bad_argument,
+                    text({collective, ": rank ", rank,
+                          " asks for order::any, but the operator says that it is not commutative"}));
 }
 
 /// The transport's own collective for a call, where there is one that may do it.

@@ -227,7 +227,8 @@ class folding_verbs {
     /// What would run on the ranks of a communicator: over its transport, or as its own collective.
     template <class Element = float, communicator Comm, class Op, option... Options>
         requires(!option<Op>)
-    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op& op, const Options&... options) const {
+    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op& op,
+                                     const Options&... options) const {
         const setting where{0, comm.size(), 0, comm.group()};
         allfold::plan own =
             make_plan<Collective, reach_of<Comm>, Element>(op, where, bytes, comm.processors(), options...);
@@ -325,7 +326,7 @@ class moving_verbs {
     template <option... Options>
     [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Options&... options) const {
         return make_plan<Collective, reach::memory, std::byte>(no_fold{}, {0, size}, bytes, usable_processors(),
-                                                                        options...);
+                                                               options...);
     }
     /// What would run on the ranks of a communicator.
     template <communicator Comm, option... Options>
