@@ -8,9 +8,13 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/check_laws.hpp"
+#include "allfold/algebra/fused.hpp"
 #include "allfold/algebra/in_out.hpp"
 #include "allfold/collective.hpp"
 #include "allfold/data/raw_rows.hpp"
@@ -428,6 +432,8 @@ TEST_CASE("the laws of an operator on many elements are checked on single ones")
     const std::array samples{matrices::sample(1, 2), matrices::sample(2, 5), matrices::sample(3, 1)};
     CHECK(allfold::check_laws(products, samples));
     CHECK(allfold::check_laws(allfold::commutative(products), samples).broken == allfold::broken_law::commutative);
+    const allfold::fused both{products, allfold::sum()};  // it is called for each part of an element
+    CHECK(both(std::pair{samples[0], 1}, std::pair{samples[1], 2}) == std::pair{samples[0] * samples[1], 3});
     CHECK(allfold::check_laws(allfold::commutative_if(false, products), samples));
     CHECK(allfold::check_laws(allfold::commutative_if(true, products), samples).broken ==
           allfold::broken_law::commutative);

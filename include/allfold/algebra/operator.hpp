@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -169,7 +170,8 @@ template <class T, class Op>
 [[nodiscard]] constexpr T fold_two(const Op& op, const T& left, const T& right) {
     if constexpr (folds_stretches<Op, T>) {
         T out = left;
-        op(stretch<const T>(&left, 1), stretch<const T>(&right, 1), stretch<T>(&out, 1));
+        op(stretch<const T>(std::addressof(left), 1), stretch<const T>(std::addressof(right), 1),
+           stretch<T>(std::addressof(out), 1));
         return out;
     } else {
         return static_cast<T>(op(left, right));

@@ -216,7 +216,7 @@ template <class Op, class In, class Out>
             constexpr bool is_typed = !types::is_raw || !types::has_lift;
             static_assert(is_typed,
                           "allfold: raw rows are folded as they are, and this operator has a lift: give them a type");
-            constexpr bool is_storable = lowerable<Op, typename types::state, typename types::result>;
+            constexpr bool is_storable = !is_typed || lowerable<Op, typename types::state, typename types::result>;
             static_assert(is_storable,
                           "allfold: what this operator folds cannot be stored in the output: give it lower(state, "
                           "contributions), which returns an element of the output");
