@@ -546,7 +546,7 @@ TEST_CASE("an operator that says on one rank only that it is commutative is a mi
                                           call(comm.rank() != 1);
                                       }),
                           errc::mismatch,
-                          {"all_reduce", "rank 1", "says that it is commutative", "one that says that it is not"});
+                          {"all_reduce", "rank 1", "says that it is commutative", "says that it is not commutative"});
 }
 
 TEST_CASE("what needs a commutative operator is a bad argument for one that says that it is not") {

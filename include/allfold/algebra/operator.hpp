@@ -93,6 +93,10 @@ template <class Op, class T>
 concept binary_operation =
     std::copy_constructible<std::remove_cvref_t<Op>> && detail::is_binary_operation<std::remove_cvref_t<Op>, T>;
 
+/// A `binary_operation` that takes many elements, or rows, at once: see `stretch`.
+template <class Op, class T>
+concept stretch_operation = binary_operation<Op, T> && detail::folds_stretches<std::remove_cvref_t<Op>, T>;
+
 /// A `binary_operation` on T that is declared associative. The compiler cannot see that the law holds: `check_laws`
 /// tests it on samples. Not required: commutativity, an identity, default construction.
 template <class Op, class T>

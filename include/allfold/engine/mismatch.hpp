@@ -50,7 +50,7 @@ namespace allfold::detail {
     if (here.commutative != there.commutative) {
         const auto law = [](const signature& s) {
             return s.commutative == law_known::holds ? "an operator that says that it is commutative"
-                                                     : "one that says that it is not";
+                                                     : "an operator that says that it is not commutative";
         };
         return say(" folds with ", law(here), " with ", law(there));
     }
