@@ -110,11 +110,9 @@ template <class Op, class T>
                       "allfold: this operator is not declared associative: write allfold::associative(op), or "
                       "allfold::commutative(op) if the order of operands does not matter either");
     else if constexpr (nearly_folds_stretches<operation, T>)
-        static_assert(
-            fine,
-            "allfold: an operator that takes many rows at once is called as op(stretch<const T> left, "
-            "stretch<const T> right, stretch<T> out) while const, and writes left ∘ right to out; in_out(f) makes "
-            "one of f(in, in_out)");
+        static_assert(fine,
+                      "allfold: an operator that takes many rows at once is called as op(stretch<const T> left, "
+                      "stretch<const T> right, stretch<T> out) while const; in_out(f) makes one of f(in, in_out)");
     else if constexpr (is_row<T>)
         static_assert(fine,
                       "allfold: the operator can neither be called as op(left, right, out) on these rows nor as "
