@@ -15,6 +15,8 @@
 using allfold::law;
 using allfold::law_set;
 using allfold::row;
+using allfold::stretch;
+using allfold::stretch_operation;
 
 namespace {
 
@@ -112,7 +114,51 @@ struct foreign {
     static constexpr law_set laws = law::associative;
 };
 
+/// Takes many elements at once: the smallest model, and near misses.
+struct of_stretches {
+    void operator()(stretch<const int>, stretch<const int>, stretch<int>) const {}
+};
+struct of_two_stretches {
+    void operator()(stretch<const int>, stretch<int>) const {}
+};
+struct of_variable_stretches {
+    void operator()(stretch<int>, stretch<int>, stretch<int>) const {}
+};
+struct of_stretches_if_variable {
+    void operator()(stretch<const int>, stretch<const int>, stretch<int>) {}
+};
+struct of_stretches_of_two {
+    void operator()(const allfold::stretches<const int, const float>&,
+                    const allfold::stretches<const int, const float>&, const allfold::stretches<int, float>&) const {}
+};
+
 }  // namespace
+
+TEST_CASE("an operator that takes many elements at once takes constants on both sides, while const") {
+    STATIC_REQUIRE(stretch_operation<of_stretches, int>);
+    STATIC_REQUIRE(allfold::binary_operation<of_stretches, row<int>>);  // each tensor alone
+    STATIC_REQUIRE(stretch_operation<of_stretches_of_two, row<int, float>>);
+    STATIC_REQUIRE_FALSE(stretch_operation<of_stretches, float>);
+    STATIC_REQUIRE_FALSE(stretch_operation<of_two_stretches, int>);
+    STATIC_REQUIRE_FALSE(stretch_operation<of_variable_stretches, int>);
+    STATIC_REQUIRE_FALSE(stretch_operation<of_stretches_if_variable, int>);
+    STATIC_REQUIRE_FALSE(stretch_operation<std::plus<int>, int>);
+    STATIC_REQUIRE_FALSE(allfold::binary_operation<of_variable_stretches, int>);
+    STATIC_REQUIRE_FALSE(allfold::associative_operator<of_stretches, int>);
+    STATIC_REQUIRE(allfold::associative_operator<decltype(allfold::associative(of_stretches())), int>);
+}
+
+TEST_CASE("a flag decides whether an operator is commutative, whatever its type says") {
+    const auto plus = allfold::commutative_if(false, std::plus<int>());
+    using operation = std::remove_const_t<decltype(plus)>;
+    STATIC_REQUIRE(allfold::commutative_operator<std::plus<int>, int>);
+    STATIC_REQUIRE_FALSE(allfold::commutative_operator<operation, int>);
+    STATIC_REQUIRE(allfold::associative_operator<operation, int>);
+    CHECK_FALSE(plus.commutative());
+    CHECK(allfold::commutative_if(true, std::plus<int>()).commutative());
+    CHECK(allfold::with_identity(allfold::commutative_if(true, std::plus<int>()), 0).commutative());
+    CHECK(plus(2, 3) == 5);
+}
 
 template <>
 struct allfold::operator_laws<foreign, int> {

@@ -16,6 +16,7 @@
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
 #include "allfold/data/partition.hpp"
+#include "allfold/data/raw_rows.hpp"
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/engine/options.hpp"
@@ -526,4 +527,76 @@ TEST_CASE("a mismatch in the background is thrown where the operation is waited 
         op.wait();
     });
     check_failure(outcomes, errc::mismatch, {"all_reduce", "7", "8"});
+}
+
+TEST_CASE("an operator that says on one rank only that it is commutative is a mismatch that names both") {
+    for (const bool asks : {false, true})  // with an order of the caller's the levels are the same
+        for (const int before : {0, 3})    // calls that agree, the latter ones of which are remembered
+            check_failure(outcomes_of(3,
+                                      [&](auto& comm) {
+                                          std::vector<int> x(10);
+                                          const auto call = [&](bool commutes) {
+                                              const auto op = allfold::commutative_if(commutes, plain_sum());
+                                              if (asks)
+                                                  allfold::all_reduce(comm, x, op, allfold::order::tree);
+                                              else
+                                                  allfold::all_reduce(comm, x, op);
+                                          };
+                                          for (int i = 0; i < before; ++i) call(true), call(false);
+                                          call(comm.rank() != 1);
+                                      }),
+                          errc::mismatch,
+                          {"all_reduce", "rank 1", "says that it is commutative", "says that it is not commutative"});
+}
+
+TEST_CASE("what needs a commutative operator is a bad argument for one that says that it is not") {
+    const auto call = [](auto& comm, bool commutes, auto... options) {
+        int x = 1;
+        allfold::all_reduce(comm, x, allfold::commutative_if(commutes, plain_sum()), options...);
+        expect(x == comm.size(), "the sum");
+    };
+    on_ranks(3, [&](auto& comm) {
+        call(comm, true, allfold::ring{});
+        call(comm, true, allfold::order::any);
+    });
+    check_everywhere(outcomes_of(3, [&](auto& comm) { call(comm, false, allfold::ring{}); }), errc::bad_argument,
+                     {"all_reduce", "ring", "not commutative"});
+    check_everywhere(outcomes_of(3, [&](auto& comm) { call(comm, false, allfold::order::any); }), errc::bad_argument,
+                     {"all_reduce", "order::any", "not commutative"});
+    const auto plan_of = [](bool commutes) {
+        return allfold::all_reduce.plan<int>(4, 8, allfold::commutative_if(commutes, plain_sum()), allfold::ring{});
+    };
+    CHECK_THROWS_AS(plan_of(false), allfold::error);
+    CHECK_NOTHROW(plan_of(true));
+}
+
+TEST_CASE("raw rows of different alignments are a mismatch that names both") {
+    for (const int before : {0, 3})
+        check_failure(outcomes_of(2,
+                                  [&](auto& comm) {
+                                      alignas(64) std::array<std::byte, 80> x{};
+                                      const auto call = [&](std::size_t alignment) {
+                                          allfold::all_reduce(comm, allfold::raw_rows(x.data(), 5, 16, alignment),
+                                                              std::bit_xor<>());
+                                      };
+                                      for (int i = 0; i < before; ++i) call(4), call(8);
+                                      call(comm.rank() == 1 ? 4 : 8);
+                                  }),
+                      errc::mismatch, {"all_reduce", "rank 1", "aligned to 8", "aligned to 4"});
+}
+
+TEST_CASE("raw rows that are not aligned as they are said to be are a bad argument") {
+    const auto outcomes = [](std::size_t first, std::size_t size, std::size_t alignment, std::size_t other) {
+        return outcomes_of(2, [=](auto& comm) {
+            alignas(64) std::array<std::byte, 512> x{}, y{};
+            allfold::all_gather(comm, allfold::raw_rows(x.data() + first, 1, size, alignment),
+                                allfold::raw_rows(y.data(), 2, size, other));
+        });
+    };
+    check_everywhere(outcomes(4, 16, 8, 8), errc::bad_argument, {"the input", "multiple of the 8 bytes"});
+    check_everywhere(outcomes(0, 12, 8, 8), errc::bad_argument, {"elements of 12 bytes", "aligned to 8"});
+    check_everywhere(outcomes(0, 24, 12, 12), errc::bad_argument, {"aligned to 12", "power of two"});
+    check_everywhere(outcomes(0, 128, 128, 128), errc::bad_argument, {"aligned to 128", "at most 64"});
+    check_everywhere(outcomes(0, 16, 0, 0), errc::bad_argument, {"aligned to 0", "power of two"});
+    check_everywhere(outcomes(0, 16, 8, 4), errc::bad_argument, {"input is aligned to 8", "output to 4"});
 }

@@ -145,8 +145,8 @@ class law_check {
 
     [[nodiscard]] constexpr broken_law broken_by(const T& a, const T& b) const {
         const T folded = fold(a, b);
-        if (!equal_(static_cast<T>(copy_(a, b)), folded)) return broken_law::copyable;
-        if (laws.has(law::commutative) && !equal_(fold(b, a), folded)) return broken_law::commutative;
+        if (!equal_(fold_two<T>(copy_, a, b), folded)) return broken_law::copyable;
+        if (is_commutative() && !equal_(fold(b, a), folded)) return broken_law::commutative;
         return broken_law::none;
     }
 
@@ -158,7 +158,13 @@ class law_check {
         return broken_law::none;
     }
 
-    [[nodiscard]] constexpr T fold(const T& a, const T& b) const { return static_cast<T>(op_(a, b)); }
+    [[nodiscard]] constexpr bool is_commutative() const {
+        if constexpr (says_commutative<Op, T>)
+            return op_.commutative();
+        else
+            return laws.has(law::commutative);
+    }
+    [[nodiscard]] constexpr T fold(const T& a, const T& b) const { return fold_two<T>(op_, a, b); }
 
     const Op& op_;
     Op copy_;

@@ -11,6 +11,7 @@
 #include "allfold/algebra/operator.hpp"
 #include "allfold/algebra/row.hpp"
 #include "allfold/algebra/standard_functors.hpp"
+#include "allfold/algebra/stretch.hpp"
 
 /// @file
 /// Says in one line what is wrong with an operator, and what to write instead. A collective asks first and leaves the
@@ -42,6 +43,15 @@ template <class Op>
 inline constexpr bool is_divides = false;
 template <class T>
 inline constexpr bool is_divides<std::divides<T>> = true;
+
+/// Whether an operator looks as if it meant to fold stretches, but cannot do it with constants on both sides, or while
+/// const.
+template <class Op, class T>
+inline constexpr bool nearly_folds_stretches =
+    requires(Op& op, stretch<T> x) { op(x, x, x); } || requires(const Op& op, stretch<T> x) { op(x, x); };
+template <class Op, class... Ts>
+inline constexpr bool nearly_folds_stretches<Op, row<Ts...>> =
+    requires(Op& op, stretches<Ts...> x) { op(x, x, x); } || (nearly_folds_stretches<Op, Ts> && ...);
 
 template <class T>
 inline constexpr bool is_row = false;
@@ -95,18 +105,22 @@ template <class Op, class T>
         static_assert(fine,
                       "allfold: an operator in fused{...} is not declared associative on what it folds: write "
                       "allfold::associative(op), or allfold::commutative(op), around it");
-    else if constexpr (!binary_operation<operation, T> && is_row<T>)
-        static_assert(fine,
-                      "allfold: the operator can neither be called as op(left, right, out) on these rows nor as "
-                      "T(const T&, const T&) on each of their element types: give it one such const call operator");
-    else if constexpr (!binary_operation<operation, T>)
-        static_assert(fine,
-                      "allfold: the operator cannot be called as T(const T&, const T&) on this element type: give it "
-                      "such a const call operator");
-    else
+    else if constexpr (binary_operation<operation, T>)
         static_assert(fine,
                       "allfold: this operator is not declared associative: write allfold::associative(op), or "
                       "allfold::commutative(op) if the order of operands does not matter either");
+    else if constexpr (nearly_folds_stretches<operation, T>)
+        static_assert(fine,
+                      "allfold: an operator that takes many rows at once is called as op(stretch<const T> left, "
+                      "stretch<const T> right, stretch<T> out) while const; in_out(f) makes one of f(in, in_out)");
+    else if constexpr (is_row<T>)
+        static_assert(fine,
+                      "allfold: the operator can neither be called as op(left, right, out) on these rows nor as "
+                      "T(const T&, const T&) on each of their element types: give it one such const call operator");
+    else
+        static_assert(fine,
+                      "allfold: the operator cannot be called as T(const T&, const T&) on this element type: give it "
+                      "such a const call operator");
     return false;
 }
 

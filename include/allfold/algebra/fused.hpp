@@ -120,16 +120,16 @@ class fused {
         for_each_part([&]<std::size_t I>(const auto& op) {
             using T = std::tuple_element_t<I, std::tuple<Ts...>>;
             const auto to = std::get<I>(out);
-            detail::elementwise<detail::touches::anything>(std::get<I>(left).data(), std::get<I>(right).data(),
-                                                           to.data(), to.size(),
-                                                           [&op](const T& a, const T& b) -> T { return op(a, b); });
+            detail::elementwise<detail::touches::anything>(
+                std::get<I>(left).data(), std::get<I>(right).data(), to.data(), to.size(),
+                [&op](const T& a, const T& b) -> T { return detail::fold_two<T>(op, a, b); });
         });
     }
     template <class T>
         requires(detail::is_tuple<T> && detail::fusion_on<typename detail::parts_of<T>::types, Ops...>::folds)
     [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
         return with_parts([&]<std::size_t... I>(const auto&... op) {
-            return T{static_cast<std::tuple_element_t<I, T>>(op(std::get<I>(a), std::get<I>(b)))...};
+            return T{detail::fold_two<std::tuple_element_t<I, T>>(op, std::get<I>(a), std::get<I>(b))...};
         });
     }
 

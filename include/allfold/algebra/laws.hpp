@@ -24,6 +24,11 @@ struct law_set {
     constexpr law_set() = default;
     constexpr law_set(law l) noexcept : bits(static_cast<unsigned>(l)) {}
     [[nodiscard]] constexpr bool has(law l) const noexcept { return (bits & static_cast<unsigned>(l)) != 0; }
+    [[nodiscard]] constexpr law_set without(law l) const noexcept {
+        law_set rest = *this;
+        rest.bits &= ~static_cast<unsigned>(l);
+        return rest;
+    }
     friend constexpr law_set operator|(law_set a, law_set b) noexcept {
         a.bits |= b.bits;
         return a;

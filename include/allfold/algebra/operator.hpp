@@ -5,12 +5,14 @@
 
 #include <concepts>
 #include <cstddef>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "allfold/algebra/laws.hpp"
 #include "allfold/algebra/row.hpp"
+#include "allfold/algebra/stretch.hpp"
 
 /// @file
 /// The operator concept: what a type must offer to be folded with, and how it states its laws.
@@ -36,12 +38,23 @@ template <class Op, class T>
         return {};
 }
 
+/// Whether the operator folds many rows at once.
+template <class Op, class T>
+inline constexpr bool folds_stretches = requires(const Op& op, stretch<const T> x, stretch<T> out) { op(x, x, out); };
+/// Of several tensors one that folds row by row is not asked, since it may be a generic lambda.
+template <class Op, class... Ts>
+concept folds_single_rows = requires(const Op& op, row<const Ts...> x, row<Ts...> out) { op(x, x, out); };
+template <class Op, class... Ts>
+concept folds_rows_in_stretches = !folds_single_rows<Op, Ts...> && requires(const Op& op, stretches<const Ts...> x,
+                                                                            stretches<Ts...> out) { op(x, x, out); };
+template <class Op, class... Ts>
+inline constexpr bool folds_stretches<Op, row<Ts...>> = folds_rows_in_stretches<Op, Ts...>;
+
 /// Whether the operator folds whole rows itself, rather than each element of each tensor.
 template <class Op, class T>
 inline constexpr bool folds_rows = false;
 template <class Op, class... Ts>
-inline constexpr bool folds_rows<Op, row<Ts...>> =
-    requires(const Op& op, row<const Ts...> x, row<Ts...> out) { op(x, x, out); };
+inline constexpr bool folds_rows<Op, row<Ts...>> = folds_single_rows<Op, Ts...> || folds_rows_in_stretches<Op, Ts...>;
 
 /// Whether an operator folds each tensor of rows by an operator of its own, `part<C>()`, as `fused` does.
 template <class Op>
@@ -50,7 +63,7 @@ inline constexpr bool has_parts = requires(const Op& op) { op.template part<0>()
 template <class Op, class T>
 inline constexpr bool is_binary_operation = requires(const Op& op, const T& x) {
     { op(x, x) } -> std::convertible_to<T>;
-};
+} || folds_stretches<Op, T>;
 template <class Op, class... Ts>
 inline constexpr bool is_binary_operation<Op, row<Ts...>> =
     folds_rows<Op, row<Ts...>> || (is_binary_operation<Op, Ts> && ...);
@@ -71,13 +84,18 @@ inline constexpr law_set laws_of<Op, row<Ts...>> = [] {
     return common;
 }();
 
-/// A binary operation on T: a copyable value, callable while const as `T(const T&, const T&)`.
+/// A binary operation on T: a copyable value, callable while const as `T(const T&, const T&)`, or as `op(left, right,
+/// out)` with many elements at once: see `stretch`, which is taken where an operator has both.
 /// It may have state, and need neither a default constructor nor linkage; two values of one type are two operators.
-/// For T = `row<Ts...>` either `op(left, right, out)` on rows (`out` may be `left` or `right`), or the
-/// operation on every element type, which then applies element by element.
+/// For T = `row<Ts...>` either `op(left, right, out)` on rows, or on `stretches` of them (`out` may be `left` or
+/// `right`), or the operation on every element type, which then applies element by element.
 template <class Op, class T>
 concept binary_operation =
     std::copy_constructible<std::remove_cvref_t<Op>> && detail::is_binary_operation<std::remove_cvref_t<Op>, T>;
+
+/// A `binary_operation` that takes many elements, or rows, at once: see `stretch`.
+template <class Op, class T>
+concept stretch_operation = binary_operation<Op, T> && detail::folds_stretches<std::remove_cvref_t<Op>, T>;
 
 /// A `binary_operation` on T that is declared associative. The compiler cannot see that the law holds: `check_laws`
 /// tests it on samples. Not required: commutativity, an identity, default construction.
@@ -87,6 +105,16 @@ concept associative_operator = binary_operation<Op, T> && laws_of<Op, T>.has(law
 /// An `associative_operator` that is also declared commutative. What a ring needs.
 template <class Op, class T>
 concept commutative_operator = associative_operator<Op, T> && laws_of<Op, T>.has(law::commutative);
+
+namespace detail {
+
+/// Whether an operator says whether it is commutative by its value, and not by its type.
+template <class Op, class T>
+concept says_commutative = associative_operator<Op, T> && !commutative_operator<Op, T> && requires(const Op& op) {
+    { op.commutative() } -> std::convertible_to<bool>;
+};
+
+}  // namespace detail
 
 /// An `associative_operator` with a ∘ a = a.
 template <class Op, class T>
@@ -141,6 +169,19 @@ concept lowering_operator =
 
 namespace detail {
 
+/// left ∘ right of two elements.
+template <class T, class Op>
+[[nodiscard]] constexpr T fold_two(const Op& op, const T& left, const T& right) {
+    if constexpr (folds_stretches<Op, T>) {
+        T out = left;
+        op(stretch<const T>(std::addressof(left), 1), stretch<const T>(std::addressof(right), 1),
+           stretch<T>(std::addressof(out), 1));
+        return out;
+    } else {
+        return static_cast<T>(op(left, right));
+    }
+}
+
 /// What an operator folds of a value: its state, where it folds states; and what it makes of a fold.
 template <class Op, class T>
 [[nodiscard]] constexpr auto lift_part(const Op& op, const T& value) {
@@ -188,6 +229,16 @@ template <class F, law Extra>
 struct declared : as_base<F> {
     template <class T>
     static constexpr law_set laws_on = laws_of<F, T> | law::associative | Extra;
+};
+
+/// An associative callable that is known to be commutative, or not, when the program runs. Inherits the rest.
+template <class F>
+struct commuting_if : as_base<F> {
+    bool commutes;
+
+    template <class T>
+    static constexpr law_set laws_on = laws_of<F, T>.without(law::commutative) | law::associative;
+    [[nodiscard]] constexpr bool commutative() const noexcept { return commutes; }
 };
 
 /// Whether a value of type E can stand for an element of type T: a whole number for any number, but no fraction for an
@@ -261,6 +312,18 @@ template <class F>
 template <class F>
 [[nodiscard]] constexpr auto commutative(F f) {
     return detail::declared<F, law::commutative>{std::move(f)};
+}
+
+/// Declares that `f` is associative, and commutative if and only if the flag says so: for wrappers that hear it when
+/// the program runs. All is as if it had been declared so, or not, when the program was compiled, but is compiled once:
+/// the order of folds, the schedules among which `choose` picks, and that ranks have to agree. Where the caller names a
+/// schedule that rotates the order, or `order::any`, and the flag is false, the call throws.
+///
+/// An operator may have a const member `commutative()` instead, which returns a bool; it must return the same for as
+/// long as an operation runs.
+template <class F>
+[[nodiscard]] constexpr auto commutative_if(bool flag, F f) {
+    return detail::commuting_if<F>{{std::move(f)}, flag};
 }
 
 /// The operator `op` with the identity e, such that e ∘ x = x ∘ e = x; it replaces one that `op` has. Laws, captures,

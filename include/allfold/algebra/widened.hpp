@@ -57,7 +57,7 @@ struct widened {
     template <std::same_as<Wide> T>
         requires binary_operation<Op, T>
     [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
-        return op(a, b);
+        return detail::fold_two<T>(op, a, b);
     }
 
     template <class T>

@@ -53,7 +53,7 @@ template <class Inputs, class Op>
     auto folded = operand(*input);
     int contributions = 1;
     for (++input; input != std::end(inputs); ++input, ++contributions)
-        folded = static_cast<decltype(folded)>(op(folded, operand(*input)));
+        folded = fold_two<decltype(folded)>(op, folded, operand(*input));
     return lower_part(op, folded, contributions);
 }
 

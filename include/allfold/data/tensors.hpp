@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "allfold/data/partition.hpp"
+#include "allfold/data/raw_rows.hpp"
 #include "allfold/data/tensor_view.hpp"
 
 /// @file
@@ -70,6 +71,9 @@ class tensors {
         using given = typename detail::element_type_of<X>::type;
         constexpr bool is_alike = std::is_convertible_v<given(*)[], T(*)[]>;
         static_assert(is_alike, "allfold: the tensors of one list have one element type: make one call for each type");
+        static_assert(
+            !detail::is_raw<std::remove_cvref_t<X>>,
+            "allfold: raw rows are no tensor of a list, which has elements of a type: make one call for each");
         std::size_t length = 0;
         first_pieces_.push_back(pieces_.size());
         if constexpr (!is_alike) {

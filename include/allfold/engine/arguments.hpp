@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -191,6 +192,9 @@ struct call_types {
     using result = element_of<Out>;
     using state = typename state_of<Op, value>::type;
     static constexpr bool has_lower = lowers<Op, state>;
+    /// Whether the caller states how rows are aligned.
+    static constexpr bool is_raw =
+        states_alignment<std::remove_cvref_t<In>> || states_alignment<std::remove_cvref_t<Out>>;
     /// Whether states need memory of their own: they are made of values, or lowered to other types than theirs.
     static constexpr bool has_lift =
         lifts<Op, value> || (has_lower && !folds_rows<Op, value> && !std::same_as<state, result>);
@@ -211,11 +215,14 @@ template <class Op, class In, class Out>
                       "allfold: this operator's lower cannot be called with what it folds: write lower(state, "
                       "contributions), which returns a value, or of rows lower(state, contributions, out)");
         if constexpr (uses_lower) {
-            constexpr bool is_storable = lowerable<Op, typename types::state, typename types::result>;
+            constexpr bool is_typed = !types::is_raw || !types::has_lift;
+            static_assert(is_typed,
+                          "allfold: raw rows are folded as they are, and this operator has a lift: give them a type");
+            constexpr bool is_storable = !is_typed || lowerable<Op, typename types::state, typename types::result>;
             static_assert(is_storable,
                           "allfold: what this operator folds cannot be stored in the output: give it lower(state, "
                           "contributions), which returns an element of the output");
-            return is_storable;
+            return is_typed && is_storable;
         }
     }
     return false;
@@ -252,7 +259,9 @@ class arguments : public bound_arguments {
     }
 
     [[nodiscard]] row_layout rows() const override {
-        return {&functions_of_rows<Op, state>, &op_, bytes_.data(), row_bytes_};
+        row_layout all{&functions_of_rows<Op, state>, &op_, bytes_.data(), row_bytes_};
+        if constexpr (is_raw) all.alignment = alignment();
+        return all;
     }
 
     void check(const arguments_given& call, const shape& w) const override {
@@ -263,6 +272,7 @@ class arguments : public bound_arguments {
             require_columns_apart(call, output_.where());
             if constexpr (is_tensors<std::remove_cvref_t<Out>>) require_tensors_apart(call);
         }
+        if constexpr (is_raw) require_alignment(call);
         if constexpr (!in_place)
             if (w.contributes && w.receives) {
                 require_apart(call, w, input_.where(), output_.where());
@@ -317,7 +327,41 @@ class arguments : public bound_arguments {
 
   private:
     struct nothing {};
+    static constexpr bool is_raw = types::is_raw;
     static constexpr bool may_lower_pieces = !has_lower || lowers_in_place<Op, state>;
+
+    /// As the argument states it of which every rank has one: see `find_layout`.
+    [[nodiscard]] std::size_t alignment() const noexcept {
+        if constexpr (in_place || std::same_as<Op, no_fold>)
+            return output_.alignment();
+        else
+            return input_.alignment();
+    }
+    void require_alignment(const arguments_given& call) const {
+        require_aligned(call, output_, in_place ? "the operand" : "the output");
+        if constexpr (!in_place) {
+            require_aligned(call, input_, "the input");
+            if (input_.alignment() != output_.alignment())
+                call.reject(errc::bad_argument, {"the input is aligned to ", input_.alignment(),
+                                                 " bytes, and the output to ", output_.alignment()});
+        }
+    }
+    template <class X>
+    static void require_aligned(const arguments_given& call, const bound_rows<X>& given, const char* name) {
+        const std::size_t c = given.misaligned_column();
+        if (c == columns) return;
+        const std::size_t stated = given.alignment_of(c), size = given.where().bytes[c];
+        const std::string which = name + text_of_tensor(c, columns);
+        if (!std::has_single_bit(stated) || stated > raw_rows<std::byte>::most_alignment)
+            call.reject(errc::bad_argument,
+                        {which, " is aligned to ", stated, " bytes: give a power of two, of at most ",
+                         raw_rows<std::byte>::most_alignment});
+        if (size % stated != 0)
+            call.reject(errc::bad_argument,
+                        {which, " has elements of ", size, " bytes, which cannot all be aligned to ", stated});
+        call.reject(errc::bad_argument, {which, " does not begin at a multiple of the ", stated,
+                                         " bytes to which it is said to be aligned"});
+    }
 
     /// No element is to be written twice.
     void require_tensors_apart(const arguments_given& call) const {

@@ -3,8 +3,11 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -13,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "allfold/data/raw_rows.hpp"
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
@@ -46,6 +50,10 @@ template <class... Views>
 struct argument<records<Views...>> {
     using element = row<view_element<Views>...>;
 };
+template <class Byte>
+struct argument<raw_rows<Byte>> {
+    using element = row<std::byte>;
+};
 template <class T>
 struct argument<tensors<T>> {
     using element = std::remove_const_t<T>;
@@ -69,6 +77,12 @@ template <class T>
 inline constexpr bool writable<tensors<T>> = !std::is_const_v<T>;
 template <class T>
 inline constexpr bool writable<const tensors<T>> = !std::is_const_v<T>;
+
+/// Whether the caller states how the rows of an argument are aligned.
+template <class X>
+inline constexpr bool states_alignment = is_raw<X>;
+template <class... Views>
+inline constexpr bool states_alignment<records<Views...>> = (is_raw<Views> || ...);
 
 /// Whether an argument only refers to its elements, so that an operation in flight may keep a copy of it.
 template <class X>
@@ -171,6 +185,28 @@ class bound_rows {
 
     [[nodiscard]] const column_set<columns>& where() const noexcept { return where_; }
     [[nodiscard]] std::size_t rows() const noexcept { return where_.rows; }
+    /// Of all columns.
+    [[nodiscard]] std::size_t alignment() const noexcept {
+        std::size_t most = every_column<typename columns_of<element>::types>::alignment;
+        if constexpr (is_stated)
+            for (const std::size_t each : alignments_) most = std::max(most, each);
+        return most;
+    }
+    /// The first column whose rows are not aligned as stated; `columns` where there is none.
+    [[nodiscard]] std::size_t misaligned_column() const noexcept {
+        std::size_t c = 0;
+        if constexpr (is_stated)
+            while (c < columns && is_aligned(c)) ++c;
+        else
+            c = columns;
+        return c;
+    }
+    [[nodiscard]] std::size_t alignment_of(std::size_t column) const noexcept {
+        if constexpr (is_stated)
+            return alignments_[column];
+        else
+            return alignment();
+    }
     /// Whether they lie one after the other.
     [[nodiscard]] bool are_contiguous() const noexcept {
         bool all = true;
@@ -195,13 +231,27 @@ class bound_rows {
     std::array<bool, columns> strided_{};
 
   private:
+    struct none {};
+    static constexpr bool is_stated = states_alignment<std::remove_cv_t<X>>;
+
+    /// A power of two, up to what buffers have, of which addresses of rows are multiples.
+    [[nodiscard]] bool is_aligned(std::size_t c) const noexcept
+        requires(is_stated)
+    {
+        const std::size_t stated = alignments_[c];
+        const bool is_sound = std::has_single_bit(stated) && stated <= raw_rows<std::byte>::most_alignment;
+        return is_sound && where_.bytes[c] % stated == 0 &&
+               (where_.rows == 0 || reinterpret_cast<std::uintptr_t>(where_.first[c]) % stated == 0);
+    }
+
     template <std::size_t C, class V>
     void bind(V& view) {
         std::size_t rows = 1, width = 1;
         const void* first = nullptr;
         if constexpr (tensor_view<V>) {
             using access = tensor_access<std::remove_cv_t<V>>;
-            constexpr std::size_t leading = is_records<std::remove_cv_t<X>> && access::rank > 0 ? 1 : access::rank;
+            constexpr bool has_rows = is_records<std::remove_cv_t<X>> || is_raw<std::remove_cv_t<X>>;
+            constexpr std::size_t leading = has_rows && access::rank > 0 ? 1 : access::rank;
             for (std::size_t i = 0; i < access::rank; ++i) (i < leading ? rows : width) *= access::extent(view, i);
             first = access::data(view);
             if (first != nullptr && !is_contiguous(view)) strided_[C] = true;
@@ -220,6 +270,10 @@ class bound_rows {
         if (C > 0 && rows != where_.rows)
             throw error(errc::bad_argument,
                         text({"records: tensor 0 has ", where_.rows, " rows, but tensor ", C, " has ", rows}));
+        if constexpr (is_raw<std::remove_cv_t<V>>)
+            alignments_[C] = view.alignment();
+        else if constexpr (is_stated)
+            alignments_[C] = alignof(type_of<C>);
         where_.rows = rows;
         where_.widths[C] = width;
         where_.bytes[C] = width * sizeof(type_of<C>);
@@ -227,6 +281,8 @@ class bound_rows {
         if (!strided_[C] && first != nullptr)
             where_.range[C] = {where_.first[C], where_.first[C] + rows * where_.bytes[C]};
     }
+
+    [[no_unique_address]] std::conditional_t<is_stated, std::array<std::size_t, columns>, none> alignments_{};
 };
 
 /// One argument of a call: where its rows lie, and a packed copy where they are not contiguous.
@@ -271,7 +327,8 @@ class binding : public bound_rows<X> {
   private:
     template <std::size_t C>
     using type_of = column_type<element, C>;
-    static constexpr bool may_be_scattered = tensor_view<X> || is_tensors<std::remove_cv_t<X>>;
+    static constexpr bool may_be_scattered =
+        (tensor_view<X> && !is_raw<std::remove_cv_t<X>>) || is_tensors<std::remove_cv_t<X>>;
     static constexpr bool may_be_strided = may_be_scattered || is_records<std::remove_cv_t<X>>;
     /// Shorter pieces are packed.
     static constexpr std::size_t least_piece_bytes = 256;

@@ -108,6 +108,11 @@ class engine {
         arguments.finish(false);
     }
 
+    /// Of what is known of types only when the program runs; 0 where it is known before.
+    [[nodiscard]] static std::uint64_t hash_of_values(const request& what, const row_layout& rows) noexcept {
+        const std::size_t stated = rows.alignment ^ rows.functions->alignment;
+        return (stated << 2 ^ static_cast<std::size_t>(what.commutative)) * 0x9e3779b97f4a7c15u;
+    }
     static void sign(signature& s, const Comm& comm, const request& what, std::size_t elements,
                      const row_layout& rows) {
         s.what = what.collective.promise->name;
@@ -115,7 +120,9 @@ class engine {
         s.elements = elements;
         s.row_bytes = rows.row_bytes;
         s.ranks = static_cast<std::uint32_t>(comm.size());
-        s.type_id = what.type_hash ^ what.algorithm_hash;
+        s.type_id = what.type_hash ^ what.algorithm_hash ^ hash_of_values(what, rows);
+        s.alignment = static_cast<std::uint16_t>(rows.alignment);
+        s.commutative = what.commutative;
         s.element_type = what.element_type;
         s.operator_type = what.operator_type;
         s.schedule = what.algorithm_name;
@@ -213,7 +220,7 @@ class engine {
         for (int i = 0; i < to.count(self, all.comm.size()); ++i)
             blocks += static_cast<std::size_t>(all.schedule.sent_to(round, to.at(i, self)).size());
         const std::size_t most = all.rows.packed_bytes(all.memory.window_rows);
-        return blocks * (most + all.rows.columns() * all.rows.functions->alignment);
+        return blocks * (most + all.rows.columns() * all.rows.alignment);
     }
 
     /// In place, a schedule that was not made for it needs a copy of the input, unless its only messages are copied

@@ -69,7 +69,7 @@ class fused_walk {
     static constexpr peers everyone = peers::everyone();
 
     bool post(const context& all) {
-        const outgoing message{parts_.span(), 0, all.rows.functions->alignment, false, all.hash, &lent_, all.unordered};
+        const outgoing message{parts_.span(), 0, all.rows.alignment, false, all.hash, &lent_, all.unordered};
         if (posted_ == 0 && all.memory.posts_notices) {
             if (!all.post_to_all(everyone, lane_, message)) return false;
             posted_ = all.comm.size() - 1;

@@ -47,12 +47,21 @@ namespace allfold::detail {
     if (comparable_part_of(here.operator_type) != comparable_part_of(there.operator_type))
         return say(" folds with ", comparable_part_of(here.operator_type), " with ",
                    comparable_part_of(there.operator_type));
+    if (here.commutative != there.commutative) {
+        const auto law = [](const signature& s) {
+            return s.commutative == law_known::holds ? "an operator that says that it is commutative"
+                                                     : "an operator that says that it is not commutative";
+        };
+        return say(" folds with ", law(here), " with ", law(there));
+    }
     if (!(here.level == there.level))
         return say(" asks for order ", name_of(here.level), " for ", name_of(there.level));
     if (std::string_view(here.schedule) != there.schedule)
         return say(" runs the schedule ", here.schedule, " runs ", there.schedule);
     if (here.row_bytes != there.row_bytes)
         return say(" has rows of ", here.row_bytes, " has rows of ", there.row_bytes, " bytes");
+    if (here.alignment != there.alignment)
+        return say(" has rows aligned to ", here.alignment, " has rows aligned to ", there.alignment, " bytes");
     if (here.largest_block != there.largest_block)
         return say(" cuts blocks of up to ", here.largest_block, " cuts blocks of up to ", there.largest_block,
                    " elements");

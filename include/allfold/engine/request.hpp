@@ -39,6 +39,7 @@ struct request {
     const char* element_type = "";
     const char* operator_type = "";
     std::uint64_t type_hash = 0;
+    law_known commutative = law_known::by_type;
     const call_key* key = nullptr;  ///< of a call that is to be remembered, if it is short
 };
 

@@ -18,6 +18,7 @@
 
 #include "allfold/algebra/elementwise.hpp"
 #include "allfold/algebra/operator.hpp"
+#include "allfold/algebra/stretch.hpp"
 #include "allfold/data/serializer.hpp"
 #include "allfold/engine/rows.hpp"
 #include "allfold/error.hpp"
@@ -109,13 +110,33 @@ template <class Element, std::size_t C>
         return rows * (all.bytes[C] / sizeof(column_type<Element, C>));
 }
 
+/// So many rows, as operators see them that take many at once: of column C, or of all columns.
+template <class Element, std::size_t C, class T = column_type<Element, C>>
+[[nodiscard]] stretch<T> stretch_at(const row_layout& all, const place& from, std::size_t rows) {
+    return {elements_at<std::remove_const_t<T>>(all, from, C), rows, elements_in<Element, C>(all, 1)};
+}
+template <class Element, class... Ts, std::size_t... C>
+[[nodiscard]] stretches<Ts...> stretches_at(const row_layout& all, const place& from, std::size_t rows,
+                                            std::type_identity<row<Ts...>>, std::index_sequence<C...>) {
+    return {stretch_at<Element, C, Ts>(all, from, rows)...};
+}
+template <class Row, class Element>
+[[nodiscard]] auto stretches_at(const row_layout& all, const place& from, std::size_t rows) {
+    return stretches_at<Element>(all, from, rows, std::type_identity<Row>(),
+                                 std::make_index_sequence<column_count<Element>>());
+}
+
 template <class Op, class T>
 void fold_column(const void* operation, const std::byte* left, const std::byte* right, std::byte* to,
                  std::size_t count) {
     const Op& op = *static_cast<const Op*>(operation);
-    elementwise<touches::anything>(reinterpret_cast<const T*>(left), reinterpret_cast<const T*>(right),
-                                   reinterpret_cast<T*>(to), count,
-                                   [&op](const T& a, const T& b) -> T { return op(a, b); });
+    const T* const a = reinterpret_cast<const T*>(left);
+    const T* const b = reinterpret_cast<const T*>(right);
+    T* const out = reinterpret_cast<T*>(to);
+    if constexpr (!folds_stretches<Op, T>)
+        elementwise<touches::anything>(a, b, out, count, [&op](const T& x, const T& y) -> T { return op(x, y); });
+    else if (count != 0)
+        op(stretch<const T>(a, count), stretch<const T>(b, count), stretch<T>(out, count));
 }
 
 template <class Op, class Element>
@@ -128,6 +149,11 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
             fold_column<std::remove_cvref_t<decltype(part)>, T>(&part, all.address(left, C), all.address(right, C),
                                                                 all.address(to, C), elements_in<Element, C>(all, rows));
         });
+    } else if constexpr (folds_rows<Op, Element> && folds_stretches<Op, Element>) {
+        using constant = typename constant_row<Element>::type;
+        if (rows != 0)
+            op(stretches_at<constant, Element>(all, left, rows), stretches_at<constant, Element>(all, right, rows),
+               stretches_at<Element, Element>(all, to, rows));
     } else if constexpr (folds_rows<Op, Element>) {
         for (std::size_t i = 0; i < rows; ++i)
             op(constant_row_at<Element>(all, left, i), constant_row_at<Element>(all, right, i),
@@ -135,8 +161,13 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
     } else {
         for_each_column<Element>([&]<std::size_t C>() {
             using T = column_type<Element, C>;
-            fold_column<Op, T>(all.operation, all.address(left, C), all.address(right, C), all.address(to, C),
-                               elements_in<Element, C>(all, rows));
+            if constexpr (folds_stretches<Op, T>) {
+                if (rows != 0)
+                    op(stretch_at<Element, C, const T>(all, left, rows),
+                       stretch_at<Element, C, const T>(all, right, rows), stretch_at<Element, C>(all, to, rows));
+            } else
+                fold_column<Op, T>(all.operation, all.address(left, C), all.address(right, C), all.address(to, C),
+                                   elements_in<Element, C>(all, rows));
         });
     }
 }
@@ -229,8 +260,8 @@ template <class Op, class T>
                                      std::size_t i) {
     if (high - low == 1) return *elements_at<T>(all, sources[static_cast<std::size_t>(low)] + i, 0);
     const int cut = canonical_cut(static_cast<int>(sources.size()), low, high);
-    return operation_of<Op>(all)(fold_tree_of_objects<Op, T>(all, sources, low, cut, i),
-                                 fold_tree_of_objects<Op, T>(all, sources, cut, high, i));
+    return fold_two<T>(operation_of<Op>(all), fold_tree_of_objects<Op, T>(all, sources, low, cut, i),
+                       fold_tree_of_objects<Op, T>(all, sources, cut, high, i));
 }
 template <class Op, class T>
 void fold_objects(const row_layout& all, std::span<const place> sources, std::span<const place> targets,

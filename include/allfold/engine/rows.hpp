@@ -124,10 +124,12 @@ struct row_layout {
     const void* operation = nullptr;
     const std::size_t* bytes = nullptr;  ///< of a row in each column
     std::size_t row_bytes = 0;           ///< in all columns together
+    /// Of each column, wherever rows lie: what their types ask for, or what the caller states of raw ones.
+    std::size_t alignment = functions == nullptr ? 1 : functions->alignment;
 
     [[nodiscard]] std::size_t columns() const noexcept { return functions->columns; }
     /// Whether a transport may pack rows into memory of its own, which is aligned to a cache line.
-    [[nodiscard]] bool packable() const noexcept { return functions->copyable && functions->alignment <= 64; }
+    [[nodiscard]] bool packable() const noexcept { return functions->copyable && alignment <= 64; }
     [[nodiscard]] std::byte* address(const place& at, std::size_t column) const noexcept {
         if (at.pieces != nullptr) [[unlikely]]
             return at.pieces->at(at.row, bytes[0]).first;
@@ -148,7 +150,7 @@ struct row_layout {
     /// Of a message of so many rows: one column after the other, each aligned.
     [[nodiscard]] std::size_t packed_bytes(std::size_t rows) const noexcept {
         std::size_t all = 0;
-        for (std::size_t c = 0; c < columns(); ++c) all += align_up(rows * bytes[c], functions->alignment);
+        for (std::size_t c = 0; c < columns(); ++c) all += align_up(rows * bytes[c], alignment);
         return all;
     }
 
@@ -280,7 +282,7 @@ inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span
     const int size = static_cast<int>(sources.size());
     const auto levels = std::max<std::size_t>(1, static_cast<std::size_t>(power_of_two_fold(size).rounds()));
     const std::size_t chunk_rows = this->chunk_rows();
-    const std::size_t line = std::max(buffer_alignment, functions->alignment);
+    const std::size_t line = std::max(buffer_alignment, alignment);
     std::size_t buffer_bytes = 0;
     for (std::size_t c = 0; c < columns(); ++c) buffer_bytes += align_up(chunk_rows * bytes[c], line);
     alignas(buffer_alignment) std::byte nearby[stack_bytes];

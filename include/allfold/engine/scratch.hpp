@@ -34,7 +34,7 @@ class scratch {
             columns_[0] = objects_.data();
             return;
         }
-        const std::size_t line = rows.functions->alignment > 64 ? rows.functions->alignment : 64;
+        const std::size_t line = rows.alignment > 64 ? rows.alignment : 64;
         std::size_t bytes = 0;
         for (std::size_t c = 0; c < rows.columns(); ++c) bytes += align_up(count * rows.bytes[c], line);
         memory_ = {static_cast<std::byte*>(::operator new(bytes, std::align_val_t{line})), aligned_release{line}};

@@ -39,6 +39,7 @@ class short_operand : public bound_rows<X> {
     [[nodiscard]] const memory_range& range(std::size_t column) const noexcept { return this->where().range[column]; }
     [[nodiscard]] bool is_plain() const noexcept {
         if (!this->are_contiguous() || this->where().has_null()) return false;
+        if (this->misaligned_column() < bound_rows<X>::columns) return false;
         for (std::size_t a = 0; a < bound_rows<X>::columns; ++a)
             for (std::size_t b = a + 1; b < bound_rows<X>::columns; ++b)
                 if (range(a).shares(range(b))) return false;
@@ -80,6 +81,7 @@ class short_arguments {
     using operation = Op;
     using state = typename call_types<Op, In, Out>::state;
     static constexpr std::size_t columns = column_count<state>;
+    static constexpr bool is_raw = call_types<Op, In, Out>::is_raw;
 
     short_arguments(std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out) : input_(in), output_(out) {}
     explicit short_arguments(std::remove_reference_t<Out>& out) : output_(out) {}
@@ -96,6 +98,8 @@ class short_arguments {
         if (!output_.is_plain()) return false;
         if constexpr (!in_place) {
             if (!input_.is_plain()) return false;
+            if constexpr (is_raw)
+                if (input_.alignment() != output_.alignment()) return false;
             for (std::size_t a = 0; a < columns; ++a) {
                 if (input_.bytes(a) != output_.bytes(a)) return false;
                 for (std::size_t b = 0; b < columns; ++b)
@@ -110,6 +114,12 @@ class short_arguments {
             return {types, output_.rows(), output_.rows(), options.root, true, options.delegation};
         else
             return {types, input_.rows(), output_.rows(), options.root, false, options.delegation};
+    }
+    /// Of rows.
+    [[nodiscard]] std::size_t alignment() const noexcept
+        requires(is_raw)
+    {
+        return output_.alignment();
     }
     /// If the communicator remembers a call like this: runs it again.
     template <class Comm>
@@ -136,7 +146,9 @@ class short_arguments {
     [[nodiscard]] row_layout layout(const Op& op, std::array<std::size_t, columns>& bytes) const noexcept {
         std::size_t row_bytes = 0;
         for (std::size_t c = 0; c < columns; ++c) row_bytes += bytes[c] = output_.bytes(c);
-        return {&functions_of_rows<Op, state>, std::addressof(op), bytes.data(), row_bytes};
+        row_layout rows{&functions_of_rows<Op, state>, std::addressof(op), bytes.data(), row_bytes};
+        if constexpr (is_raw) rows.alignment = output_.alignment();
+        return rows;
     }
     [[nodiscard]] std::byte* const* input() const noexcept {
         if constexpr (in_place)

@@ -133,7 +133,7 @@ class short_calls final : public background::keepsake {
         found->hash = made.agreed.hash();
         found->is_flat = made.rows.columns() == 1 &&
                          (!made.goal.folds || made.rows.functions->fold_column != nullptr) &&
-                         made.rows.functions->alignment <= alignof(std::max_align_t);
+                         made.rows.alignment <= alignof(std::max_align_t);
         found->contributions = where.contributions;
         if (where.receives)
             found->result = {made.memory.result.first.row + where.result_first - made.memory.result.first_row,

@@ -201,7 +201,7 @@ class short_program {
         const rows_of rows = rows_in(all, where, set);
         next = {peer, rows, rows.first * all.rows.bytes[0], 0};
         for (std::size_t c = 0; c < all.rows.columns() && rows.count > 0; ++c)
-            next.bytes = align_up(next.bytes, all.rows.functions->alignment) + rows.count * all.rows.bytes[c];
+            next.bytes = align_up(next.bytes, all.rows.alignment) + rows.count * all.rows.bytes[c];
         return !all.lends(next.bytes);
     }
 

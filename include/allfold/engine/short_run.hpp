@@ -73,8 +73,7 @@ struct short_operands {
         const place from{now.sends_result ? result : input, next.rows.first};
         const std::size_t count = next.rows.count == 0 ? 0 : rows.columns();
         for (std::size_t c = 0; c < count; ++c) parts[c] = {rows.address(from, c), next.rows.count * rows.bytes[c]};
-        return post(outgoing{
-            {parts.data(), count}, next.bytes, rows.functions->alignment, true, hash, nullptr, unordered, true});
+        return post(outgoing{{parts.data(), count}, next.bytes, rows.alignment, true, hash, nullptr, unordered, true});
     }
 
     /// Throws unless a message is the one that is expected.
@@ -153,7 +152,7 @@ struct short_operands {
         into[0] = data;
         std::size_t at = 0;
         for (std::size_t c = 1; c < rows.columns(); ++c) {
-            at = align_up(at + many * rows.bytes[c - 1], rows.functions->alignment);
+            at = align_up(at + many * rows.bytes[c - 1], rows.alignment);
             into[c] = data + at;
         }
     }

@@ -164,16 +164,15 @@ class short_walk {
         for (; posted_ < to_count_; ++posted_) {
             const std::size_t index = now_.sent == addressed::alike ? 0 : static_cast<std::size_t>(posted_);
             const part& what = parts_[index];
-            const outgoing message{{&what, 1},          what.bytes,       all.rows.functions->alignment,
-                                   all.rows.packable(), all.hash,         &lent_,
-                                   all.unordered,       all.memory.copies};
+            const outgoing message{{&what, 1}, what.bytes, all.rows.alignment, all.rows.packable(),
+                                   all.hash,   &lent_,     all.unordered,      all.memory.copies};
             if (!all.comm.try_post(now_.to.at(posted_, all.comm.rank()), lane_, message)) return false;
         }
         return true;
     }
 
     bool post_notice(const context& all) {
-        const auto alignment = all.rows.functions->alignment;
+        const auto alignment = all.rows.alignment;
         const std::span<const part> parts = parts_.span();
         ends_.resize(parts.size());
         for (std::size_t i = 0; i < parts.size(); ++i) ends_[i] = i + 1;

@@ -327,7 +327,7 @@ class walker {
         const bool encoded = all.encodes();
         outgoing message{parts,
                          0,
-                         encoded ? 1 : all.rows.functions->alignment,
+                         encoded ? 1 : all.rows.alignment,
                          encoded || all.rows.packable(),
                          all.hash,
                          &lent,
@@ -371,7 +371,7 @@ class walker {
             if (self.now_.folds_in_order())
                 self.arrived_[static_cast<std::size_t>(self.received_)] = std::move(taken);
             else
-                self.absorb(all, peer, taken.pieces(all.rows.functions->alignment));
+                self.absorb(all, peer, taken.pieces(all.rows.alignment));
         }
         [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
             return signature == all.hash ? self.destination_of(all, peer, bytes) : nullptr;
@@ -399,7 +399,7 @@ class walker {
         return rows;
     }
     [[nodiscard]] std::size_t expected_bytes(const context& all, int peer) const {
-        const std::size_t alignment = all.rows.functions->alignment;
+        const std::size_t alignment = all.rows.alignment;
         std::size_t bytes = 0;
         for (std::size_t c = 0; c < all.rows.columns(); ++c)
             for_each_received(all, peer, [&](const step& part, const block_set& set) {
@@ -473,7 +473,7 @@ class walker {
     void absorb_column(const context& all, int peer, const typename Comm::arrival_type& message) {
         const block_set set =
             now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer);
-        const std::size_t alignment = all.rows.functions->alignment;
+        const std::size_t alignment = all.rows.alignment;
         const int count = set.size();
         const rows_in_window first = count > 0 ? memory_.rows_of(all, now_.into, set[0]) : rows_in_window{};
         std::size_t bytes = first.count * all.rows.row_bytes;
@@ -537,7 +537,7 @@ class walker {
     /// Where block number `index` of the received set lies in a message. `where`: room for its columns.
     [[nodiscard]] place find_piece(const context& all, const received& message, int index, std::byte** where,
                                    std::list<scattered>& scattered_pieces) const {
-        pieces rest = message.pieces(all.rows.functions->alignment);
+        pieces rest = message.pieces(all.rows.alignment);
         if (rest.is_scattered(static_cast<std::size_t>(now_.receive.size()) * all.rows.columns())) {
             for (int i = 0;; ++i) {
                 scattered found =

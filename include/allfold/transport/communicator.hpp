@@ -42,6 +42,9 @@ inline constexpr std::size_t longest_name = 160;
 }
 }  // namespace detail
 
+/// What the value of an operator says of a law, where its type does not.
+enum class law_known : std::uint16_t { by_type, holds, fails };
+
 /// The figures about which the ranks of one collective must agree.
 struct call_figures {
     std::uint64_t elements = 0;        ///< of the whole operand
@@ -55,6 +58,8 @@ struct call_figures {
     order level = order::any;
     std::int32_t root = 0;
     std::uint32_t ranks = 0;
+    std::uint16_t alignment = 0;  ///< of rows, where their types do not say it
+    law_known commutative = law_known::by_type;
 
     friend constexpr bool operator==(const call_figures&, const call_figures&) = default;
 };

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/algebra/diagnose.hpp"
 #include "allfold/data/partition.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
@@ -278,6 +279,10 @@ template <class Collective, class In, class Out, class... Options>
     static_assert(!has_axes || cuts_both,
                   "allfold: split_axis{}, concat_axis{}, input_displacements{} and output_displacements{} are for "
                   "all_to_all");
+    constexpr bool has_single_elements = !is_row<element_of<In>> && !is_row<element_of<Out>>;
+    static_assert(has_single_elements,
+                  "allfold: records and raw rows are not cut along an axis, into shards or at displacements: make one "
+                  "call for each tensor, of elements with a type");
     constexpr bool has_lengths =
         (!has_places || has_option<partition, Options...>) &&
         (!has_option<input_displacements, Options...> || has_option<input_blocks, Options...>) &&
@@ -309,7 +314,7 @@ template <class Collective, class In, class Out, class... Options>
     static_assert(!list_has_blocks,
                   "allfold: a list of tensors is cut tensor by tensor: say how with tensors{...}.by(partition::ceil)");
     return (!has_axis || cuts_one) && (!has_axes || cuts_both) && has_lengths && says_one_place && says_own_place &&
-           (!has_list || may_list) && !list_has_axis && !list_has_blocks;
+           has_single_elements && (!has_list || may_list) && !list_has_axis && !list_has_blocks;
 }
 
 /// What all ranks must say alike.

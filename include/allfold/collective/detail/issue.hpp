@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -60,12 +62,30 @@ template <class Collective, reach Reach>
 template <class Algorithm, class Collective>
 concept algorithm_for = requires { typename Collective::template schedule_in<Algorithm>; };
 
+/// Whether a call that asks for any order folds with an operator that may be commutative.
+template <class Collective, class Op, class Element, class OrderOption>
+[[nodiscard]] consteval bool may_ask_for_order() {
+    if constexpr (!Collective::promise.folds || !std::same_as<OrderOption, order::constant<0>> ||
+                  says_commutative<Op, Element>) {
+        return true;
+    } else {
+        constexpr bool fine = commutative_operator<Op, Element>;
+        static_assert(
+            fine,
+            "allfold: order::any needs a commutative operator: write allfold::commutative(op) if it is, or ask "
+            "for no order, which keeps that of the ranks");
+        return fine;
+    }
+}
+
 /// Whether an algorithm, or some candidate, gives what a call asks for; where not, one line of the compiler says what
 /// to write.
 template <class Collective, reach Reach, class Algorithm, class Op, class Element, class OrderOption>
 [[nodiscard]] consteval bool fits() {
     constexpr order level = level_of<Op, Element, OrderOption>();
-    if constexpr (std::same_as<Algorithm, automatic>) {
+    if constexpr (!may_ask_for_order<Collective, Op, Element, OrderOption>()) {
+        return false;
+    } else if constexpr (std::same_as<Algorithm, automatic>) {
         constexpr bool enough = !Collective::promise.folds || some_keeps(candidates_of<Collective, Reach>(), level);
         static_assert(enough,
                       "allfold: no schedule of this collective gives the order level that the call asks for between "
@@ -84,6 +104,8 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
                           "two_level_halving or no algorithm");
             if constexpr (!reaches || !Collective::promise.folds) {
                 return reaches;
+            } else if constexpr (says_commutative<Op, Element> && std::is_void_v<OrderOption>) {
+                return true;  // its value is asked
             } else if constexpr (chosen::keeps == order::any && !commutative_operator<Op, Element>) {
                 return require_commutative<Op, Element>();
             } else {
@@ -151,6 +173,25 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
     return what;
 }
 
+/// What the value of an operator says of its laws, where its type does not. Throws where the call asks for more.
+template <class Element, class OrderOption, class Op>
+void ask_operator(request& what, const Op& op, int rank) {
+    const bool commutes = op.commutative();
+    what.commutative = commutes ? law_known::holds : law_known::fails;
+    if constexpr (std::is_void_v<OrderOption>)
+        if (commutes) what.level = order::any;
+    if (commutes) return;
+    const char* const collective = what.collective.promise->name;
+    if (what.named != nullptr && what.named->keeps == order::any)
+        throw error(errc::bad_argument, text({collective, ": rank ", rank, ": ", what.named->name,
+                                              " rotates the order of operands, but the operator says that it is not "
+                                              "commutative"}));
+    if (what.level == order::any)
+        throw error(errc::bad_argument,
+                    text({collective, ": rank ", rank,
+                          " asks for order::any, but the operator says that it is not commutative"}));
+}
+
 /// The transport's own collective for a call, where there is one that may do it.
 template <class Comm, class Collective, class Bound, class Algorithm>
 [[nodiscard]] constexpr typename Comm::native_function native_for(order level) noexcept {
@@ -167,6 +208,9 @@ template <class Comm, class Collective, class Bound, class Algorithm>
 /// The address tells calls of these types from all others.
 template <class Collective, class Op, class Element, class Order>
 inline constexpr int types_of_call = 0;
+/// The same where values say something that types do not: one address for each alignment, and for each answer.
+template <class Collective, class Op, class Element, class Order>
+inline constexpr std::array<int, 14> values_of_call{};
 
 template <class Option>
 inline constexpr bool is_permutation = std::same_as<Option, shift> || std::same_as<Option, destinations>;
@@ -193,13 +237,30 @@ inline constexpr bool may_be_remembered =
     return true;
 }
 
+/// What tells the call from others but for figures.
+template <class Collective, class Order, class Used>
+[[nodiscard]] const void* mark_of_types([[maybe_unused]] const Used& data,
+                                        [[maybe_unused]] const typename Used::operation& op) {
+    using operation = typename Used::operation;
+    using state = typename Used::state;
+    constexpr bool is_asked = says_commutative<operation, state>;
+    if constexpr (Used::is_raw || is_asked) {
+        std::size_t which = 0;
+        if constexpr (Used::is_raw) which = 2 * static_cast<std::size_t>(std::countr_zero(data.alignment()));
+        if constexpr (is_asked) which += op.commutative() ? 1 : 0;
+        return &values_of_call<Collective, operation, state, Order>[which];
+    } else {
+        return &types_of_call<Collective, operation, state, Order>;
+    }
+}
+
 /// Tells the call from others in `key`; false where the engine has to look at its arguments.
 template <class Collective, class Used, class... Options>
-[[nodiscard]] bool find_key(const Used& data, [[maybe_unused]] int size, call_key& key, const Options&... options) {
+[[nodiscard]] bool find_key(const Used& data, const typename Used::operation& op, [[maybe_unused]] int size,
+                            call_key& key, const Options&... options) {
     if (!data.are_plain()) return false;
     const call_options understood(options...);
-    key = data.key(&types_of_call<Collective, typename Used::operation, typename Used::state, order_among<Options...>>,
-                   understood);
+    key = data.key(mark_of_types<Collective, order_among<Options...>>(data, op), understood);
     if constexpr ((is_permutation<Options> || ...))
         if (!find_permutation(understood, size, key.permutation)) {
             key.types = nullptr;
@@ -213,7 +274,7 @@ template <class Collective, class In, class Out, class Comm, class Op, class Dat
     if (comm.background().is_running() || background::in_flight()) return false;
     using used = short_arguments<Op, In, Out>;
     const used data = bind([](auto&... x) { return used(x...); });
-    return find_key<Collective>(data, comm.size(), key, options...) && data.run(comm, op, key);
+    return find_key<Collective>(data, op, comm.size(), key, options...) && data.run(comm, op, key);
 }
 /// The same in the background: null where the engine has to.
 template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
@@ -223,7 +284,7 @@ template <class Collective, class In, class Out, class Comm, class Op, class Dat
     using used = short_arguments<Op, In, Out>;
     bind([](auto&... x) { used::require_retained(x...); });
     const used data = bind([](auto&... x) { return used(x...); });
-    return find_key<Collective>(data, comm.size(), key, options...) ? data.prepare(comm, op, key) : nullptr;
+    return find_key<Collective>(data, op, comm.size(), key, options...) ? data.prepare(comm, op, key) : nullptr;
 }
 
 template <verb V>
@@ -258,6 +319,8 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
                     return hand_out<V>(std::move(known));
             }
             request what = make_request<Collective, here, Op, element>(options...);
+            if constexpr (says_commutative<Op, element>)
+                ask_operator<element, order_among<Options...>>(what, op, comm.rank());
             if (key.types != nullptr) what.key = &key;
             if constexpr (V == verb::call) {
                 auto data = bind([&](auto&... x) { return bound(op, x...); });

@@ -104,8 +104,9 @@ template <class... Options>
 }
 
 /// The plan of a call on ranks of which little is known but their number.
-template <class Collective, reach Reach, class Op, class Element, class... Options>
-[[nodiscard]] plan make_plan(const setting& where, std::size_t bytes, int processors, const Options&... options) {
+template <class Collective, reach Reach, class Element, class Op, class... Options>
+[[nodiscard]] plan make_plan([[maybe_unused]] const Op& op, const setting& where, std::size_t bytes, int processors,
+                             const Options&... options) {
     const call_options understood(options...);
     arguments_given call{Collective::promise.name, where, true, 0, 0, &understood};
     if (where.size < 1) call.reject(errc::bad_argument, {"a plan for ", where.size, " ranks"});
@@ -118,7 +119,9 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
         call.where.destinations = list->data();
     }
     if constexpr (fits<Collective, Reach, algorithm_among<Options...>, Op, Element, order_among<Options...>>()) {
-        const request what = make_request<Collective, Reach, Op, Element>(options...);
+        request what = make_request<Collective, Reach, Op, Element>(options...);
+        if constexpr (says_commutative<Op, Element>)
+            ask_operator<Element, order_among<Options...>>(what, op, where.rank);
         const char* why = nullptr;
         const any_schedule chosen = schedule_for(what, call, {where.size, bytes, processors, what.level}, &why);
         if (understood.check != nullptr) understood.check(Collective::promise, chosen);
@@ -228,16 +231,17 @@ class folding_verbs {
     /// The laws are those of the operator on `Element`: name it where it is not float, `row<float, float>` of records.
     template <class Element = float, class Op, option... Options>
         requires(!option<Op>)
-    [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Op&, const Options&... options) const {
-        return make_plan<Collective, reach::memory, Op, Element>({0, size}, bytes, usable_processors(), options...);
+    [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Op& op, const Options&... options) const {
+        return make_plan<Collective, reach::memory, Element>(op, {0, size}, bytes, usable_processors(), options...);
     }
     /// What would run on the ranks of a communicator: over its transport, or as its own collective.
     template <class Element = float, communicator Comm, class Op, option... Options>
         requires(!option<Op>)
-    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op&, const Options&... options) const {
+    [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op& op,
+                                     const Options&... options) const {
         const setting where{0, comm.size(), 0, comm.group()};
         allfold::plan own =
-            make_plan<Collective, reach_of<Comm>, Op, Element>(where, bytes, comm.processors(), options...);
+            make_plan<Collective, reach_of<Comm>, Element>(op, where, bytes, comm.processors(), options...);
         if constexpr (!is_row<Element> && std::same_as<algorithm_among<Options...>, automatic>) {
             constexpr const char* name = Collective::promise.name;
             if (level_of<Op, Element, order_among<Options...>>() == order::any &&
@@ -337,15 +341,15 @@ class moving_verbs {
     /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes at each of them.
     template <option... Options>
     [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Options&... options) const {
-        return make_plan<Collective, reach::memory, no_fold, std::byte>({0, size}, bytes, usable_processors(),
-                                                                        options...);
+        return make_plan<Collective, reach::memory, std::byte>(no_fold{}, {0, size}, bytes, usable_processors(),
+                                                               options...);
     }
     /// What would run on the ranks of a communicator.
     template <communicator Comm, option... Options>
     [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Options&... options) const {
         const setting where{0, comm.size(), 0, comm.group()};
         return with_short_way<Collective, Comm, Options...>(
-            make_plan<Collective, reach_of<Comm>, no_fold, std::byte>(where, bytes, comm.processors(), options...),
+            make_plan<Collective, reach_of<Comm>, std::byte>(no_fold{}, where, bytes, comm.processors(), options...),
             comm, bytes);
     }
 

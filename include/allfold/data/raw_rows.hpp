@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+/// @file
+/// Elements of which only the size and the alignment are known, and these when the program runs.
+
+namespace allfold {
+
+/// `count` elements of `size` bytes each, one after the other, of whose type a caller knows no more than that they are
+/// trivially copyable and begin at multiples of `alignment` bytes: for wrappers of interfaces like MPI's, which are
+/// given an address, a count and an extent.
+///
+///     all_reduce(comm, raw_rows(data, count, size, alignment), op);
+///     records{raw_rows(keys, count, 4, 4), raw_rows(values, count, 8, 8)};  // folded together
+///
+/// An operator sees bytes: op(stretch<const std::byte> left, stretch<const std::byte> right, stretch<std::byte> out)
+/// with as many rows as elements, each of `size` bytes. Whatever memory they are given to it in, the caller's, a
+/// message or a buffer of the library's, each element begins at a multiple of `alignment`. Collectives count elements,
+/// not bytes.
+///
+/// The alignment is a power of two of at most 64, `size` and the address are multiples of it, and all ranks, and both
+/// sides of a call, state the same: else the call throws. Elements that are lifted, that are cut along an axis or lie
+/// at displacements need types.
+template <class Byte>
+    requires(std::same_as<std::remove_const_t<Byte>, std::byte>)
+class raw_rows {
+  public:
+    using element_type = Byte;
+    using address = std::conditional_t<std::is_const_v<Byte>, const void*, void*>;
+    static constexpr std::size_t most_alignment = 64;
+
+    raw_rows(address first, std::size_t count, std::size_t size, std::size_t alignment) noexcept
+        : first_(static_cast<Byte*>(first)), count_(count), size_(size), alignment_(alignment) {}
+
+    // A tensor view of bytes, row by row.
+    [[nodiscard]] static constexpr std::size_t rank() noexcept { return 2; }
+    [[nodiscard]] std::size_t extent(std::size_t i) const noexcept { return i == 0 ? count_ : size_; }
+    [[nodiscard]] std::ptrdiff_t stride(std::size_t i) const noexcept {
+        return i == 0 ? static_cast<std::ptrdiff_t>(size_) : 1;
+    }
+    [[nodiscard]] Byte* data() const noexcept { return first_; }
+
+    [[nodiscard]] std::size_t alignment() const noexcept { return alignment_; }
+
+  private:
+    Byte* first_;
+    std::size_t count_;
+    std::size_t size_;
+    std::size_t alignment_;
+};
+
+raw_rows(void*, std::size_t, std::size_t, std::size_t) -> raw_rows<std::byte>;
+raw_rows(const void*, std::size_t, std::size_t, std::size_t) -> raw_rows<const std::byte>;
+
+namespace detail {
+
+template <class V>
+inline constexpr bool is_raw = false;
+template <class Byte>
+inline constexpr bool is_raw<raw_rows<Byte>> = true;
+
+}  // namespace detail
+}  // namespace allfold
