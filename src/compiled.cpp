@@ -5,4 +5,5 @@
 template class allfold::detail::engine<allfold::thread_communicator>;
 template void allfold::detail::give_up(allfold::thread_communicator&) noexcept;
 template void allfold::detail::run_again(allfold::thread_communicator&, const allfold::detail::short_call&,
-                                         const allfold::detail::row_layout&, std::byte* const*, std::byte* const*);
+                                         const allfold::detail::row_layout&, const allfold::detail::short_memory&,
+                                         const allfold::detail::short_memory&);

@@ -169,6 +169,88 @@ TEST_CASE("a blocking call of a few elements that is made again goes the short w
     SUCCEED();
 }
 
+namespace {
+
+/// Lists of some lengths that lie in the order in which they are not folded; twice, with other data.
+void check_remembered_lists(communicator& comm, const std::vector<std::size_t>& lengths, bool goes_short) {
+    const int rank = comm.rank(), size = comm.size();
+    std::size_t total = 0;
+    for (const std::size_t each : lengths) total += each;
+    for (int turn = 0; turn < 3; ++turn) {
+        const auto sample = [&](int r, std::size_t i) { return matrices::sample(r + turn, i); };
+        std::vector<matrix> in(total), out(total), together(total);
+        allfold::tensors<matrix> from, to;
+        for (std::size_t t = 0, end = total; t < lengths.size(); ++t) {
+            end -= lengths[t];
+            from.add(std::span(in).subspan(end, lengths[t]));
+            to.add(std::span(out).subspan(end, lengths[t]));
+        }
+        const auto for_each_element = [&](auto visit) {  // visit(number in the list, number in memory)
+            std::size_t number = 0, end = total;
+            for (const std::size_t length : lengths) {
+                end -= length;
+                for (std::size_t i = 0; i < length; ++i) visit(number++, end + i);
+            }
+        };
+        for_each_element([&](std::size_t i, std::size_t at) { in[at] = sample(rank, i); });
+        const auto product = [&](int ranks, std::size_t i) {
+            matrix wanted = sample(0, i);
+            for (int r = 1; r < ranks; ++r) wanted = wanted * sample(r, i);
+            return wanted;
+        };
+        const auto call = [&](auto body) {
+            if (goes_short && turn > 0)
+                expect(goes_the_short_way(comm, body), "a list is not remembered");
+            else
+                body();
+        };
+        call([&] { allfold::all_reduce(comm, from, to, matrices::operation()); });
+        for_each_element([&](std::size_t i, std::size_t at) { expect(out[at] == product(size, i), "all_reduce"); });
+        call([&] { allfold::inclusive_scan(comm, from, to, matrices::operation()); });
+        for_each_element([&](std::size_t i, std::size_t at) { expect(out[at] == product(rank + 1, i), "scan"); });
+        call([&] { allfold::all_reduce(comm, from, together, matrices::operation()); });
+        for (std::size_t i = 0; i < total; ++i) expect(together[i] == product(size, i), "to one tensor");
+        call([&] { allfold::broadcast(comm, from, allfold::root{size - 1}); });
+        for_each_element([&](std::size_t i, std::size_t at) { expect(in[at] == sample(size - 1, i), "broadcast"); });
+        allfold::all_reduce.start(comm, from, to, matrices::operation()).wait();
+        auto again = allfold::all_reduce.prepare(comm, from, to, matrices::operation());
+        again();
+    }
+}
+
+}  // namespace
+
+TEST_CASE("lists are remembered too") {
+    for (const int size : {2, 3, 5})
+        on_ranks(size, [](auto& comm) {
+            check_remembered_lists(comm, {1, 2, 1}, true);
+            check_remembered_lists(comm, {0, 2, 1, 1}, true);
+            check_remembered_lists(comm, {4}, true);
+            check_remembered_lists(comm, {3, 1}, true);
+            check_remembered_lists(comm, {}, false);
+            check_remembered_lists(comm, std::vector<std::size_t>(33, 1), false);
+            check_remembered_lists(comm, {1000, 700, 300}, false);
+        });
+    on_ranks(2, [](auto& comm) {  // what is alike to one rank differs from what it is to another one
+        std::vector<int> x(6, 1);
+        const std::span all(x);
+        for (int turn = 0; turn < 3; ++turn)
+            allfold::all_reduce(comm, allfold::tensors(all.first(2), all.subspan(2)), allfold::sum());
+        expect(x[5] == 8, "not folded");
+    });
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        std::vector<int> x(6, 1);
+        const std::span all(x);
+        const std::size_t cut = 2;
+        for (int turn = 0; turn < 3; ++turn)
+            allfold::all_reduce(comm, allfold::tensors(all.first(cut), all.subspan(cut)), allfold::sum());
+        const std::size_t own = 2 + static_cast<std::size_t>(comm.rank());
+        allfold::all_reduce(comm, allfold::tensors(all.first(own), all.subspan(own)), allfold::sum());
+    });
+    for (const auto& each : outcomes) CHECK(each.code.has_value());
+    CHECK((outcomes[0].code == allfold::errc::mismatch || outcomes[1].code == allfold::errc::mismatch));
+}
+
 TEST_CASE("while something is in flight, or an operator runs, no call goes the short way") {
     on_ranks(2, [](communicator& comm) {
         int x = 0, y = comm.rank();

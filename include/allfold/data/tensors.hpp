@@ -60,6 +60,10 @@ class tensors {
         requires(((tensor_view<First> || detail::element_range<First>) && ... &&
                   (tensor_view<Rest> || detail::element_range<Rest>)))
     explicit tensors(First&& first, Rest&&... rest) {
+        constexpr std::size_t most = 1 + sizeof...(rest);
+        pieces_.reserve(most);
+        first_pieces_.reserve(most);
+        lengths_.reserve(most);
         add(first);
         (add(rest), ...);
     }

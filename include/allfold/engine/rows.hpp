@@ -33,6 +33,7 @@ class scattered {
         std::size_t rows;
     };
 
+    void reserve(std::size_t pieces) { pieces_.reserve(pieces); }
     void add(std::byte* first, std::size_t rows) {
         if (rows != 0) pieces_.push_back({first, (pieces_.empty() ? 0 : pieces_.back().end) + rows});
     }

@@ -3,11 +3,13 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 #include "allfold/engine/arguments.hpp"
@@ -23,8 +25,9 @@ template <class Op, class In, class Out>
 inline constexpr bool may_be_short = [] {
     using types = call_types<Op, In, Out>;
     using every = every_column<typename columns_of<typename types::state>::types>;
+    constexpr bool has_list = is_tensors<std::remove_cvref_t<In>> || is_tensors<std::remove_cvref_t<Out>>;
     return every::copyable && every::alignment <= 64 && alignof(Op) <= spare_memory::alignment && !types::has_lift &&
-           std::same_as<typename types::state, typename types::result> &&
+           !(has_list && types::has_lower) && std::same_as<typename types::state, typename types::result> &&
            (!types::has_lower || lowers_in_place<Op, typename types::state>) &&
            column_count<typename types::state> <= short_call::most_columns;
 }();
@@ -35,7 +38,7 @@ class short_operand : public bound_rows<X> {
   public:
     using bound_rows<X>::bound_rows;
     [[nodiscard]] std::size_t bytes(std::size_t column) const noexcept { return this->where().bytes[column]; }
-    [[nodiscard]] std::byte* const* first() const noexcept { return this->where().first.data(); }
+    [[nodiscard]] short_memory memory() const noexcept { return {this->where().first.data()}; }
     [[nodiscard]] const memory_range& range(std::size_t column) const noexcept { return this->where().range[column]; }
     [[nodiscard]] bool is_plain() const noexcept {
         if (!this->are_contiguous() || this->where().has_null()) return false;
@@ -62,7 +65,7 @@ class short_operand<X> {
     }
     [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
     [[nodiscard]] static std::size_t bytes(std::size_t) noexcept { return sizeof(element_of<X>); }
-    [[nodiscard]] std::byte* const* first() const noexcept { return &first_; }
+    [[nodiscard]] short_memory memory() const noexcept { return {&first_}; }
     [[nodiscard]] memory_range range(std::size_t) const noexcept {
         return {first_, first_ + rows_ * sizeof(element_of<X>)};
     }
@@ -71,6 +74,45 @@ class short_operand<X> {
   private:
     std::byte* first_;
     std::size_t rows_ = 1;
+};
+
+/// A list of few tensors: as they lie.
+template <class T>
+class short_operand<tensors<T>> {
+  public:
+    explicit short_operand(const tensors<T>& list) : rows_(list.size()), is_plain_(list.pieces().size() <= most) {
+        if (!is_plain_) return;
+        pieces_.reserve(list.pieces().size());
+        for (const std::span<T> each : list.pieces()) {
+            is_plain_ = is_plain_ && each.data() != nullptr;
+            auto* const first = reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(each.data()));
+            pieces_.add(first, each.size());
+            ranges_[count_++] = {first, first + each.size_bytes()};
+        }
+        std::sort(ranges_.begin(), ranges_.begin() + static_cast<std::ptrdiff_t>(count_), begins_before);
+        for (std::size_t i = 1; i < count_; ++i) is_plain_ = is_plain_ && ranges_[i - 1].end <= ranges_[i].begin;
+    }
+    [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+    [[nodiscard]] static std::size_t bytes(std::size_t) noexcept { return sizeof(T); }
+    [[nodiscard]] bool is_plain() const noexcept { return is_plain_; }
+    [[nodiscard]] short_memory memory() const noexcept { return {nullptr, &pieces_}; }
+    [[nodiscard]] memory_range range(std::size_t) const noexcept {
+        return count_ == 0 ? memory_range() : memory_range{ranges_[0].begin, ranges_[count_ - 1].end};
+    }
+
+  private:
+    static constexpr std::size_t most = short_call::most_pieces;
+    static bool begins_before(const memory_range& a, const memory_range& b) noexcept { return a.begin < b.begin; }
+
+    scattered pieces_;
+    std::array<memory_range, most> ranges_;
+    std::size_t count_ = 0, rows_;
+    bool is_plain_;
+};
+template <class T>
+class short_operand<const tensors<T>> : public short_operand<tensors<T>> {
+  public:
+    using short_operand<tensors<T>>::short_operand;
 };
 
 /// In the in-place form `In` is `absent`.
@@ -82,6 +124,7 @@ class short_arguments {
     using state = typename call_types<Op, In, Out>::state;
     static constexpr std::size_t columns = column_count<state>;
     static constexpr bool is_raw = call_types<Op, In, Out>::is_raw;
+    static constexpr bool has_list = is_tensors<std::remove_cvref_t<In>> || is_tensors<std::remove_cvref_t<Out>>;
 
     short_arguments(std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out) : input_(in), output_(out) {}
     explicit short_arguments(std::remove_reference_t<Out>& out) : output_(out) {}
@@ -111,9 +154,11 @@ class short_arguments {
 
     [[nodiscard]] call_key key(const void* types, const call_options& options) const noexcept {
         if constexpr (in_place)
-            return {types, output_.rows(), output_.rows(), options.root, true, options.delegation};
+            return {types, output_.rows(), output_.rows(),     options.root,
+                    true,  has_list,       options.delegation, options.list_mark};
         else
-            return {types, input_.rows(), output_.rows(), options.root, false, options.delegation};
+            return {types, input_.rows(), output_.rows(),     options.root,
+                    false, has_list,      options.delegation, options.list_mark};
     }
     /// Of rows.
     [[nodiscard]] std::size_t alignment() const noexcept
@@ -128,18 +173,19 @@ class short_arguments {
         const row_layout rows = layout(op, bytes);
         const short_call* const known = short_calls::find(comm.background(), key, rows);
         if (known == nullptr) return false;
-        run_again(comm, *known, rows, input(), output_.first());
-        known->lower(rows, output_.first());
+        run_again(comm, *known, rows, input(), output_.memory());
+        if constexpr (!has_list) known->lower(rows, output_.memory().columns);
         return true;
     }
-    /// The same in the background; null where the communicator remembers none.
+    /// The same in the background; null where the communicator remembers none. Not of lists.
     template <class Comm>
     [[nodiscard]] std::unique_ptr<pending> prepare(Comm& comm, const Op& op, const call_key& key) const {
         std::array<std::size_t, columns> bytes;
         const row_layout rows = layout(op, bytes);
         const short_call* const known = short_calls::find(comm.background(), key, rows);
         if (known == nullptr) return nullptr;
-        return std::make_unique<short_task_with<Comm, Op>>(comm, *known, rows, input(), output_.first(), op);
+        return std::make_unique<short_task_with<Comm, Op>>(comm, *known, rows, input().columns,
+                                                           output_.memory().columns, op);
     }
 
   private:
@@ -150,11 +196,11 @@ class short_arguments {
         if constexpr (is_raw) rows.alignment = output_.alignment();
         return rows;
     }
-    [[nodiscard]] std::byte* const* input() const noexcept {
+    [[nodiscard]] short_memory input() const noexcept {
         if constexpr (in_place)
-            return output_.first();
+            return output_.memory();
         else
-            return input_.first();
+            return input_.memory();
     }
 
     [[no_unique_address]] std::conditional_t<in_place, absent, short_operand<std::remove_reference_t<In>>> input_;

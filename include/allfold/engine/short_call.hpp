@@ -27,16 +27,26 @@ struct call_key {
     const void* types = nullptr;  ///< of the collective, operator, elements and order
     std::size_t input_rows = 0, output_rows = 0;
     int root = 0;
-    bool in_place = false;  ///< then a schedule may need a copy of the input
+    bool in_place = false;   ///< then a schedule may need a copy of the input
+    bool in_pieces = false;  ///< an argument is a list
     delegate delegation = delegate::automatic;
-    std::uint64_t permutation = 0;  ///< see `mark_of`: of so few ranks it says all
+    std::uint64_t permutation = 0;  ///< see `mark_of`: of so few ranks it says all; or which list
 
     friend bool operator==(const call_key&, const call_key&) = default;
+};
+
+/// Where the rows of an argument of such a call lie.
+struct short_memory {
+    std::byte* const* columns;
+    const scattered* pieces = nullptr;  ///< instead, of a list
+
+    [[nodiscard]] place at(std::size_t row) const noexcept { return {columns, row, pieces}; }
 };
 
 /// A call that may be made again.
 struct short_call {
     static constexpr std::size_t most_columns = 4;
+    static constexpr std::size_t most_pieces = 32;  ///< of a list, whose parts of a message lie on the stack
 
     call_key key;
     std::array<std::size_t, most_columns> bytes{};  ///< of a row in each column
@@ -131,7 +141,7 @@ class short_calls final : public background::keepsake {
         for (std::size_t c = 0; c < made.rows.columns(); ++c) found->bytes[c] = made.rows.bytes[c];
         found->agreed = made.agreed;
         found->hash = made.agreed.hash();
-        found->is_flat = made.rows.columns() == 1 &&
+        found->is_flat = made.rows.columns() == 1 && !key.in_pieces &&
                          (!made.goal.folds || made.rows.functions->fold_column != nullptr) &&
                          made.rows.alignment <= alignof(std::max_align_t);
         found->contributions = where.contributions;

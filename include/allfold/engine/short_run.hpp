@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -31,8 +32,7 @@ struct short_operands {
     Comm& comm;
     const short_call& what;
     const row_layout& rows;
-    std::byte* const* input;
-    std::byte* const* result;
+    short_memory input, result;
     lane on;
     std::uint32_t hash;
     bool unordered = false;  ///< started again, so that its lane does not tell when it began
@@ -45,16 +45,16 @@ struct short_operands {
     void work(const round& now) const {
         using kind = local_work::kind;
         if (now.local == kind::none) return;
-        const place to{result, now.result.first};
+        const place to = result.at(now.result.first);
         if (now.local == kind::copy)
-            rows.copy({input, now.input.first}, to, now.input.count);
+            rows.copy(input.at(now.input.first), to, now.input.count);
         else if (rows.functions->set_identity != nullptr && now.result.count > 0)
             rows.functions->set_identity(rows, to, now.result.count);
     }
 
     [[nodiscard]] bool post(const round& now, const message& next) const {
         if (what.is_flat) [[likely]] {
-            const std::byte* const from = (now.sends_result ? result : input)[0] + next.first_byte;
+            const std::byte* const from = (now.sends_result ? result : input).columns[0] + next.first_byte;
             if (comm.post_in_cell(next.peer, on, unordered, hash, from, next.bytes)) [[likely]]
                 return true;
         }
@@ -69,10 +69,16 @@ struct short_operands {
     }
     template <class Post>
     [[nodiscard]] bool with_parts(const round& now, const message& next, Post post) const {
-        std::array<part, short_call::most_columns> parts;
-        const place from{now.sends_result ? result : input, next.rows.first};
-        const std::size_t count = next.rows.count == 0 ? 0 : rows.columns();
-        for (std::size_t c = 0; c < count; ++c) parts[c] = {rows.address(from, c), next.rows.count * rows.bytes[c]};
+        std::array<part, std::max(short_call::most_columns, short_call::most_pieces)> parts;
+        const place from = (now.sends_result ? result : input).at(next.rows.first);
+        std::size_t count = 0;
+        if (from.pieces != nullptr)
+            rows.for_each_run(from, next.rows.count, [&](std::byte* first, std::size_t many) {
+                parts[count++] = {first, many * rows.row_bytes};
+            });
+        else
+            for (; count < rows.columns() && next.rows.count > 0; ++count)
+                parts[count] = {rows.address(from, count), next.rows.count * rows.bytes[count]};
         return post(outgoing{{parts.data(), count}, next.bytes, rows.alignment, true, hash, nullptr, unordered, true});
     }
 
@@ -89,7 +95,7 @@ struct short_operands {
             return combine_column(now, with, data);
         columns theirs;
         list_columns(data, with.rows.count, theirs.data());
-        const place from{theirs.data(), 0}, to{result, with.rows.first};
+        const place from{theirs.data(), 0}, to = result.at(with.rows.first);
         if (now.how == fold::store) return rows.copy(from, to, with.rows.count);
         const place own = own_of(now);
         const background::running inside(comm.background());
@@ -108,7 +114,7 @@ struct short_operands {
             sources[k + (with_own && k >= now.lower ? 1 : 0)] = {theirs[k].data(), 0};
         }
         if (with_own) sources[now.lower] = own_of(now);
-        const place to{result, now.from[0].rows.first};
+        const place to = result.at(now.from[0].rows.first);
         const background::running inside(comm.background());
         rows.fold(std::span(sources.data(), count + (with_own ? 1 : 0)), std::span(&to, 1), many);
     }
@@ -122,7 +128,7 @@ struct short_operands {
         std::size_t count = 0;
         for (std::size_t k = 0; k <= data.size(); ++k) {
             if (k == now.lower && now.how == fold::in_rank_order)
-                values[count++] = (now.folds_result ? result : input)[0] + now.own_first_byte;
+                values[count++] = (now.folds_result ? result : input).columns[0] + now.own_first_byte;
             if (k < data.size()) values[count++] = data[k];
         }
         for (std::size_t i = 0; i < short_program::most_levels; ++i)
@@ -132,20 +138,20 @@ struct short_operands {
         for (std::size_t i = 0; i <= last; ++i) {
             const short_program::junction& node = now.tree[i];
             rows.functions->fold_column(rows.operation, values[node.left], values[node.right],
-                                        i == last ? result[0] + now.from[0].first_byte : values[node.into],
+                                        i == last ? result.columns[0] + now.from[0].first_byte : values[node.into],
                                         now.from[0].rows.count);
         }
     }
     void combine_column(const round& now, const message& with, const std::byte* data) const {
-        std::byte* const to = result[0] + with.first_byte;
+        std::byte* const to = result.columns[0] + with.first_byte;
         if (now.how == fold::store) return copy_short(to, data, with.bytes);
-        const std::byte* const own = (now.folds_result ? result : input)[0] + now.own_first_byte;
+        const std::byte* const own = (now.folds_result ? result : input).columns[0] + now.own_first_byte;
         const background::running inside(comm.background());
         rows.functions->fold_column(rows.operation, now.how == fold::left ? data : own,
                                     now.how == fold::left ? own : data, to, with.rows.count);
     }
     [[nodiscard]] place own_of(const round& now) const noexcept {
-        return {now.folds_result ? result : input, now.own_first};
+        return (now.folds_result ? result : input).at(now.own_first);
     }
     /// Where the columns of a message begin.
     void list_columns(std::byte* data, std::size_t many, std::byte** into) const noexcept {
@@ -350,8 +356,8 @@ template <communicator Comm>
 
 /// Runs a call again. Nothing is in flight in this thread.
 template <communicator Comm>
-[[gnu::noinline]] void run_again(Comm& comm, const short_call& what, const row_layout& rows, std::byte* const* input,
-                                 std::byte* const* result) {
+[[gnu::noinline]] void run_again(Comm& comm, const short_call& what, const row_layout& rows, const short_memory& input,
+                                 const short_memory& result) {
     const lane on = comm.open_again(what.agreed, what.hash);
     const short_operands<Comm> all{comm, what, rows, input, result, on, comm.background().follow(what.hash, on)};
     for (int r = 0; r < what.program.rounds(); ++r) {

@@ -68,7 +68,7 @@ class short_task : public task<Comm> {
         : task<Comm>(comm, what.agreed.what, std::nullopt),
           call_(&what),
           rows_{rows.functions, rows.operation, what.bytes.data(), rows.row_bytes},
-          all_{comm, what, rows_, input_.data(), result_.data(), comm.open_again(what.agreed, what.hash), 0},
+          all_{comm, what, rows_, {input_.data()}, {result_.data()}, comm.open_again(what.agreed, what.hash), 0},
           run_(all_) {
         for (std::size_t c = 0; c < rows.columns(); ++c) {
             input_[c] = input[c];

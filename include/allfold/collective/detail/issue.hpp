@@ -217,8 +217,8 @@ inline constexpr bool is_permutation = std::same_as<Option, shift> || std::same_
 
 /// What a call may say that is remembered.
 template <class Option>
-inline constexpr bool short_option =
-    std::same_as<Option, root> || std::same_as<Option, delegate> || is_order<Option> || is_permutation<Option>;
+inline constexpr bool short_option = std::same_as<Option, root> || std::same_as<Option, delegate> ||
+                                     std::same_as<Option, list_mark> || is_order<Option> || is_permutation<Option>;
 
 /// Whether calls of these types may be remembered.
 template <class Comm, class Op, class In, class Out, class... Options>
@@ -314,7 +314,8 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
             [[maybe_unused]] call_key key;
             if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>) {
                 if (run_remembered<Collective, In, Out>(comm, op, bind, key, options...)) return;
-            } else if constexpr (may_be_remembered<Comm, Op, In, Out, Options...>) {
+            } else if constexpr (V != verb::call && may_be_remembered<Comm, Op, In, Out, Options...> &&
+                                 !(has_option<list_mark, Options...>)) {
                 if (auto known = prepare_remembered<Collective, In, Out>(comm, op, bind, key, options...))
                     return hand_out<V>(std::move(known));
             }

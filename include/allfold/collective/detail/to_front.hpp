@@ -54,7 +54,7 @@ class arguments_to_front final : public arguments<Op, absent, Out> {
 };
 
 template <class Op, class In, class Out, class... Options>
-using arguments_for = std::conditional_t<(std::same_as<Options, at_front> || ...), arguments_to_front<Op, Out>,
-                                         arguments<Op, In, Out>>;
+using arguments_for =
+    std::conditional_t<(std::same_as<Options, at_front> || ...), arguments_to_front<Op, Out>, arguments<Op, In, Out>>;
 
 }  // namespace allfold::detail
