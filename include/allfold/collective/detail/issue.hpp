@@ -22,10 +22,17 @@
 
 namespace allfold::detail {
 
-/// The order level of a call: what the caller asked for; else rank order unless the operator is commutative.
+template <class OrderOption>
+inline constexpr bool is_global = std::same_as<OrderOption, std::remove_const_t<decltype(order::global)>>;
+
+/// The order level of a call: what the caller asked for; else rank order unless the operator is commutative. Whatever
+/// folds with an operator that is exact gives the same bits for every P.
 template <class Op, class Element, class OrderOption>
 [[nodiscard]] constexpr order level_of() noexcept {
-    if constexpr (!std::is_void_v<OrderOption>)
+    constexpr bool is_exact = std::same_as<Op, no_fold> || exact_operator<Op, Element>;
+    if constexpr (is_global<OrderOption> && is_exact)
+        return level_of<Op, Element, void>();
+    else if constexpr (!std::is_void_v<OrderOption>)
         return OrderOption{};
     else if constexpr (std::same_as<Op, no_fold> || commutative_operator<Op, Element>)
         return order::any;
@@ -64,7 +71,13 @@ concept algorithm_for = requires { typename Collective::template schedule_in<Alg
 template <class Collective, reach Reach, class Algorithm, class Op, class Element, class OrderOption>
 [[nodiscard]] consteval bool fits() {
     constexpr order level = level_of<Op, Element, OrderOption>();
-    if constexpr (std::same_as<Algorithm, automatic>) {
+    constexpr bool has_level = level != order::global;
+    static_assert(has_level,
+                  "allfold: order::global is for operators that are exact, such as exact_sum, and for distributed "
+                  "arrays: ask for order::tree, or for less");
+    if constexpr (!has_level) {
+        return false;
+    } else if constexpr (std::same_as<Algorithm, automatic>) {
         constexpr bool enough = !Collective::promise.folds || some_keeps(candidates_of<Collective, Reach>(), level);
         static_assert(enough,
                       "allfold: no schedule of this collective gives the order level that the call asks for between "
