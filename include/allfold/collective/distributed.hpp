@@ -38,9 +38,10 @@ namespace allfold {
 /// - Afterwards: as each line says. The target of a scan may have other blocks and another offset than its source;
 ///   elements move where they must. The first element of an exclusive scan becomes the identity of the operator; if it
 ///   has none, it stays as it was.
-/// - Shapes: x is a contiguous range of the elements that the layout gives this rank, in their order, 0 as well. Layouts
-///   are the same on all ranks; source and target have as many elements. Elements can be made without a value. In a scan
-///   both are the same memory, or share none, unless their layouts differ.
+/// - Shapes: x is a contiguous range of the elements that the layout gives this rank, in their order, 0 as well.
+/// Layouts
+///   are the same on all ranks; source and target have as many elements. Elements can be made without a value. In a
+///   scan both are the same memory, or share none, unless their layouts differ.
 /// - Order: that of the elements, unless the operator is commutative; then each rank folds its own first, and these
 ///   folds in rank order. `order::rank`: that of the elements for every operator. `order::global`: one bracketing too,
 ///   a tree over the numbers of the elements, so that the bits are the same for every P and layout; in scans as well.
@@ -115,8 +116,8 @@ template <class Collective, class Op, class T, class... Options>
 /// One call of distributed arrays.
 template <class Collective, class Comm, class Op, class T, class... Options>
 class array_call {
-    static constexpr bool is_scan = std::same_as<Collective, inclusive_scan_collective> ||
-                                    std::same_as<Collective, exclusive_scan_collective>;
+    static constexpr bool is_scan =
+        std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
     static constexpr bool is_inclusive = std::same_as<Collective, inclusive_scan_collective>;
     using level = order_among<Options...>;
     using state = typename state_of<Op, T>::type;
@@ -139,8 +140,8 @@ class array_call {
         made_or_given_up(comm_, [&] {
             const int root = everyone ? -1 : root_;
             const T* const x = in.elements().data();
-            const std::optional<state> all = may_mix ? folding_.total(x, array, root)
-                                                     : folding_.total(x, parts_of(array), root);
+            const std::optional<state> all =
+                may_mix ? folding_.total(x, array, root) : folding_.total(x, parts_of(array), root);
             if (all) store(out, *all, array.count);
         });
     }
@@ -210,8 +211,8 @@ class array_call {
     void require_lowered(const block_cyclic& array) const {
         if constexpr (lowering_operator<Op, state>)
             if (array.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-                here().reject(errc::bad_argument, {"lower() of this operator cannot be told of ", array.count,
-                                                   " contributions"});
+                here().reject(errc::bad_argument,
+                              {"lower() of this operator cannot be told of ", array.count, " contributions"});
     }
     template <class Out>
     void store(Out& place, const state& fold, std::size_t contributions) const {
@@ -239,8 +240,8 @@ class array_call {
 
     Comm& comm_;
     const Op& op_;
-    decltype(make_folding(std::declval<Comm&>(), std::declval<const Op&>(), std::declval<const Options&>()...))
-        folding_;
+    decltype(make_folding(std::declval<Comm&>(), std::declval<const Op&>(),
+                          std::declval<const Options&>()...)) folding_;
     int root_ = 0;
 };
 
@@ -250,8 +251,8 @@ struct own_way<distributed<T>> {
 
     template <class Collective, class Comm, class Op, class... Options>
     static void in_place(Comm& comm, const distributed<T>& x, const Op& op, const Options&... options) {
-        constexpr bool is_scan = std::same_as<Collective, inclusive_scan_collective> ||
-                                 std::same_as<Collective, exclusive_scan_collective>;
+        constexpr bool is_scan =
+            std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
         static_assert(is_scan,
                       "allfold: the fold of a distributed array is one value: pass a variable for it after the array");
         if constexpr (is_scan) out_of_place<Collective>(comm, x, x, op, options...);

@@ -42,7 +42,7 @@ struct array_claim {
 
     using words = std::array<std::uint64_t, 11>;
     [[nodiscard]] words in_words() const noexcept {
-        return {source.block, source.offset, source.count, target.block,    target.offset, target.count,
+        return {source.block, source.offset, source.count, target.block,    target.offset,  target.count,
                 types,        root,          overlaps,     source_elements, target_elements};
     }
     [[nodiscard]] static array_claim of(const std::uint64_t* w) noexcept {
@@ -56,12 +56,13 @@ inline void require_one_array(const arrangement_place& at, std::span<const array
     const array_claim& first = claims[0];
     for (int r = 0; const array_claim& each : claims) {
         if (each.types != first.types)
-            at.reject(errc::mismatch, {"rank ", r, " calls another collective of distributed arrays than rank 0, or "
+            at.reject(errc::mismatch, {"rank ", r,
+                                       " calls another collective of distributed arrays than rank 0, or "
                                        "with another operator, type of elements or order level"});
         const auto compare = [&](const block_cyclic& own, const block_cyclic& other, const char* what) {
             if (own != other)
-                at.reject(errc::mismatch, {what, " of rank ", r, " is ", own.text(), ", but that of rank 0 is ",
-                                           other.text()});
+                at.reject(errc::mismatch,
+                          {what, " of rank ", r, " is ", own.text(), ", but that of rank 0 is ", other.text()});
         };
         compare(each.source, first.source, "the source");
         compare(each.target, first.target, "the target");
@@ -228,8 +229,7 @@ class array_fold {
     /// Where each value of a rank's pieces goes, and where each value of a section's comes from.
     [[nodiscard]] static std::vector<parcel> to_folders(const division& parts, const section_values& mine) {
         std::vector<parcel> made;
-        for (const piece& p : mine.held)
-            made.push_back({parts.folder_of(parts.section_of(p.first)), made.size(), 1});
+        for (const piece& p : mine.held) made.push_back({parts.folder_of(parts.section_of(p.first)), made.size(), 1});
         return made;
     }
     [[nodiscard]] static std::vector<parcel> to_holders(const section_values& mine) {
@@ -245,8 +245,8 @@ class array_fold {
         const auto leaf = lifting(x);
         std::size_t local = 0;
         for (std::size_t i = 0; const piece& p : mine.held) {
-            values[i++] = parts.in_one_tree() ? folds().in_tree(leaf, local, p.length)
-                                              : folds().in_row(leaf, local, p.length);
+            values[i++] =
+                parts.in_one_tree() ? folds().in_tree(leaf, local, p.length) : folds().in_row(leaf, local, p.length);
             local += p.length;
         }
         const auto own = parts.section_of_rank(comm_.rank());
@@ -257,8 +257,8 @@ class array_fold {
                 mine.holders.push_back(holder);
             });
         }
-        mine.values = parts.stays() ? std::move(values)
-                                    : exchange(values.data(), to_folders(parts, mine), to_holders(mine));
+        mine.values =
+            parts.stays() ? std::move(values) : exchange(values.data(), to_folders(parts, mine), to_holders(mine));
         if (!own) return mine;
         const state* const nodes = mine.values.data();
         if (parts.in_one_tree())
@@ -302,7 +302,9 @@ class array_fold {
     void set_starts(const division& parts, const section_values& mine, const state* below,
                     const heap_array<state>& before) const {
         const state* const nodes = mine.values.data();
-        const auto set = [&](std::size_t i, const state* prefix) { before[i] = prefix != nullptr ? *prefix : nodes[i]; };
+        const auto set = [&](std::size_t i, const state* prefix) {
+            before[i] = prefix != nullptr ? *prefix : nodes[i];
+        };
         std::size_t i = 0;
         if (parts.in_one_tree())
             folds().prefixes_of_nodes(mine.nodes, nodes, mine.whole, below,

@@ -154,8 +154,7 @@ class folding {
         if (of.size() == 1) return *values;
         const auto [left, right] = halves(whole);
         const std::size_t before = count_before(of, right.first);
-        return join_(of_nodes(of.first(before), values, left),
-                     of_nodes(of.subspan(before), values + before, right));
+        return join_(of_nodes(of.first(before), values, left), of_nodes(of.subspan(before), values + before, right));
     }
 
     /// Calls store(leaf number, prefix): the fold of `before` (null: nothing) and the leaves up to that one, with it

@@ -104,11 +104,11 @@ consteval void explain_arguments() {
     if constexpr (Folds && sizeof...(Rest) == 0)
         static_assert(fits_no_form, "allfold: this collective folds: give it an operator: sum{}, ...");
     else
-        static_assert(
-            fits_no_form,
-            "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
-            "deadline{}, a partition, order::any, order::rank, order::tree, order::global, delegate::never, an algorithm such as "
-            "ring{}");
+        static_assert(fits_no_form,
+                      "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
+                      "deadline{}, a partition, order::any, order::rank, order::tree, order::global, delegate::never, "
+                      "an algorithm such as "
+                      "ring{}");
 }
 
 /// Options that contradict each other do not compile.
