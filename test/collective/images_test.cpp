@@ -106,7 +106,7 @@ void check_words_and_matrices(auto& comm, bool objects) {
         for (const int each : counts) all += each;
         return all;
     };
-    for (const std::size_t n : {0, 1, 7, 400}) {
+    for (const std::size_t n : {0U, 1U, 7U, 400U}) {
         const auto where = std::to_string(size) + " ranks, " + std::to_string(n) + " elements";
         const problem<matrices> p(all_of(some), n), q(all_of(few), n);
         check_images(comm, p, some, p.op, where);

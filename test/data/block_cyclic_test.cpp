@@ -49,9 +49,9 @@ void require_error(errc code, const std::string& words, Call call) {
 
 TEST_CASE("blocks go round the ranks") {
     for (const int ranks : {1, 2, 3, 8})
-        for (const std::size_t block : {1, 2, 3, 7, 100})
-            for (const std::size_t offset : {0, 1, 5, 24, 1000})
-                for (const std::size_t count : {0, 1, 10, 101}) check({block, offset, count}, ranks);
+        for (const std::size_t block : {1U, 2U, 3U, 7U, 100U})
+            for (const std::size_t offset : {0U, 1U, 5U, 24U, 1000U})
+                for (const std::size_t count : {0U, 1U, 10U, 101U}) check({block, offset, count}, ranks);
     constexpr block_cyclic layout{.block = 3, .offset = 4, .count = 10};  // the one that the header draws
     STATIC_REQUIRE(layout.extent(0, 3) == 3);
     STATIC_REQUIRE(layout.extent(1, 3) == 4);
@@ -61,7 +61,7 @@ TEST_CASE("blocks go round the ranks") {
 }
 
 TEST_CASE("an array lies on one rank, in a block for each rank, and in blocks without end") {
-    for (const std::size_t count : {0, 1, 10}) {
+    for (const std::size_t count : {0U, 1U, 10U}) {
         const auto alone = block_cyclic::on_rank(2, count);
         CHECK(alone.extent(2, 3) == count);
         CHECK(alone.extent(0, 3) == 0);

@@ -178,7 +178,7 @@ class array_call {
         else
             return array_fold<Comm, Op, T>(comm, op);
     }
-    [[nodiscard]] division parts_of(const block_cyclic& array) const { return {array, comm_.size(), in_one_tree}; }
+    [[nodiscard]] array_pieces parts_of(const block_cyclic& array) const { return {array, comm_.size(), in_one_tree}; }
     [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
 
     template <class Out>

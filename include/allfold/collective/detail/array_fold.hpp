@@ -18,7 +18,7 @@
 #include "allfold/algebra/operator.hpp"
 #include "allfold/collective/all_gather.hpp"
 #include "allfold/collective/all_to_all.hpp"
-#include "allfold/collective/detail/division.hpp"
+#include "allfold/collective/detail/array_pieces.hpp"
 #include "allfold/collective/gather.hpp"
 #include "allfold/data/block_cyclic.hpp"
 #include "allfold/data/detail/heap_array.hpp"
@@ -156,7 +156,7 @@ class array_fold {
         return folds().in_row([&](std::size_t i) { return all[i]; }, 0, all.size());
     }
     /// The same in the order of the array.
-    [[nodiscard]] std::optional<state> total(const Value* x, const division& parts, int root) {
+    [[nodiscard]] std::optional<state> total(const Value* x, const array_pieces& parts, int root) {
         const section_values mine = fold_section(x, parts);
         const partition by_rank = sections_by_rank(parts);
         const heap_array<state> all = tops(mine.top, by_rank, root);
@@ -168,7 +168,7 @@ class array_fold {
 
     /// Calls store(own element, its number in the array, prefix) as `folding` does.
     template <bool Inclusive, class Store>
-    void prefixes(const Value* x, const division& parts, const Store& store) {
+    void prefixes(const Value* x, const array_pieces& parts, const Store& store) {
         const section_values mine = fold_section(x, parts);
         const heap_array<state> before = starts(parts, mine);
         const auto leaf = lifting(x);
@@ -227,7 +227,7 @@ class array_fold {
     }
 
     /// Where each value of a rank's pieces goes, and where each value of a section's comes from.
-    [[nodiscard]] static std::vector<parcel> to_folders(const division& parts, const section_values& mine) {
+    [[nodiscard]] static std::vector<parcel> to_folders(const array_pieces& parts, const section_values& mine) {
         std::vector<parcel> made;
         for (const piece& p : mine.held) made.push_back({parts.folder_of(parts.section_of(p.first)), made.size(), 1});
         return made;
@@ -238,7 +238,7 @@ class array_fold {
         return made;
     }
 
-    [[nodiscard]] section_values fold_section(const Value* x, const division& parts) {
+    [[nodiscard]] section_values fold_section(const Value* x, const array_pieces& parts) {
         section_values mine;
         parts.for_each_held(comm_.rank(), [&](const piece& p) { mine.held.push_back(p); });
         heap_array<state> values(mine.held.size());
@@ -268,7 +268,7 @@ class array_fold {
         return mine;
     }
 
-    [[nodiscard]] partition sections_by_rank(const division& parts) const {
+    [[nodiscard]] partition sections_by_rank(const array_pieces& parts) const {
         std::vector<std::size_t> has(size());
         for (int r = 0; r < comm_.size(); ++r) has[index(r)] = parts.section_of_rank(r) ? 1 : 0;
         return partition::sizes(has);
@@ -285,7 +285,7 @@ class array_fold {
     }
 
     /// What stands before each piece that this rank holds; something else before the first of the array.
-    [[nodiscard]] heap_array<state> starts(const division& parts, const section_values& mine) {
+    [[nodiscard]] heap_array<state> starts(const array_pieces& parts, const section_values& mine) {
         const partition by_rank = sections_by_rank(parts);
         const heap_array<state> all = tops(mine.top, by_rank, -1);
         heap_array<state> before(mine.nodes.size());
@@ -299,7 +299,7 @@ class array_fold {
         if (parts.stays()) return before;
         return exchange(before.data(), to_holders(mine), to_folders(parts, mine));
     }
-    void set_starts(const division& parts, const section_values& mine, const state* below,
+    void set_starts(const array_pieces& parts, const section_values& mine, const state* below,
                     const heap_array<state>& before) const {
         const state* const nodes = mine.values.data();
         const auto set = [&](std::size_t i, const state* prefix) {

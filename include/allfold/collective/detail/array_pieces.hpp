@@ -27,12 +27,12 @@ struct piece {
     std::size_t length;
 };
 
-class division {
+class array_pieces {
   public:
     /// `in_one_tree`: pieces are nodes of a tree that depends on nothing but the number of elements: its node of
     /// level k and number i has the elements from i·2^k on, 2^k of them or as many as there are, and joins two nodes of
     /// the level below. Otherwise they are the blocks of the array.
-    division(const block_cyclic& array, int ranks, bool in_one_tree)
+    array_pieces(const block_cyclic& array, int ranks, bool in_one_tree)
         : array_(array), ranks_(ranks), in_one_tree_(in_one_tree) {
         if (array.count == 0) return;
         const auto size = static_cast<std::size_t>(ranks);
@@ -129,7 +129,7 @@ class division {
 /// Where a node of so many leaves is cut in two.
 [[nodiscard]] constexpr std::size_t cut_of_node(std::size_t leaves) noexcept { return std::bit_ceil(leaves) / 2; }
 
-/// Folds of values: from left to right, or as the tree of a `division`. `join(a, b)` is a ∘ b.
+/// Folds of values: from left to right, or as the tree of a `array_pieces`. `join(a, b)` is a ∘ b.
 template <class State, class Join>
 class folding {
   public:
