@@ -15,6 +15,7 @@
 #include "allfold/algebra/mean.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
+#include "allfold/transport/hierarchy.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
@@ -128,6 +129,13 @@ TEST_CASE("arrays are folded where ranks share no memory") {
                 check_arrays<matrices>(comm);
             },
             roomy);
+    SUCCEED();
+}
+
+TEST_CASE("arrays are folded by threads of processes, which exchange blocks of one length only") {
+    for (const int processes : {2, 3})  // what stands for a process is a thread
+        on_ranks(processes,
+                 [](auto& across) { allfold::run(across, 2, [](auto& comm) { check_arrays<matrices>(comm); }); });
     SUCCEED();
 }
 

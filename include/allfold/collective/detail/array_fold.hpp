@@ -15,8 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/collective/all_gather.hpp"
+#include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/all_to_all.hpp"
 #include "allfold/collective/detail/array_pieces.hpp"
 #include "allfold/collective/gather.hpp"
@@ -212,18 +214,40 @@ class array_fold {
     /// Sends parcels of `from`; returns what arrives, where the parcels received say.
     template <class T>
     [[nodiscard]] heap_array<T> exchange(const T* from, std::vector<parcel> sent, std::vector<parcel> received) {
-        const partition going = sort_by_rank(sent, comm_.size()), coming = sort_by_rank(received, comm_.size());
-        heap_array<T> packed(going.total()), arrived(coming.total()), placed(coming.total());
-        T* to = packed.data();
-        for (const parcel& each : sent) to = std::copy_n(from + each.first, each.length, to);
-        limited(all_to_all, std::span<const T>(packed.data(), packed.size()), std::span(arrived.data(), arrived.size()),
-                input_blocks{going}, output_blocks{coming});
-        T* next = arrived.data();
-        for (const parcel& each : received) {
-            std::move(next, next + each.length, placed.data() + each.first);
-            next += each.length;
-        }
+        partition going = sort_by_rank(sent, comm_.size()), coming = sort_by_rank(received, comm_.size());
+        const std::size_t arriving = coming.total();
+        if constexpr (Comm::has_groups) going = coming = of_one_length(std::max(going.largest(), coming.largest()));
+        heap_array<T> packed(going.total()), arrived(coming.total()), placed(arriving);
+        for_each_packed(sent, going, [&](const parcel& p, std::size_t at) {
+            std::copy_n(from + p.first, p.length, packed.data() + at);
+        });
+        const std::span<const T> out(packed.data(), packed.size());
+        const std::span<T> in(arrived.data(), arrived.size());
+        if constexpr (Comm::has_groups)
+            limited(all_to_all, out, in);
+        else
+            limited(all_to_all, out, in, input_blocks{going}, output_blocks{coming});
+        for_each_packed(received, coming, [&](const parcel& p, std::size_t at) {
+            std::move(in.data() + at, in.data() + at + p.length, placed.data() + p.first);
+        });
         return placed;
+    }
+    /// Threads of processes exchange blocks of one length only.
+    [[nodiscard]] partition of_one_length(std::size_t longest) {
+        auto length = static_cast<std::uint64_t>(longest);
+        limited(all_reduce, length, max());
+        return partition::even(static_cast<std::size_t>(length) * size(), comm_.size());
+    }
+    /// Calls visit(parcel, where it stands) for parcels in the order of their ranks.
+    template <class Visit>
+    static void for_each_packed(const std::vector<parcel>& parcels, const partition& blocks, Visit visit) {
+        int rank = -1;
+        std::size_t at = 0;
+        for (const parcel& each : parcels) {
+            if (each.rank != rank) at = blocks.offset(rank = each.rank);
+            visit(each, at);
+            at += each.length;
+        }
     }
 
     /// Where each value of a rank's pieces goes, and where each value of a section's comes from.
