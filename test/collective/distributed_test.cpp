@@ -87,13 +87,15 @@ std::string place_of(int ranks, const block_cyclic& source, const block_cyclic& 
 
 /// Layouts that differ in what matters: uneven ends, few elements, one rank, blocks longer than the array.
 std::vector<block_cyclic> layouts_of(std::size_t n, int ranks) {
+    constexpr std::size_t huge = std::numeric_limits<std::size_t>::max() / 8;
     return {{1, 0, n},
             {3, 2, n},
             {5, 17, n},
             block_cyclic::on_rank(ranks - 1, n),
             {n + 7, 3, n},
             {8, 64, n},
-            block_cyclic::blocks(n, ranks)};
+            block_cyclic::blocks(n, ranks),
+            {huge, huge - 3, n}};
 }
 
 template <class Algebra, class Comm>

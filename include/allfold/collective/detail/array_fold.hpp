@@ -6,8 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -102,10 +101,26 @@ struct parcel {
 
 /// Brings parcels in the order of their ranks; returns how many elements are of each.
 [[nodiscard]] inline partition sort_by_rank(std::vector<parcel>& parcels, int ranks) {
-    std::vector<std::size_t> sizes(static_cast<std::size_t>(ranks));
-    for (const parcel& each : parcels) sizes[static_cast<std::size_t>(each.rank)] += each.length;
-    std::ranges::sort(parcels, {}, [](const parcel& p) { return std::pair(p.rank, p.first); });
+    std::vector<std::size_t> sizes(static_cast<std::size_t>(ranks)), next(sizes.size() + 1);
+    for (const parcel& each : parcels) {
+        sizes[static_cast<std::size_t>(each.rank)] += each.length;
+        ++next[static_cast<std::size_t>(each.rank) + 1];
+    }
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    std::vector<parcel> sorted(parcels.size());
+    for (const parcel& each : parcels) sorted[next[static_cast<std::size_t>(each.rank)]++] = each;
+    parcels.swap(sorted);
     return partition::sizes(sizes);
+}
+
+/// Whether they follow each other in memory.
+[[nodiscard]] inline bool are_in_order(const std::vector<parcel>& parcels) noexcept {
+    std::size_t end = 0;
+    for (const parcel& each : parcels) {
+        if (each.first != end) return false;
+        end += each.length;
+    }
+    return true;
 }
 
 /// What a rank holds of one array, by who holds it in another one; both have the same elements.
@@ -215,18 +230,22 @@ class array_fold {
     template <class T>
     [[nodiscard]] heap_array<T> exchange(const T* from, std::vector<parcel> sent, std::vector<parcel> received) {
         partition going = sort_by_rank(sent, comm_.size()), coming = sort_by_rank(received, comm_.size());
-        const std::size_t arriving = coming.total();
+        const std::size_t leaving = going.total(), arriving = coming.total();
         if constexpr (Comm::has_groups) going = coming = of_one_length(std::max(going.largest(), coming.largest()));
-        heap_array<T> packed(going.total()), arrived(coming.total()), placed(arriving);
-        for_each_packed(sent, going, [&](const parcel& p, std::size_t at) {
-            std::copy_n(from + p.first, p.length, packed.data() + at);
-        });
-        const std::span<const T> out(packed.data(), packed.size());
+        const bool is_packed = are_in_order(sent) && going.total() == leaving;
+        heap_array<T> packed(is_packed ? 0 : going.total()), arrived(coming.total());
+        if (!is_packed)
+            for_each_packed(sent, going, [&](const parcel& p, std::size_t at) {
+                std::copy_n(from + p.first, p.length, packed.data() + at);
+            });
+        const std::span<const T> out(is_packed ? from : packed.data(), going.total());
         const std::span<T> in(arrived.data(), arrived.size());
         if constexpr (Comm::has_groups)
             limited(all_to_all, out, in);
         else
             limited(all_to_all, out, in, input_blocks{going}, output_blocks{coming});
+        if (are_in_order(received) && coming.total() == arriving) return arrived;
+        heap_array<T> placed(arriving);
         for_each_packed(received, coming, [&](const parcel& p, std::size_t at) {
             std::move(in.data() + at, in.data() + at + p.length, placed.data() + p.first);
         });

@@ -76,10 +76,15 @@ class array_pieces {
     /// Calls visit(piece) for those that a rank holds, in their order.
     template <class Visit>
     void for_each_held(int rank, Visit visit) const {
-        const std::size_t held = array_.extent(rank, ranks_);
-        for (std::size_t local = 0; local < held;) {
-            const std::size_t first = array_.global_index(rank, local, ranks_);
-            local += cut(first, rest_of_block(first), visit);
+        if (array_.extent(rank, ranks_) == 0) return;
+        const auto others = static_cast<std::size_t>(ranks_ - 1);  // whose blocks come first
+        std::size_t first = array_.global_index(rank, 0, ranks_), length = rest_of_block(first);
+        while (true) {
+            cut(first, length, visit);
+            const std::size_t rest = array_.count - first - length;
+            if (rest == 0 || (rest - 1) / array_.block < others) return;
+            first += length + others * array_.block;
+            length = std::min(array_.block, array_.count - first);
         }
     }
     /// Calls visit(piece, who holds it) for those of a section, in their order.
@@ -87,9 +92,13 @@ class array_pieces {
     void for_each_in(std::size_t number, Visit visit) const {
         const piece whole = section(number);
         const std::size_t end = whole.first + whole.length;
-        for (std::size_t first = whole.first; first < end;) {
-            const int holder = array_.owner(first, ranks_);
-            first += cut(first, std::min(rest_of_block(first), end - first), [&](const piece& p) { visit(p, holder); });
+        int holder = array_.owner(whole.first, ranks_);
+        for (std::size_t first = whole.first, length = rest_of_block(first); first < end;) {
+            length = std::min(length, end - first);
+            cut(first, length, [&](const piece& p) { visit(p, holder); });
+            first += length;
+            length = array_.block;
+            holder = holder + 1 < ranks_ ? holder + 1 : 0;
         }
     }
 
@@ -97,9 +106,9 @@ class array_pieces {
     [[nodiscard]] std::size_t rest_of_block(std::size_t element) const noexcept {
         return std::min(array_.block - (array_.offset + element) % array_.block, array_.count - element);
     }
-    /// Cuts a stretch of one block into pieces; returns how long it is.
+    /// Cuts a stretch of one block into pieces.
     template <class Visit>
-    std::size_t cut(std::size_t first, std::size_t length, Visit visit) const {
+    void cut(std::size_t first, std::size_t length, Visit visit) const {
         const std::size_t end = first + length;
         if (!in_one_tree_) {
             visit(piece{first, length});
@@ -113,7 +122,6 @@ class array_pieces {
                 at += has;
             }
         }
-        return length;
     }
 
     block_cyclic array_;
@@ -177,20 +185,14 @@ class folding {
     template <bool Inclusive, class Leaf, class Store>
     State prefixes_in_tree(const Leaf& leaf, std::size_t first, std::size_t count, const State* before,
                            const Store& store) const {
+        if (count == eight) return prefixes_of<eight, Inclusive>(leaf, first, before, store);
         if (count > 1) {
             const std::size_t half = cut_of_node(count);
             State left = prefixes_in_tree<Inclusive>(leaf, first, half, before, store);
             const State below = before != nullptr ? join_(*before, left) : left;
             return join_(left, prefixes_in_tree<Inclusive>(leaf, first + half, count - half, &below, store));
         }
-        State x = leaf(first);
-        if (!Inclusive || before == nullptr) {
-            store(first, Inclusive ? &x : before);
-        } else {
-            const State prefix = join_(*before, x);
-            store(first, &prefix);
-        }
-        return x;
+        return prefixes_of<1, Inclusive>(leaf, first, before, store);
     }
     /// The same of nodes: calls visit(prefix) for each in its order.
     template <class Visit>
@@ -228,6 +230,23 @@ class folding {
             return leaf(first);
         else
             return join_(node<Count / 2>(leaf, first), node<Count / 2>(leaf, first + Count / 2));
+    }
+    template <std::size_t Count, bool Inclusive, class Leaf, class Store>
+    State prefixes_of(const Leaf& leaf, std::size_t first, const State* before, const Store& store) const {
+        if constexpr (Count > 1) {
+            State left = prefixes_of<Count / 2, Inclusive>(leaf, first, before, store);
+            const State below = before != nullptr ? join_(*before, left) : left;
+            return join_(left, prefixes_of<Count / 2, Inclusive>(leaf, first + Count / 2, &below, store));
+        } else {
+            State x = leaf(first);
+            if (!Inclusive || before == nullptr) {
+                store(first, Inclusive ? &x : before);
+            } else {
+                const State prefix = join_(*before, x);
+                store(first, &prefix);
+            }
+            return x;
+        }
     }
     [[nodiscard]] static std::pair<piece, piece> halves(const piece& whole) noexcept {
         const std::size_t left = cut_of_node(whole.length);
