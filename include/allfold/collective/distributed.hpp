@@ -93,6 +93,10 @@ struct argument<distributed<T>> {
 };
 template <class T>
 inline constexpr bool refers<distributed<T>> = true;
+template <class T>
+inline constexpr bool writable<distributed<T>> = !std::is_const_v<T>;
+template <class T>
+inline constexpr bool writable<const distributed<T>> = !std::is_const_v<T>;
 
 /// What such a call asks for must have a meaning; where not, one line of the compiler says what to write.
 template <class Collective, class Op, class T, class... Options>
@@ -107,10 +111,13 @@ template <class Collective, class Op, class T, class... Options>
     static_assert(known, "allfold: of distributed arrays a collective takes root{}, deadline{} and an order level");
     constexpr bool is_made = std::default_initializable<T> && std::default_initializable<state>;
     static_assert(is_made, "allfold: elements of distributed arrays must be default constructible");
-    if constexpr (!std::is_void_v<order_among<Options...>>)
-        if constexpr (order(order_among<Options...>{}) == order::any)
-            return require_commutative<Op, state>() && folds_arrays && known && is_made;
-    return folds_arrays && known && is_made;
+    constexpr bool keeps_order = commutative_operator<Op, state> ||
+                                 !std::same_as<order_among<Options...>, std::remove_const_t<decltype(order::any)>>;
+    static_assert(
+        keeps_order,
+        "allfold: order::any needs a commutative operator: write allfold::commutative(op) if it is, or ask for "
+        "order::rank");
+    return folds_arrays && known && is_made && keeps_order;
 }
 
 /// One call of distributed arrays.
@@ -267,7 +274,7 @@ struct own_way<distributed<T>> {
             static_assert(fits,
                           "allfold: the output of a scan of a distributed array is another one, and that of a reduce "
                           "or all_reduce a variable");
-            constexpr bool is_writable = !fits || !std::is_const_v<Out> || is_scan;
+            constexpr bool is_writable = !fits || writable<std::remove_reference_t<Out>>;
             static_assert(is_writable, "allfold: the output of this collective must not be const");
             array_call<Collective, Comm, Op, value, Options...> call(comm, op, options...);
             const distributed<const value> from(in.elements(), in.layout());

@@ -143,6 +143,10 @@ struct argument<images<T>> {
 };
 template <class T>
 inline constexpr bool refers<images<T>> = true;
+template <class T>
+inline constexpr bool writable<images<T>> = !std::is_const_v<T>;
+template <class T>
+inline constexpr bool writable<const images<T>> = !std::is_const_v<T>;
 
 /// The elements of an operand, one after the other.
 template <class T>
@@ -374,9 +378,7 @@ struct own_way<images<T>> {
 
     template <class Collective, class Comm, class Op, class... Options>
     static void in_place(Comm& comm, const images<T>& x, const Op& op, const Options&... options) {
-        constexpr bool is_writable = !std::is_const_v<T>;
-        static_assert(is_writable, "allfold: the output of this collective must not be const");
-        if constexpr (is_writable) out_of_place<Collective>(comm, x, x, op, options...);
+        out_of_place<Collective>(comm, x, x, op, options...);
     }
     template <class Collective, class Comm, class Out, class Op, class... Options>
     static void out_of_place(Comm& comm, const images<T>& in, Out& out, const Op& op, const Options&... options) {
@@ -384,7 +386,9 @@ struct own_way<images<T>> {
             std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
         constexpr bool is_list = is_images<std::remove_const_t<Out>>;
         static_assert(!is_scan || is_list, "allfold: each image gets a prefix from a scan: pass images for them");
-        if constexpr (require_image_call<Collective>() && (!is_scan || is_list)) {
+        constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
+        static_assert(is_writable, "allfold: the output of this collective must not be const");
+        if constexpr (require_image_call<Collective>() && (!is_scan || is_list) && is_writable) {
             image_call<Collective, Comm, Op, T> call(comm, in, op);
             if constexpr (is_scan)
                 call.scan(out, options...);

@@ -276,6 +276,11 @@ class folding_verbs {
                 own_way<std::remove_cvref_t<In>>::template out_of_place<Collective>(comm, in, out, op, options...);
             else
                 return outcome_of<V>();
+        } else if constexpr (has_own_way<Out>) {
+            constexpr bool is_one_operand = sizeof(Out) == 0;
+            static_assert(is_one_operand,
+                          "allfold: where the output is images or a distributed array, so is the input");
+            return outcome_of<V>();
         } else if constexpr (require_different<Options...>() && require_operator<Op, In>())
             return issue_out_of_place<V, Collective>(comm, op, std::forward<In>(in), std::forward<Out>(out),
                                                      options...);
@@ -383,7 +388,9 @@ class moving_verbs {
         static_assert(is_data,
                       "allfold: this would move an address, not what lies there: pass a view of the elements, such "
                       "as std::span(pointer, count)");
-        return is_data;
+        constexpr bool is_operand = !has_own_way<X>;
+        static_assert(is_operand, "allfold: images and distributed arrays are for collectives that fold");
+        return is_data && is_operand;
     }
 };
 
