@@ -2,6 +2,7 @@
 #include "allfold/collective/distributed.hpp"
 
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <random>
@@ -103,7 +104,8 @@ TEST_CASE("what an operator folds is lifted, lowered, and has an identity") {
             expect(total == 1e300, "exact sum");
             std::vector<double> out(other.extent(comm.rank(), comm.size()), -1);
             allfold::exclusive_scan(comm, distributed(mine, layout), distributed(out, other),
-                                    allfold::exact_sum<double>(), order::global);
+                                    allfold::exact_sum<double>(), order::global,
+                                    allfold::deadline(std::chrono::minutes(5)));
             for (std::size_t i = 0; i < out.size(); ++i) {
                 const std::size_t at = other.global_index(comm.rank(), i, comm.size()), whole = at / 3;
                 const double ones = static_cast<double>(whole);

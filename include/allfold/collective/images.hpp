@@ -261,8 +261,9 @@ class image_call {
 
     template <class Out>
     void store(const tensors<Out>& out, const packed<state>& folds, int contributions) const {
-        element_cursor<Out> to(out);
-        for (std::size_t i = 0; i < out.size(); ++i) to.next() = lowered<Out>(folds.data()[i], contributions);
+        const state* fold = folds.data();
+        for (const std::span<Out>& piece : out.pieces())
+            for (Out& place : piece) place = lowered<Out>(*fold++, contributions);
     }
 
     template <class Out>
@@ -297,13 +298,16 @@ class image_call {
                 set_identities(folds);
                 return folds;
             }
-            for (bool is_first = true; const tensors<T>& each : in_.list()) {
-                element_cursor<T> from(each);
-                for (std::size_t i = 0; i < in_.length(); ++i) {
-                    state x = lifted(from.next());
-                    folds.put(i, is_first ? std::move(x) : static_cast<state>(op_(folds.data()[i], x)));
-                }
-                is_first = false;
+            for (std::size_t k = 0; k < in_.list().size(); ++k) {
+                std::size_t i = 0;
+                for (const std::span<T>& piece : in_.list()[k].pieces())
+                    for (const value& x : piece) {
+                        if (k == 0)
+                            folds.put(i, lifted(x));
+                        else
+                            folds.data()[i] = static_cast<state>(op_(folds.data()[i], lifted(x)));
+                        ++i;
+                    }
             }
             return folds;
         });
