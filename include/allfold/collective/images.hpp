@@ -323,10 +323,13 @@ class image_call {
     void run(packed<state>& folds, const Options&... options) {
         const std::span<state> all(folds.data(), in_.length());
         constexpr Which collective{};
-        if constexpr (lifts<Op, value> || is_lowered)
-            collective(comm_, all, on_states<Op, state>{op_}, options...);
-        else
-            collective(comm_, all, op_, options...);
+        const auto call = [&] {
+            if constexpr (lifts<Op, value> || is_lowered)
+                collective(comm_, all, on_states<Op, state>{op_}, options...);
+            else
+                collective(comm_, all, op_, options...);
+        };
+        run_on_own_memory(comm_, call, folds);
     }
 
     template <class Out>

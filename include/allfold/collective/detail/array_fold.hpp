@@ -147,9 +147,12 @@ class array_fold {
 
     /// Everyone's claims, compared. All ranks throw, or none does.
     void agree(const char* collective, const array_claim& claim) {
-        const array_claim::words mine = claim.in_words();
-        heap_array<std::uint64_t> all(mine.size() * size());
-        limited(all_gather, mine, std::span(all.data(), all.size()));
+        const array_claim::words words = claim.in_words();
+        heap_array<std::uint64_t> mine(words.size()), all(words.size() * size());
+        std::ranges::copy(words, mine.begin());
+        run_on_own_memory(
+            comm_, [&] { limited(all_gather, std::span(mine.data(), mine.size()), std::span(all.data(), all.size())); },
+            mine, all);
         std::vector<array_claim> claims;
         for (std::size_t r = 0; r < size(); ++r) claims.push_back(array_claim::of(&all[r * mine.size()]));
         require_one_array({collective, comm_.rank(), comm_.size()}, claims);
@@ -165,16 +168,15 @@ class array_fold {
     [[nodiscard]] std::optional<state> total(const Value* x, const block_cyclic& array, int root) {
         std::vector<std::size_t> has(size());
         for (int r = 0; r < comm_.size(); ++r) has[index(r)] = array.extent(r, comm_.size()) > 0 ? 1 : 0;
-        std::optional<state> own;
-        if (const std::size_t held = array.extent(comm_.rank(), comm_.size()); held > 0)
-            own = folds().in_row(lifting(x), 0, held);
+        heap_array<state> own(has[index(comm_.rank())]);
+        if (own.size() > 0) own[0] = folds().in_row(lifting(x), 0, array.extent(comm_.rank(), comm_.size()));
         const heap_array<state> all = tops(own, partition::sizes(has), root);
         if (all.size() == 0) return std::nullopt;
         return folds().in_row([&](std::size_t i) { return all[i]; }, 0, all.size());
     }
     /// The same in the order of the array.
     [[nodiscard]] std::optional<state> total(const Value* x, const array_pieces& parts, int root) {
-        const section_values mine = fold_section(x, parts);
+        section_values mine = fold_section(x, parts);
         const partition by_rank = sections_by_rank(parts);
         const heap_array<state> all = tops(mine.top, by_rank, root);
         if (all.size() == 0) return std::nullopt;
@@ -186,7 +188,7 @@ class array_fold {
     /// Calls store(own element, its number in the array, prefix) as `folding` does.
     template <bool Inclusive, class Store>
     void prefixes(const Value* x, const array_pieces& parts, const Store& store) {
-        const section_values mine = fold_section(x, parts);
+        section_values mine = fold_section(x, parts);
         const heap_array<state> before = starts(parts, mine);
         const auto leaf = lifting(x);
         std::size_t local = 0;
@@ -209,7 +211,7 @@ class array_fold {
         std::vector<int> holders;  // of the nodes
         heap_array<state> values;  // of the nodes
         piece whole{0, 0};
-        std::optional<state> top;  // of the whole section
+        heap_array<state> top;  // of the whole section, if there is one
     };
 
     [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
@@ -240,10 +242,13 @@ class array_fold {
             });
         const std::span<const T> out(is_packed ? from : packed.data(), going.total());
         const std::span<T> in(arrived.data(), arrived.size());
-        if constexpr (Comm::has_groups)
-            limited(all_to_all, out, in);
-        else
-            limited(all_to_all, out, in, input_blocks{going}, output_blocks{coming});
+        const auto call = [&] {
+            if constexpr (Comm::has_groups)
+                limited(all_to_all, out, in);
+            else
+                limited(all_to_all, out, in, input_blocks{going}, output_blocks{coming});
+        };
+        run_on_own_memory(comm_, call, packed, arrived);
         if (are_in_order(received) && coming.total() == arriving) return arrived;
         heap_array<T> placed(arriving);
         for_each_packed(received, coming, [&](const parcel& p, std::size_t at) {
@@ -300,14 +305,19 @@ class array_fold {
                 mine.holders.push_back(holder);
             });
         }
-        mine.values =
-            parts.stays() ? std::move(values) : exchange(values.data(), to_folders(parts, mine), to_holders(mine));
+        if (parts.stays())
+            mine.values = std::move(values);
+        else
+            run_on_own_memory(
+                comm_, [&] { mine.values = exchange(values.data(), to_folders(parts, mine), to_holders(mine)); },
+                values);
         if (!own) return mine;
+        mine.top = heap_array<state>(1);
         const state* const nodes = mine.values.data();
         if (parts.in_one_tree())
-            mine.top = folds().of_nodes(mine.nodes, nodes, mine.whole);
+            mine.top[0] = folds().of_nodes(mine.nodes, nodes, mine.whole);
         else
-            mine.top = folds().in_row([nodes](std::size_t i) { return nodes[i]; }, 0, mine.nodes.size());
+            mine.top[0] = folds().in_row([nodes](std::size_t i) { return nodes[i]; }, 0, mine.nodes.size());
         return mine;
     }
 
@@ -317,18 +327,22 @@ class array_fold {
         return partition::sizes(has);
     }
     /// The values of all ranks that have one, in rank order: at the root, or at all ranks where that is negative.
-    [[nodiscard]] heap_array<state> tops(const std::optional<state>& own, const partition& by_rank, int root) {
-        const std::span<const state> mine(own ? &*own : nullptr, own ? 1 : 0);
+    [[nodiscard]] heap_array<state> tops(heap_array<state>& own, const partition& by_rank, int root) {
         heap_array<state> all(root < 0 || root == comm_.rank() ? by_rank.total() : 0);
-        if (root < 0)
-            limited(all_gather, mine, std::span(all.data(), all.size()), by_rank);
-        else
-            limited(gather, mine, std::span(all.data(), all.size()), by_rank, allfold::root{root});
+        const std::span<const state> mine(own.data(), own.size());
+        const std::span<state> out(all.data(), all.size());
+        const auto call = [&] {
+            if (root < 0)
+                limited(all_gather, mine, out, by_rank);
+            else
+                limited(gather, mine, out, by_rank, allfold::root{root});
+        };
+        run_on_own_memory(comm_, call, own, all);
         return all;
     }
 
     /// What stands before each piece that this rank holds; something else before the first of the array.
-    [[nodiscard]] heap_array<state> starts(const array_pieces& parts, const section_values& mine) {
+    [[nodiscard]] heap_array<state> starts(const array_pieces& parts, section_values& mine) {
         const partition by_rank = sections_by_rank(parts);
         const heap_array<state> all = tops(mine.top, by_rank, -1);
         heap_array<state> before(mine.nodes.size());
@@ -340,7 +354,10 @@ class array_fold {
             set_starts(parts, mine, below ? &*below : nullptr, before);
         }
         if (parts.stays()) return before;
-        return exchange(before.data(), to_holders(mine), to_folders(parts, mine));
+        heap_array<state> back;
+        run_on_own_memory(
+            comm_, [&] { back = exchange(before.data(), to_holders(mine), to_folders(parts, mine)); }, before);
+        return back;
     }
     void set_starts(const array_pieces& parts, const section_values& mine, const state* below,
                     const heap_array<state>& before) const {

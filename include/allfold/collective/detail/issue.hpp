@@ -14,6 +14,7 @@
 #include "allfold/algebra/diagnose.hpp"
 #include "allfold/collective/detail/arrangement.hpp"
 #include "allfold/engine/compiled.hpp"
+#include "allfold/engine/detail/leave_behind.hpp"
 #include "allfold/engine/short_arguments.hpp"
 
 /// @file
@@ -287,6 +288,17 @@ auto made_or_given_up(Comm& comm, Make make) {
         return make();
     } catch (...) {
         give_up(comm);
+        throw;
+    }
+}
+
+/// Runs collectives on memory of our own, which a transport may still hold where they fail: then it is never freed.
+template <class Comm, class Call, class... Memory>
+void run_on_own_memory(Comm& comm, Call call, Memory&... memory) {
+    try {
+        call();
+    } catch (...) {
+        if (comm.holds_memory()) (leave_behind(memory), ...);
         throw;
     }
 }
