@@ -19,6 +19,7 @@
 #include "allfold/algebra/top_k.hpp"
 #include "allfold/algebra/widened.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/data/block_cyclic.hpp"
 #include "allfold/data/partition.hpp"
 #include "allfold/data/raw_rows.hpp"
 #include "allfold/data/records.hpp"

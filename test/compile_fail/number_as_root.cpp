@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: unknown argument: after the data and the operator come options: root{}, window{}, deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as ring{}
+// expect: allfold: unknown argument: after the data and the operator come options: root{}, window{}, deadline{}, a partition, order::any, order::rank, order::tree, order::global, delegate::never, an algorithm such as ring{}
 
 #include <chrono>
 #include <functional>

@@ -51,6 +51,10 @@ static void use(Comm& comm) {
     std::vector<float> m(1), l(1), s(4);
     records state{m, l, tensor<float, 2>(s.data(), {1, 4})};
     all_reduce(comm, state, online_softmax{});
+    float total = 0;
+    reduce(comm, images(x, y), total, sum{});
+    inclusive_scan(comm, distributed(x, block_cyclic{1, 0, ranks * ranks}),
+                   distributed(y, block_cyclic{2, 1, ranks * ranks}), sum{}, order::global);
     static_cast<void>(all_reduce.plan(comm, 100, sum{}).name());
 }
 

@@ -38,11 +38,12 @@ struct setting {
 
 /// Order as a contract, weakest first: each level includes the ones before it.
 ///
-/// | level  | promise                                                                                          |
-/// |--------|--------------------------------------------------------------------------------------------------|
-/// | `any`  | needs a commutative operator; order and bracketing are fixed by (P, schedule, position)            |
-/// | `rank` | x0 ∘ x1 ∘ ... ∘ x(P-1) in this order, any bracketing                                               |
-/// | `tree` | rank order and one bracketing, the `canonical_tree` of P, whatever the schedule, size or position  |
+/// | level    | promise                                                                                            |
+/// |----------|----------------------------------------------------------------------------------------------------|
+/// | `any`    | needs a commutative operator; order and bracketing are fixed by (P, schedule, position)            |
+/// | `rank`   | x0 ∘ x1 ∘ ... ∘ x(P-1) in this order, any bracketing                                               |
+/// | `tree`   | rank order and one bracketing, the `canonical_tree` of P, whatever the schedule, size or position  |
+/// | `global` | the same bits for every P too: of an exact operator, or of the elements of a `distributed` array   |
 ///
 /// In a scan the operands of `rank` and `tree` are those of each rank's prefix.
 ///
@@ -50,7 +51,7 @@ struct setting {
 /// compiled.
 class order {
   public:
-    /// The type of `order::any`, `order::rank` and `order::tree`; converts to `order`.
+    /// The type of `order::any`, `order::rank`, `order::tree` and `order::global`; converts to `order`.
     template <int Level>
     struct constant {
         constexpr operator order() const noexcept { return order(Level); }
@@ -58,6 +59,7 @@ class order {
     static constexpr constant<0> any{};
     static constexpr constant<1> rank{};
     static constexpr constant<2> tree{};
+    static constexpr constant<3> global{};
 
     [[nodiscard]] constexpr int level() const noexcept { return level_; }
     [[nodiscard]] static constexpr order of_level(int level) noexcept { return order(level); }
@@ -69,9 +71,9 @@ class order {
     int level_;
 };
 
-/// "any", "rank" or "tree".
+/// "any", "rank", "tree" or "global".
 [[nodiscard]] constexpr const char* name_of(order o) noexcept {
-    constexpr const char* names[] = {"any", "rank", "tree"};
+    constexpr const char* names[] = {"any", "rank", "tree", "global"};
     return names[o.level()];
 }
 

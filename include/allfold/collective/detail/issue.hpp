@@ -17,6 +17,7 @@
 #include "allfold/collective/detail/arrangement.hpp"
 #include "allfold/collective/detail/to_front.hpp"
 #include "allfold/engine/compiled.hpp"
+#include "allfold/engine/detail/leave_behind.hpp"
 #include "allfold/engine/short_arguments.hpp"
 
 /// @file
@@ -25,10 +26,17 @@
 
 namespace allfold::detail {
 
-/// The order level of a call: what the caller asked for; else rank order unless the operator is commutative.
+template <class OrderOption>
+inline constexpr bool is_global = std::same_as<OrderOption, std::remove_const_t<decltype(order::global)>>;
+
+/// The order level of a call: what the caller asked for; else rank order unless the operator is commutative. Whatever
+/// folds with an operator that is exact gives the same bits for every P.
 template <class Op, class Element, class OrderOption>
 [[nodiscard]] constexpr order level_of() noexcept {
-    if constexpr (!std::is_void_v<OrderOption>)
+    constexpr bool is_exact = std::same_as<Op, no_fold> || exact_operator<Op, Element>;
+    if constexpr (is_global<OrderOption> && is_exact)
+        return level_of<Op, Element, void>();
+    else if constexpr (!std::is_void_v<OrderOption>)
         return OrderOption{};
     else if constexpr (std::same_as<Op, no_fold> || commutative_operator<Op, Element>)
         return order::any;
@@ -83,7 +91,11 @@ template <class Collective, class Op, class Element, class OrderOption>
 template <class Collective, reach Reach, class Algorithm, class Op, class Element, class OrderOption>
 [[nodiscard]] consteval bool fits() {
     constexpr order level = level_of<Op, Element, OrderOption>();
-    if constexpr (!may_ask_for_order<Collective, Op, Element, OrderOption>()) {
+    constexpr bool has_level = level != order::global;
+    static_assert(has_level,
+                  "allfold: order::global is for operators that are exact, such as exact_sum, and for distributed "
+                  "arrays: ask for order::tree, or for less");
+    if constexpr (!has_level || !may_ask_for_order<Collective, Op, Element, OrderOption>()) {
         return false;
     } else if constexpr (std::same_as<Algorithm, automatic>) {
         constexpr bool enough = !Collective::promise.folds || some_keeps(candidates_of<Collective, Reach>(), level);
@@ -346,6 +358,17 @@ auto made_or_given_up(Comm& comm, Make make) {
         return make();
     } catch (...) {
         give_up(comm);
+        throw;
+    }
+}
+
+/// Runs collectives on memory of our own, which a transport may still hold where they fail: then it is never freed.
+template <class Comm, class Call, class... Memory>
+void run_on_own_memory(Comm& comm, Call call, Memory&... memory) {
+    try {
+        call();
+    } catch (...) {
+        if (comm.holds_memory()) (leave_behind(memory), ...);
         throw;
     }
 }

@@ -80,6 +80,23 @@ template <class Op, class X>
         return false;
 }
 
+/// How collectives fold an argument that is more, or less, than one operand: specialised for `images` and `distributed`
+/// with `in_place<Collective>(comm, x, op, options...)` and `out_of_place<Collective>(comm, in, out, op, options...)`.
+template <class X>
+struct own_way {
+    static constexpr bool exists = false;
+};
+template <class X>
+inline constexpr bool has_own_way = own_way<std::remove_cvref_t<X>>::exists;
+
+/// Such arguments are for calls that wait; where not, one line of the compiler says so.
+template <verb V>
+[[nodiscard]] consteval bool require_call() {
+    static_assert(V == verb::call,
+                  "allfold: images and distributed arrays are folded by calls that wait, and not by start or prepare");
+    return V == verb::call;
+}
+
 /// Says in one line what is wrong with arguments that fit no form of a collective.
 template <bool Folds, class X, class... Rest>
 consteval void explain_arguments() {
@@ -87,11 +104,11 @@ consteval void explain_arguments() {
     if constexpr (Folds && sizeof...(Rest) == 0)
         static_assert(fits_no_form, "allfold: this collective folds: give it an operator: sum{}, ...");
     else
-        static_assert(
-            fits_no_form,
-            "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
-            "deadline{}, a partition, order::any, order::rank, order::tree, delegate::never, an algorithm such as "
-            "ring{}");
+        static_assert(fits_no_form,
+                      "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
+                      "deadline{}, a partition, order::any, order::rank, order::tree, order::global, delegate::never, "
+                      "an algorithm such as "
+                      "ring{}");
 }
 
 /// Options that contradict each other do not compile.
@@ -256,14 +273,29 @@ class folding_verbs {
   private:
     template <verb V, class Comm, class X, class Op, class... Options>
     static outcome_of<V> in_place(Comm& comm, X&& x, const Op& op, const Options&... options) {
-        if constexpr (require_different<Options...>() && require_operator<Op, X>())
+        if constexpr (has_own_way<X>) {
+            if constexpr (require_call<V>() && require_different<Options...>() && require_operator<Op, X>())
+                own_way<std::remove_cvref_t<X>>::template in_place<Collective>(comm, x, op, options...);
+            else
+                return outcome_of<V>();
+        } else if constexpr (require_different<Options...>() && require_operator<Op, X>())
             return issue_in_place<V, Collective>(comm, op, std::forward<X>(x), options...);
         else if constexpr (V != verb::call)
             return {};
     }
     template <verb V, class Comm, class In, class Out, class Op, class... Options>
     static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Op& op, const Options&... options) {
-        if constexpr (require_different<Options...>() && require_operator<Op, In>())
+        if constexpr (has_own_way<In>) {
+            if constexpr (require_call<V>() && require_different<Options...>() && require_operator<Op, In>())
+                own_way<std::remove_cvref_t<In>>::template out_of_place<Collective>(comm, in, out, op, options...);
+            else
+                return outcome_of<V>();
+        } else if constexpr (has_own_way<Out>) {
+            constexpr bool is_one_operand = sizeof(Out) == 0;
+            static_assert(is_one_operand,
+                          "allfold: where the output is images or a distributed array, so is the input");
+            return outcome_of<V>();
+        } else if constexpr (require_different<Options...>() && require_operator<Op, In>())
             return issue_out_of_place<V, Collective>(comm, op, std::forward<In>(in), std::forward<Out>(out),
                                                      options...);
         else if constexpr (V != verb::call)
@@ -376,7 +408,9 @@ class moving_verbs {
         static_assert(is_data,
                       "allfold: this would move an address, not what lies there: pass a view of the elements, such "
                       "as std::span(pointer, count)");
-        return is_data;
+        constexpr bool is_operand = !has_own_way<X>;
+        static_assert(is_operand, "allfold: images and distributed arrays are for collectives that fold");
+        return is_data && is_operand;
     }
 };
 

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/operator.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/exclusive_scan.hpp"
+#include "allfold/collective/inclusive_scan.hpp"
+#include "allfold/collective/reduce.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
+
+/// @file
+/// Several operands of one rank.
+
+namespace allfold {
+
+template <class T>
+class images;
+
+namespace detail {
+
+template <class X>
+inline constexpr bool is_images = false;
+template <class T>
+inline constexpr bool is_images<images<T>> = true;
+
+/// One operand: several tensors, a tensor view, a contiguous range, or a variable.
+template <class X>
+concept image = !is_images<std::remove_cvref_t<X>> && (is_tensors<std::remove_cvref_t<X>> || tensor_view<X> ||
+                                                       element_range<X> || std::is_lvalue_reference_v<X>);
+
+template <class X>
+struct image_element {
+    using type = std::remove_reference_t<X>;
+};
+template <class X>
+    requires(tensor_view<X> || element_range<X>)
+struct image_element<X> : element_type_of<X> {};
+template <class X>
+    requires is_tensors<std::remove_cvref_t<X>>
+struct image_element<X> {
+    using type = typename std::remove_cvref_t<X>::element_type;
+};
+
+/// Where the elements of an operand lie.
+template <class T, class X>
+[[nodiscard]] tensors<T> operand_of(X&& x) {
+    tensors<T> made;
+    if constexpr (is_tensors<std::remove_cvref_t<X>>)
+        for (const auto& each : x.pieces()) made.add(std::span<T>(each));
+    else if constexpr (tensor_view<X> || element_range<X>)
+        made.add(x);
+    else
+        made.add(std::span<T>(&x, 1));
+    return made;
+}
+
+}  // namespace detail
+
+/// Several operands of this rank, of the same number n of elements: as if each were that of a rank of its own, which
+/// stand in the place of this one, in this order.
+///
+///     all_reduce(comm, images(a, b, c), total, sum());                // of all images of all ranks
+///     reduce(comm, images(a, b, c), total, op, root{1});
+///     inclusive_scan(comm, images(a, b), images(x, y), op);           // each image gets its own prefix
+///     all_reduce(comm, images(a, b), op);                             // in place: each image becomes the fold
+///     all_reduce(comm, images<float>::none(n), total, sum());         // a rank that contributes nothing
+///
+/// - Images are contiguous ranges, tensor views, lists of `tensors`, and variables, by reference. Ranks may have
+///   different numbers of them; none only where the operator has an identity.
+/// - In place: after a reduce the images of the root hold the fold, and others what they held. The first image of all
+///   gets the identity of the operator from an exclusive scan; if it has none, it stays as it was.
+/// - Order: that of the images, rank by rank; for every operator those of one rank are folded together first.
+///   `order::tree`: one bracketing of these folds.
+/// - An operator with `lower` is told of the number of all images that contribute; that takes a collective of one
+/// number
+///   more.
+/// - Cost: that of the collective on one operand; before, one fold of n elements for each image but the first, and a
+///   copy of n; in scans as many folds again. An inclusive scan costs an exclusive one.
+/// - Errors: as in the collective; `mismatch` for images of different lengths, `bad_argument` for none without an
+///   identity, `overlap` in scans: the rank that has them throws before anything is sent, and others with it.
+/// - There is no `start` and no `prepare`.
+/// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, where images are the threads of a node.
+template <class T>
+class images {
+  public:
+    using element_type = T;
+
+    template <detail::image First, detail::image... Rest>
+    explicit images(First&& first, Rest&&... rest) {
+        list_.reserve(1 + sizeof...(rest));
+        list_.push_back(detail::operand_of<T>(std::forward<First>(first)));
+        (list_.push_back(detail::operand_of<T>(std::forward<Rest>(rest))), ...);
+        length_ = list_.front().size();
+    }
+    /// No operand, beside those of n elements at other ranks.
+    [[nodiscard]] static images none(std::size_t n) {
+        images made;
+        made.length_ = n;
+        return made;
+    }
+    /// One more.
+    template <detail::image X>
+    images& add(X&& x) {
+        list_.push_back(detail::operand_of<T>(std::forward<X>(x)));
+        length_ = list_.front().size();
+        return *this;
+    }
+
+    [[nodiscard]] const std::vector<tensors<T>>& list() const noexcept { return list_; }
+    /// Elements of each of them.
+    [[nodiscard]] std::size_t length() const noexcept { return length_; }
+
+  private:
+    images() = default;
+
+    std::vector<tensors<T>> list_;
+    std::size_t length_ = 0;
+};
+
+template <class First, class... Rest>
+images(First&&, Rest&&...) -> images<
+    std::conditional_t<(std::is_const_v<typename detail::image_element<Rest>::type> || ...),
+                       const typename detail::image_element<First>::type, typename detail::image_element<First>::type>>;
+
+namespace detail {
+
+template <class T>
+struct argument<images<T>> {
+    using element = std::remove_const_t<T>;
+};
+template <class T>
+inline constexpr bool refers<images<T>> = true;
+template <class T>
+inline constexpr bool writable<images<T>> = !std::is_const_v<T>;
+template <class T>
+inline constexpr bool writable<const images<T>> = !std::is_const_v<T>;
+
+/// The elements of an operand, one after the other.
+template <class T>
+class element_cursor {
+  public:
+    explicit element_cursor(const tensors<T>& of) : pieces_(of.pieces()) {}
+    /// The next one, which must be there.
+    [[nodiscard]] T& next() {
+        while (at_ == pieces_.front().size()) {
+            pieces_ = pieces_.subspan(1);
+            at_ = 0;
+        }
+        return pieces_.front()[at_++];
+    }
+
+  private:
+    std::span<const std::span<T>> pieces_;
+    std::size_t at_ = 0;
+};
+
+/// An operator on its states alone, which are neither lifted nor lowered any more.
+template <class Op, class State>
+struct on_states {
+    Op op;
+
+    template <class>
+    static constexpr law_set laws_on = laws_of<Op, State>;
+    [[nodiscard]] State operator()(const State& a, const State& b) const { return static_cast<State>(op(a, b)); }
+    [[nodiscard]] State identity() const
+        requires operator_with_identity<Op, State>
+    {
+        return identity_of<State>(op);
+    }
+};
+
+/// Throws where something would be written that is still to be read: outputs may be inputs of the same number only.
+template <class In, class Out>
+void require_images_apart(const arrangement_place& at, const images<In>& in, const images<Out>& out) {
+    struct stretch {
+        memory_range bytes;
+        std::size_t image;
+        bool is_written;
+    };
+    std::vector<stretch> all;
+    const auto add = [&all](const auto& list, bool is_written) {
+        for (std::size_t i = 0; const auto& each : list) {
+            for (const auto& piece : each.pieces()) {
+                const auto bytes = std::as_bytes(piece);
+                if (!bytes.empty()) all.push_back({{bytes.data(), bytes.data() + bytes.size()}, i, is_written});
+            }
+            ++i;
+        }
+    };
+    add(in.list(), false);
+    add(out.list(), true);
+    // An output stands before an input that begins with it: only then may the two be the same.
+    std::ranges::sort(all, {}, [](const stretch& s) { return std::pair(s.bytes.begin, !s.is_written); });
+    const stretch* furthest[2] = {nullptr, nullptr};  // of those that are read, and those that are written
+    for (const stretch& each : all) {
+        for (const bool is_written : {false, true}) {
+            const stretch* const other = furthest[is_written];
+            if (other == nullptr || !each.bytes.shares(other->bytes) || (!is_written && !each.is_written)) continue;
+            const bool is_same = is_written && !each.is_written && other->image == each.image &&
+                                 other->bytes.begin == each.bytes.begin && other->bytes.end == each.bytes.end;
+            if (!is_same)
+                at.reject(errc::overlap, {is_written ? "output " : "input ", other->image, " and ",
+                                          each.is_written ? "output " : "input ", each.image, " share memory"});
+        }
+        const stretch*& last = furthest[each.is_written];
+        if (last == nullptr || last->bytes.end < each.bytes.end) last = &each;
+    }
+}
+
+/// One call of images.
+template <class Collective, class Comm, class Op, class T>
+class image_call {
+    static constexpr bool is_inclusive = std::same_as<Collective, inclusive_scan_collective>;
+    using value = std::remove_const_t<T>;
+    using state = typename state_of<Op, value>::type;
+    static constexpr bool is_lowered = lowering_operator<Op, state>;
+
+  public:
+    image_call(Comm& comm, const images<T>& in, const Op& op) : comm_(comm), in_(in), op_(op) {}
+
+    [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
+
+    /// Folds the images of all ranks; calls done(folds, contributions).
+    template <class Done, class... Options>
+    void total(bool is_wanted, Done done, const Options&... options) {
+        packed<state> folds = own_folds();
+        run<Collective>(folds, options...);
+        int images = static_cast<int>(in_.list().size());
+        if constexpr (is_lowered) all_reduce(comm_, images, sum(), limit_of(options...));
+        if (is_wanted) done(folds, images);
+    }
+    /// The prefix of each image.
+    template <class Out, class... Options>
+    void scan(const images<Out>& out, const Options&... options) {
+        made_or_given_up(comm_, [&] {
+            require_lengths(out, "output");
+            if (out.list().size() != in_.list().size())
+                here().reject(errc::mismatch,
+                              {"there are ", out.list().size(), " outputs of ", in_.list().size(), " images"});
+            require_images_apart(here(), in_, out);
+        });
+        packed<state> folds = own_folds();
+        run<exclusive_scan_collective>(folds, options...);
+        int before = static_cast<int>(in_.list().size());
+        if constexpr (is_lowered) exclusive_scan(comm_, before, sum(), limit_of(options...));
+        made_or_given_up(comm_, [&] { store_prefixes(out, folds, before); });
+    }
+
+    template <class Out>
+    void store(const tensors<Out>& out, const packed<state>& folds, int contributions) const {
+        const state* fold = folds.data();
+        for (const std::span<Out>& piece : out.pieces())
+            for (Out& place : piece) place = lowered<Out>(*fold++, contributions);
+    }
+
+    template <class Out>
+    void require_lengths(const images<Out>& list, const char* name) const {
+        for (std::size_t i = 0; const auto& each : list.list()) {
+            if (each.size() != in_.length())
+                here().reject(errc::mismatch,
+                              {name, " ", i, " has ", each.size(), " elements, but image 0 has ", in_.length()});
+            ++i;
+        }
+    }
+
+  private:
+    template <class Out>
+    [[nodiscard]] Out lowered(const state& fold, int contributions) const {
+        return static_cast<Out>(lower_part(op_, fold, contributions));
+    }
+    [[nodiscard]] state lifted(const value& x) const { return static_cast<state>(lift_part(op_, x)); }
+    /// Options of the collective that counts.
+    template <class... Options>
+    [[nodiscard]] static deadline limit_of(const Options&... options) {
+        const deadline* const limit = find_option<deadline>(options...);
+        return limit != nullptr ? *limit : deadline(deadline::clock::duration::max());
+    }
+
+    [[nodiscard]] packed<state> own_folds() const {
+        return made_or_given_up(comm_, [&] {
+            require_lengths(in_, "image");
+            packed<state> folds;
+            folds.reserve(in_.length());
+            if (in_.list().empty()) {
+                set_identities(folds);
+                return folds;
+            }
+            for (std::size_t k = 0; k < in_.list().size(); ++k) {
+                std::size_t i = 0;
+                for (const std::span<T>& piece : in_.list()[k].pieces())
+                    for (const value& x : piece) {
+                        if (k == 0)
+                            folds.put(i, lifted(x));
+                        else
+                            folds.data()[i] = static_cast<state>(op_(folds.data()[i], lifted(x)));
+                        ++i;
+                    }
+            }
+            return folds;
+        });
+    }
+    void set_identities(packed<state>& folds) const {
+        if constexpr (operator_with_identity<Op, state>)
+            for (std::size_t i = 0; i < in_.length(); ++i) folds.put(i, identity_of<state>(op_));
+        else
+            here().reject(errc::bad_argument, {"it has no images, and the operator no identity: see with_identity"});
+    }
+    /// In place, on states.
+    template <class Which, class... Options>
+    void run(packed<state>& folds, const Options&... options) {
+        const std::span<state> all(folds.data(), in_.length());
+        constexpr Which collective{};
+        const auto call = [&] {
+            if constexpr (lifts<Op, value> || is_lowered)
+                collective(comm_, all, on_states<Op, state>{op_}, options...);
+            else
+                collective(comm_, all, op_, options...);
+        };
+        run_on_own_memory(comm_, call, folds);
+    }
+
+    template <class Out>
+    void store_prefixes(const images<Out>& out, packed<state>& sums, int contributions) const {
+        bool is_something = comm_.rank() > 0;
+        if (!is_something) contributions = 0;
+        for (std::size_t k = 0; k < out.list().size(); ++k) {
+            element_cursor<T> from(in_.list()[k]);
+            element_cursor<Out> to(out.list()[k]);
+            for (std::size_t i = 0; i < in_.length(); ++i) {
+                state x = lifted(from.next());
+                Out& place = to.next();
+                state& sum = sums.data()[i];
+                if constexpr (!is_inclusive) set(place, is_something ? &sum : nullptr, contributions);
+                if (is_something)
+                    sum = static_cast<state>(op_(sum, x));
+                else
+                    sum = std::move(x);
+                if constexpr (is_inclusive) set(place, &sum, contributions + 1);
+            }
+            is_something = true;
+            ++contributions;
+        }
+    }
+    template <class Out>
+    void set(Out& place, const state* prefix, int contributions) const {
+        if (prefix != nullptr)
+            place = lowered<Out>(*prefix, contributions);
+        else if constexpr (operator_with_identity<Op, state>)
+            place = lowered<Out>(identity_of<state>(op_), 0);
+        else if constexpr (operator_with_identity<Op, Out>)
+            place = identity_of<Out>(op_);
+    }
+
+    Comm& comm_;
+    const images<T>& in_;
+    const Op& op_;
+};
+
+/// Whether a collective takes images; where not, one line of the compiler says so.
+template <class Collective>
+[[nodiscard]] consteval bool require_image_call() {
+    constexpr bool takes =
+        std::same_as<Collective, reduce_collective> || std::same_as<Collective, all_reduce_collective> ||
+        std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
+    static_assert(takes, "allfold: images are for reduce, all_reduce and the scans");
+    return takes;
+}
+
+template <class T>
+struct own_way<images<T>> {
+    static constexpr bool exists = true;
+
+    template <class Collective, class Comm, class Op, class... Options>
+    static void in_place(Comm& comm, const images<T>& x, const Op& op, const Options&... options) {
+        out_of_place<Collective>(comm, x, x, op, options...);
+    }
+    template <class Collective, class Comm, class Out, class Op, class... Options>
+    static void out_of_place(Comm& comm, const images<T>& in, Out& out, const Op& op, const Options&... options) {
+        constexpr bool is_scan =
+            std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
+        constexpr bool is_list = is_images<std::remove_const_t<Out>>;
+        static_assert(!is_scan || is_list, "allfold: each image gets a prefix from a scan: pass images for them");
+        constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
+        static_assert(is_writable, "allfold: the output of this collective must not be const");
+        if constexpr (require_image_call<Collective>() && (!is_scan || is_list) && is_writable) {
+            image_call<Collective, Comm, Op, T> call(comm, in, op);
+            if constexpr (is_scan)
+                call.scan(out, options...);
+            else
+                total(comm, call, images_of(out), op, options...);
+        }
+    }
+
+  private:
+    template <class Out>
+    [[nodiscard]] static decltype(auto) images_of(Out& out) {
+        if constexpr (is_images<std::remove_const_t<Out>>)
+            return (out);
+        else
+            return images(out);
+    }
+    template <class Collective, class Comm, class Op, class Out, class... Options>
+    static void total(Comm& comm, image_call<Collective, Comm, Op, T>& call, const images<Out>& out, const Op&,
+                      const Options&... options) {
+        bool is_wanted = true;
+        if constexpr (std::same_as<Collective, reduce_collective>) {
+            const root* const there = find_option<root>(options...);
+            is_wanted = comm.rank() == (there != nullptr ? there->rank : 0);
+        }
+        if (is_wanted) made_or_given_up(comm, [&] { call.require_lengths(out, "output"); });
+        call.total(
+            is_wanted,
+            [&](const auto& folds, int contributions) {
+                for (const tensors<Out>& each : out.list()) call.store(each, folds, contributions);
+            },
+            options...);
+    }
+};
+
+}  // namespace detail
+}  // namespace allfold

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
+
+#include "allfold/error.hpp"
+
+/// @file
+/// How the elements of one array lie on several ranks: in blocks that go round.
+///
+///     block_cyclic{.block = 3, .offset = 4, .count = 10} on 3 ranks
+///
+///                row 0     row 1
+///     rank 0     . . .     5 6 7       positions 0 to 2 and 9 to 11; it holds 5 6 7
+///     rank 1     . 0 1     8 9 .       positions 3 to 5 and 12 to 14; it holds 0 1 8 9
+///     rank 2     2 3 4                 positions 6 to 8; it holds 2 3 4
+
+namespace allfold {
+
+/// An array of `count` elements in blocks of `block`: positions 0 to block - 1 are those of rank 0, the next ones those
+/// of rank 1, and so on, round and round; element i stands at position offset + i. Each rank has its elements in its
+/// own memory, one after the other in the order of the array, and nothing else there.
+///
+///     const block_cyclic layout{.block = 3, .offset = 4, .count = 10};
+///     layout.extent(1, 3);           // 4: how many elements rank 1 of 3 holds
+///     layout.owner(8, 3);            // 1: who holds element 8
+///     layout.local_index(8, 3);      // 2: where in its memory
+///     layout.global_index(1, 2, 3);  // 8: which element that is
+///
+/// All of it on one rank is `block_cyclic::on_rank(r, n)`, a single block of n; one block for each rank is
+/// `block_cyclic::blocks(n, P)`; element i on rank i mod P is `{.block = 1, .count = n}`.
+struct block_cyclic {
+    std::size_t block = 1;
+    std::size_t offset = 0;
+    std::size_t count = 0;
+
+    [[nodiscard]] static constexpr block_cyclic on_rank(int rank, std::size_t count) {
+        const std::size_t block = std::max<std::size_t>(count, 1);
+        return {block, block * static_cast<std::size_t>(rank), count};
+    }
+    /// Blocks of ceil(count / ranks), as `partition::ceil` has them.
+    [[nodiscard]] static constexpr block_cyclic blocks(std::size_t count, int ranks) {
+        const auto size = static_cast<std::size_t>(std::max(ranks, 1));
+        return {std::max<std::size_t>((count + size - 1) / size, 1), 0, count};
+    }
+
+    /// Throws `error` (bad_partition) for blocks of nothing, and for positions that no machine has.
+    constexpr void check() const {
+        if (block == 0) throw error(errc::bad_partition, text() + " has blocks of no elements");
+        constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 4;
+        if (offset > most || count > most - offset)
+            throw error(errc::bad_partition, text() + " has positions beyond " + std::to_string(most));
+    }
+
+    /// How many elements a rank holds.
+    [[nodiscard]] constexpr std::size_t extent(int rank, int ranks) const {
+        check_rank(rank, ranks);
+        return held_below(offset + count, rank, ranks) - held_below(offset, rank, ranks);
+    }
+    /// Who holds an element.
+    [[nodiscard]] constexpr int owner(std::size_t element, int ranks) const {
+        check_element(element);
+        check_rank(0, ranks);
+        return static_cast<int>((offset + element) / block % static_cast<std::size_t>(ranks));
+    }
+    /// Which of its owner's elements it is.
+    [[nodiscard]] constexpr std::size_t local_index(std::size_t element, int ranks) const {
+        const int holder = owner(element, ranks);
+        return held_below(offset + element, holder, ranks) - held_below(offset, holder, ranks);
+    }
+    /// Which element of the array a rank's own element number `local` is.
+    [[nodiscard]] constexpr std::size_t global_index(int rank, std::size_t local, int ranks) const {
+        if (const std::size_t held = extent(rank, ranks); local >= held)
+            throw error(errc::bad_argument,
+                        detail::text({text(), ": rank ", rank, " has no element ", local, " of its ", held}));
+        const std::size_t held = held_below(offset, rank, ranks) + local;
+        const std::size_t turned = held / block * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(rank);
+        return turned * block + held % block - offset;
+    }
+
+    [[nodiscard]] std::string text() const {
+        return detail::text({"block_cyclic{", block, ", ", offset, ", ", count, "}"});
+    }
+    friend constexpr bool operator==(const block_cyclic&, const block_cyclic&) = default;
+
+  private:
+    /// How many of the positions below `end` are a rank's.
+    [[nodiscard]] constexpr std::size_t held_below(std::size_t end, int rank, int ranks) const noexcept {
+        const auto r = static_cast<std::size_t>(rank), size = static_cast<std::size_t>(ranks);
+        const std::size_t whole = end / block, begun = whole % size;
+        return whole / size * block + (r < begun ? block : r == begun ? end % block : 0);
+    }
+    constexpr void check_rank(int rank, int ranks) const {
+        check();
+        if (rank < 0 || rank >= ranks)
+            throw error(errc::bad_rank, detail::text({text(), ": rank ", rank, " is not in [0, ", ranks, ")"}));
+    }
+    constexpr void check_element(std::size_t element) const {
+        check();
+        if (element >= count) throw error(errc::bad_argument, detail::text({text(), " has no element ", element}));
+    }
+};
+
+}  // namespace allfold

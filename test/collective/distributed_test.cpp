@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/collective/distributed.hpp"
+
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "allfold/algebra/exact_sum.hpp"
+#include "allfold/algebra/mean.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/reduce_scatter.hpp"
+#include "allfold/transport/hierarchy.hpp"
+#include "test/collective/distributed_checks.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
+
+using namespace test;
+using allfold::errc;
+using allfold::order;
+using allfold::sum;
+
+TEMPLATE_TEST_CASE("arrays on several ranks are folded and scanned in the order of their elements", "", words,
+                   matrices) {
+    for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 12})
+        on_ranks(size, [](auto& comm) { check_arrays<TestType>(comm); });
+    SUCCEED();
+}
+
+TEST_CASE("arrays are folded where ranks share no memory") {
+    for (const int size : {2, 3, 5})
+        on_ranks(
+            size,
+            [](auto& base) {
+                remote comm(base);
+                check_arrays<matrices>(comm);
+            },
+            roomy);
+    SUCCEED();
+}
+
+TEST_CASE("arrays are folded by threads of processes, which exchange blocks of one length only") {
+    for (const int processes : {2, 3})  // what stands for a process is a thread
+        on_ranks(processes,
+                 [](auto& across) { allfold::run(across, 2, [](auto& comm) { check_arrays<matrices>(comm); }); });
+    SUCCEED();
+}
+
+TEST_CASE("arrays are folded in any layout") {
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto below = [&random](std::size_t end) { return random() % end; };
+    for (int turn = 0; turn < 40; ++turn) {
+        const int ranks = 1 + static_cast<int>(below(8));
+        const std::size_t n = below(300);
+        const block_cyclic source{1 + below(60), below(500), n}, target{1 + below(60), below(500), n};
+        const auto where = place_of(ranks, source, target);
+        INFO(where);
+        CHECK_NOTHROW(on_ranks(ranks, [&](auto& comm) {
+            const array<matrices> a(n);
+            check_array(comm, a, source, target, where);
+            check_array(comm, a, source, target, where + ", in one tree", order::global);
+        }));
+    }
+}
+
+TEST_CASE("commutative operators fold what a rank holds first, and rank order is kept where it is asked for") {
+    on_ranks(3, [](auto& comm) {
+        // The first of two operands: which is not commutative, but says so.
+        const auto first = allfold::commutative([](int x, int) { return x; });
+        const block_cyclic layout{2, 3, 20};  // its first element is on rank 1
+        std::vector<int> all(20);
+        for (int i = 0; i < 20; ++i) all[static_cast<std::size_t>(i)] = i;
+        const auto mine = held_by(comm, all, layout);
+        int total = -1;
+        allfold::all_reduce(comm, distributed(mine, layout), total, first);
+        expect(total == static_cast<int>(layout.global_index(0, 0, 3)), "rank 0 comes first");
+        allfold::all_reduce(comm, distributed(mine, layout), total, first, order::rank);
+        expect(total == 0, "the first element comes first");
+        allfold::all_reduce(comm, distributed(mine, layout), total, sum(), order::any);
+        expect(total == 190, "a sum");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("what an operator folds is lifted, lowered, and has an identity") {
+    for (const int size : {1, 2, 5})
+        on_ranks(size, [](auto& comm) {
+            const std::size_t n = 31;
+            std::vector<double> all(n);
+            for (std::size_t i = 0; i < n; ++i) all[i] = i % 3 == 0 ? 1e300 : i % 3 == 1 ? 1.0 : -1e300;
+            const block_cyclic layout{3, 1, n}, other{4, 0, n};
+            const auto mine = held_by(comm, all, layout);
+            double total = 0;
+            allfold::all_reduce(comm, distributed(mine, layout), total, allfold::exact_sum<double>());
+            expect(total == 1e300, "exact sum");
+            std::vector<double> out(other.extent(comm.rank(), comm.size()), -1);
+            allfold::exclusive_scan(comm, distributed(mine, layout), distributed(out, other),
+                                    allfold::exact_sum<double>(), order::global,
+                                    allfold::deadline(std::chrono::minutes(5)));
+            for (std::size_t i = 0; i < out.size(); ++i) {
+                const std::size_t at = other.global_index(comm.rank(), i, comm.size()), whole = at / 3;
+                const double ones = static_cast<double>(whole);
+                expect(out[i] == (at % 3 == 0 ? ones : 1e300), "exact prefixes");
+            }
+            for (std::size_t i = 0; i < n; ++i) all[i] = static_cast<double>(i);
+            auto x = held_by(comm, all, layout);
+            allfold::all_reduce(comm, distributed(x, layout), total, allfold::mean());
+            expect(total == 15, "mean");
+            allfold::inclusive_scan(comm, distributed(x, layout), allfold::mean());
+            for (std::size_t i = 0; i < x.size(); ++i)
+                expect(x[i] == static_cast<double>(layout.global_index(comm.rank(), i, comm.size())) / 2, "means");
+            const block_cyclic nothing{4, 2, 0};
+            int count = -1;
+            allfold::all_reduce(comm, distributed(std::vector<int>(), nothing), count, sum());
+            expect(count == 0, "the sum of nothing");
+        });
+    SUCCEED();
+}
+
+namespace {
+
+/// Elements [first, first + count), folded as the tree over their numbers.
+float tree_of(const std::vector<float>& x, std::size_t first, std::size_t count) {
+    if (count == 1) return x[first];
+    const std::size_t left = std::bit_ceil(count) / 2;
+    return tree_of(x, first, left) + tree_of(x, first + left, count - left);
+}
+/// What stands before an element: the nodes that its number has, the largest first.
+std::optional<float> before(const std::vector<float>& x, std::size_t end) {
+    std::optional<float> all;
+    for (std::size_t at = 0; at < end;) {
+        const std::size_t node = std::bit_floor(end - at);
+        all = all ? *all + tree_of(x, at, node) : tree_of(x, at, node);
+        at += node;
+    }
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("under order::global arrays have the same bits for any number of ranks and any layout") {
+    for (const std::size_t n : {1U, 7U, 64U, 333U}) {
+        std::vector<float> all(n), inclusive(n), exclusive(n);
+        for (std::size_t i = 0; i < n; ++i) {
+            all[i] = floats::sample(static_cast<int>(i * 7 % 13), i) * (i % 5 == 0 ? 1e8F : i % 3 == 0 ? -1e-6F : 1.0F);
+            const auto below = before(all, i);
+            exclusive[i] = below.value_or(0.0F);
+            inclusive[i] = below ? *below + all[i] : all[i];
+        }
+        const float expected = tree_of(all, 0, n);
+        for (int ranks = 1; ranks <= 8; ++ranks)
+            on_ranks(ranks, [&](auto& comm) {
+                auto layouts = layouts_of(n, comm.size());
+                layouts.push_back({64, 0, n});  // nothing moves, among so many ranks
+                layouts.push_back({48, 40, n});
+                for (const block_cyclic& source : layouts) {
+                    const auto where = place_of(ranks, source, layouts[2]);
+                    const auto mine = held_by(comm, all, source);
+                    float total = 0;
+                    allfold::all_reduce(comm, distributed(mine, source), total, sum(), order::global);
+                    expect(same_bytes(std::span(&total, 1), std::span(&expected, 1)), where + ", all_reduce");
+                    std::vector<float> x(layouts[2].extent(comm.rank(), comm.size())), y = mine;
+                    allfold::inclusive_scan(comm, distributed(mine, source), distributed(x, layouts[2]), sum(),
+                                            order::global);
+                    expect(same_bytes(x, held_by(comm, inclusive, layouts[2])), where + ", inclusive_scan");
+                    allfold::exclusive_scan(comm, distributed(y, source), sum(), order::global);
+                    expect(same_bytes(y, held_by(comm, exclusive, source)), where + ", exclusive_scan");
+                }
+            });
+        if (n == 333) {  // the numbers are such that the order of additions matters
+            float in_a_row = 0;
+            for (const float x : all) in_a_row += x;
+            CHECK(in_a_row != expected);
+        }
+    }
+}
+
+TEST_CASE("order::global is for all that exact operators fold") {
+    on_ranks(3, [](auto& comm) {
+        std::vector<double> x{1e300, 1, -1e300}, y(1);
+        allfold::reduce_scatter(comm, x, y, allfold::exact_sum<double>(), order::global);
+        expect(y[0] == 3 * x[static_cast<std::size_t>(comm.rank())], "reduce_scatter");
+        int n = 1;
+        allfold::all_reduce(comm, n, sum(), order::global);
+        expect(n == 3, "all_reduce");
+    });
+    SUCCEED();
+}
+
+namespace {
+
+/// What all ranks are told; the communicator goes on.
+template <class Call>
+void require_error(errc code, const std::string& words, Call call) {
+    const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+        std::vector<int> x(4, 1), y(4, 7);
+        std::optional<allfold::error> thrown;
+        try {
+            call(comm, x, y);
+        } catch (const allfold::error& e) {
+            thrown = e;
+        }
+        expect(y == std::vector(4, 7), "the output has been written");
+        int count = 1;
+        allfold::all_reduce(comm, count, sum());
+        expect(count == 3, "the communicator");
+        if (thrown) throw allfold::error(*thrown);
+    });
+    for (const outcome& each : outcomes) {
+        INFO(each.text);
+        CHECK((each.code == code || each.code == errc::peer_failed));
+        CHECK(each.says(words));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("arrays that ranks describe otherwise, or hold otherwise, are refused by all of them") {
+    const block_cyclic all{4, 0, 12};
+    require_error(errc::mismatch,
+                  "the source of rank 2 is block_cyclic{4, 12, 12}, but that of rank 0 is block_cyclic{4, 0, 12}",
+                  [&](auto& comm, auto& x, auto&) {
+                      const block_cyclic own{4, comm.rank() == 2 ? 12U : 0U, 12};
+                      allfold::all_reduce(comm, distributed(x, own), x[0], sum());
+                  });
+    require_error(errc::mismatch, "the target of rank 1 is block_cyclic{3, 0, 12}", [&](auto& comm, auto& x, auto& y) {
+        const block_cyclic own{comm.rank() == 1 ? 3U : 4U, 0, 12};
+        allfold::inclusive_scan(comm, distributed(x, all), distributed(y, own), sum());
+    });
+    require_error(errc::mismatch,
+                  "rank 1 has 3 elements of the source, but block_cyclic{4, 0, 12} on 3 ranks gives it 4",
+                  [&](auto& comm, auto& x, auto&) {
+                      const std::size_t held = comm.rank() == 1 ? 3 : 4;
+                      allfold::exclusive_scan(comm, distributed(std::span(x).first(held), all), sum());
+                  });
+    require_error(errc::mismatch, "rank 0 has 4 elements of the target", [&](auto& comm, auto& x, auto& y) {
+        allfold::inclusive_scan(comm, distributed(x, all), distributed(y, block_cyclic{5, 0, 12}), sum());
+    });
+    require_error(errc::mismatch,
+                  "the source is block_cyclic{4, 0, 12}, and the target block_cyclic{4, 0, 11}: they must have",
+                  [&](auto& comm, auto& x, auto& y) {
+                      allfold::inclusive_scan(comm, distributed(x, all), distributed(y, block_cyclic{4, 0, 11}), sum());
+                  });
+    require_error(errc::bad_partition, "block_cyclic{0, 0, 12} has blocks of no elements",
+                  [&](auto& comm, auto& x, auto& y) {
+                      allfold::all_reduce(comm, distributed(x, block_cyclic{0, 0, 12}), y[0], sum());
+                  });
+    require_error(errc::bad_rank, "root 3 is not in [0, 3)", [&](auto& comm, auto& x, auto& y) {
+        allfold::reduce(comm, distributed(x, all), y[0], sum(), allfold::root{3});
+    });
+    require_error(errc::mismatch, "rank 1 names root -1, but rank 0 root 0", [&](auto& comm, auto& x, auto& y) {
+        allfold::reduce(comm, distributed(x, all), y[0], sum(), allfold::root{comm.rank() == 1 ? -1 : 0});
+    });
+    require_error(errc::mismatch, "rank 2 calls another collective of distributed arrays than rank 0",
+                  [&](auto& comm, auto& x, auto&) {
+                      if (comm.rank() == 2)
+                          allfold::inclusive_scan(comm, distributed(x, all), allfold::max());
+                      else
+                          allfold::inclusive_scan(comm, distributed(x, all), sum());
+                  });
+    require_error(errc::mismatch, "or order level", [&](auto& comm, auto& x, auto&) {
+        const auto join = allfold::associative([](int a, int b) { return a + b; });
+        if (comm.rank() == 1)
+            allfold::inclusive_scan(comm, distributed(x, all), join, order::global);
+        else
+            allfold::inclusive_scan(comm, distributed(x, all), join);
+    });
+    require_error(errc::overlap, "source and target of rank 0 overlap in part", [&](auto& comm, auto&, auto&) {
+        std::vector<int> memory(5);
+        const bool is_first = comm.rank() == 0;
+        allfold::inclusive_scan(comm, distributed(std::span(memory).first(4), all),
+                                distributed(std::span(memory).subspan(is_first ? 1 : 0, 4), all), sum());
+    });
+    require_error(errc::bad_argument, "the array has no elements, and the operator no identity",
+                  [&](auto& comm, auto&, auto& y) {
+                      const auto join = allfold::associative([](int a, int b) { return a + b; });
+                      allfold::all_reduce(comm, distributed(std::vector<int>(), block_cyclic{4, 0, 0}), y[0], join);
+                  });
+}
+
+TEST_CASE("a rank whose operator throws releases all others") {
+    const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
+        const auto picky = allfold::associative([&comm](int a, int b) {
+            if (comm.rank() == 1) throw std::runtime_error("out of memory");
+            return a + b;
+        });
+        std::vector<int> x(4, 1);
+        allfold::inclusive_scan(comm, distributed(x, block_cyclic{2, 0, 12}), picky);
+    });
+    for (const outcome& each : outcomes) CHECK(each.says("out of memory"));
+}

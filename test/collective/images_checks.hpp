@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "allfold/collective/images.hpp"
+#include "test/support/algebras.hpp"
+#include "test/support/oracle.hpp"
+
+/// @file
+/// What collectives must do with several operands of one rank, on any communicator.
+
+namespace test {
+
+using allfold::images;
+
+/// As many images as the numbers of a rank say: image i of all is operand i of a problem.
+template <class Algebra, class Comm>
+class rank_images {
+  public:
+    using element = typename Algebra::element;
+
+    rank_images(const Comm& comm, const problem<Algebra>& p, const std::vector<int>& counts) {
+        for (int r = 0; r < comm.rank(); ++r) first_ += counts[static_cast<std::size_t>(r)];
+        for (int i = 0; i < counts[static_cast<std::size_t>(comm.rank())]; ++i) {
+            const auto operand = p.operand(first_ + i);
+            values.emplace_back(operand.begin(), operand.end());
+        }
+        none_ = p.size();
+    }
+    [[nodiscard]] int number(std::size_t i) const { return first_ + static_cast<int>(i); }
+    template <class Values>
+    [[nodiscard]] auto list(Values& of) const {
+        auto made = images<std::remove_reference_t<decltype(of[0][0])>>::none(none_);
+        for (auto& each : of) made.add(each);
+        return made;
+    }
+    std::vector<std::vector<element>> values;
+
+  private:
+    int first_ = 0;
+    std::size_t none_ = 0;
+};
+
+template <class Algebra, class Comm, class Op>
+void check_images(Comm& comm, const problem<Algebra>& p, const std::vector<int>& counts, const Op& op,
+                  const std::string& where) {
+    using element = typename Algebra::element;
+    const rank_images<Algebra, Comm> mine(comm, p, counts);
+    const int root = comm.size() - 1;
+    std::vector<element> total(p.size(), Algebra::margin()), at_root;
+    allfold::all_reduce(comm, mine.list(mine.values), total, op);
+    expect_same<Algebra>(total, p.total(), where + ", all_reduce");
+    if (comm.rank() == root) at_root.resize(p.size());
+    allfold::reduce(comm, mine.list(mine.values), at_root, op, allfold::root{root});
+    if (comm.rank() == root) expect_same<Algebra>(at_root, p.total(), where + ", reduce");
+
+    auto x = mine.values;
+    allfold::all_reduce(comm, mine.list(x), op);
+    for (const auto& each : x) expect_same<Algebra>(each, p.total(), where + ", all_reduce in place");
+    x = mine.values;
+    allfold::reduce(comm, mine.list(x), op);
+    for (std::size_t i = 0; i < x.size(); ++i)
+        expect_same<Algebra>(x[i], comm.rank() == 0 ? p.total() : std::span<const element>(mine.values[i]),
+                             where + ", reduce in place");
+    x = mine.values;
+    allfold::inclusive_scan(comm, mine.list(x), op);
+    for (std::size_t i = 0; i < x.size(); ++i)
+        expect_same<Algebra>(x[i], p.prefix(mine.number(i)), where + ", inclusive_scan");
+    const std::vector<element> untouched(p.size(), Algebra::margin());
+    x.assign(x.size(), untouched);
+    allfold::exclusive_scan(comm, mine.list(mine.values), mine.list(x), op);
+    for (std::size_t i = 0; i < x.size(); ++i)
+        if (mine.number(i) > 0)
+            expect_same<Algebra>(x[i], p.prefix(mine.number(i) - 1), where + ", exclusive_scan");
+        else if (!allfold::operator_with_identity<Op, element>)
+            expect_same<Algebra>(x[i], untouched, where + ", exclusive_scan: the first");
+        else
+            expect(x[i] != untouched || p.size() == 0, where + ", exclusive_scan: the identity");
+}
+
+/// Different numbers of images at the ranks, none where the operator has an identity.
+void check_images(auto& comm, const std::vector<std::size_t>& lengths) {
+    const int size = comm.size();
+    std::vector<int> some(static_cast<std::size_t>(size)), few = some;
+    for (int r = 0; r < size; ++r) {
+        some[static_cast<std::size_t>(r)] = 1 + r % 3;
+        few[static_cast<std::size_t>(r)] = (r + 1) % 3;  // 1, 2, 0, 1, 2, 0, ...
+    }
+    few.back() = 0;
+    few.front() = size % 2;
+    if (size == 2) few = {0, 2};
+    if (size == 1) few = {2};
+    const auto all_of = [](const std::vector<int>& counts) {
+        int all = 0;
+        for (const int each : counts) all += each;
+        return all;
+    };
+    for (const std::size_t n : lengths) {
+        const auto where = std::to_string(size) + " ranks, " + std::to_string(n) + " elements";
+        const problem<matrices> p(all_of(some), n), q(all_of(few), n);
+        check_images(comm, p, some, p.op, where);
+        check_images(comm, q, few, allfold::with_identity(q.op, matrix{1, 0, 0, 1}), where + ", none at some ranks");
+        if constexpr (std::remove_reference_t<decltype(comm)>::shares_memory) {
+            const problem<words> w(all_of(some), n);
+            check_images(comm, w, some, w.op, where + ", words");
+        }
+    }
+}
+
+}  // namespace test

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/collective/images.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "allfold/algebra/exact_sum.hpp"
+#include "allfold/algebra/mean.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
+#include "test/collective/images_checks.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
+
+using namespace test;
+using allfold::errc;
+using allfold::sum;
+
+TEST_CASE("the images of all ranks are folded, rank by rank") {
+    for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 12})
+        on_ranks(size, [](auto& comm) { check_images(comm, {0, 1, 7, 400}); });
+    for (const int size : {2, 3})
+        on_ranks(
+            size,
+            [](auto& base) {
+                remote comm(base);
+                check_images(comm, {0, 1, 7, 400});
+            },
+            roomy);
+    SUCCEED();
+}
+
+TEST_CASE("images are variables, tensors with gaps and lists; operators lift, and lower by the number of images") {
+    for (const int size : {1, 2, 5})
+        on_ranks(size, [](auto& comm) {
+            const int last = comm.size() - 1;
+            double a = comm.rank(), b = 10, average = -1;
+            allfold::all_reduce(comm, comm.rank() == 0 ? images(a) : images(a, b), average, allfold::mean(),
+                                allfold::deadline(std::chrono::minutes(5)));
+            expect(average == (last * (last + 1) / 2 + 10.0 * last) / (2 * last + 1), "mean");
+            allfold::inclusive_scan(comm, images(a, b), allfold::mean());
+            if (comm.rank() == 0) expect(a == 0 && b == 5, "means");
+            double x = 1e300, y = 1, z = -1e300, before = -1;
+            allfold::all_reduce(comm, images(x, y, z), before, allfold::exact_sum<double>());
+            expect(before == comm.size(), "exact sum");
+            allfold::exclusive_scan(comm, images(x, y, z), allfold::exact_sum<double>());
+            expect(x == comm.rank() && y == 1e300 && z == 1e300, "exact prefixes");
+
+            std::vector<int> memory{1, 9, 2, 9, 3, 9}, list{4, 5, 6};
+            const allfold::tensor<int, 1> gaps(memory.data(), {3}, {2});
+            allfold::all_reduce(comm, images(gaps, allfold::tensors(std::span(list).first(1), std::span(list).last(2))),
+                                sum());
+            const int p = comm.size();
+            expect(memory == std::vector{5 * p, 9, 7 * p, 9, 9 * p, 9}, "a tensor with gaps");
+            expect(list == std::vector{5 * p, 7 * p, 9 * p}, "a list");
+        });
+    SUCCEED();
+}
+
+namespace {
+
+/// What all ranks are told, of whom rank 0 has it wrong: in a scan it need not wait for any other.
+template <class Call>
+void require_error(errc code, const std::string& words, Call call) {
+    const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+        std::vector<int> x(4, 1), y(4, 7);
+        try {
+            call(comm, x, y, comm.rank() == 0);
+        } catch (...) {
+            expect(x == std::vector(4, 1) && y == std::vector(4, 7), "something has been written");
+            throw;
+        }
+    });
+    for (const outcome& each : outcomes) {
+        INFO(each.text);
+        CHECK((each.code == code || each.code == errc::peer_failed));
+        CHECK(each.says(words));
+    }
+    CHECK(std::ranges::any_of(outcomes, [code](const outcome& each) { return each.code == code; }));
+}
+
+}  // namespace
+
+TEST_CASE("images that do not fit are refused, and nobody waits for the rank that has them") {
+    const auto join = allfold::associative([](int a, int b) { return a + b; });
+    require_error(errc::bad_argument, "rank 0: it has no images, and the operator no identity",
+                  [&](auto& comm, auto& x, auto& y, bool is_wrong) {
+                      allfold::all_reduce(comm, is_wrong ? images<int>::none(4) : images(x), y, join);
+                  });
+    require_error(errc::mismatch, "rank 0: image 1 has 3 elements, but image 0 has 4",
+                  [&](auto& comm, auto& x, auto& y, bool is_wrong) {
+                      allfold::all_reduce(comm, images(x, std::span(x).first(is_wrong ? 3 : 4)), y, join);
+                  });
+    require_error(errc::mismatch, "rank 0: output 0 has 3 elements, but image 0 has 4",
+                  [&](auto& comm, auto& x, auto& y, bool is_wrong) {
+                      allfold::all_reduce(comm, images(x), std::span(y).first(is_wrong ? 3 : 4), join);
+                  });
+    require_error(errc::mismatch, "has 3",  // and another one 4: whichever rank finds it says so
+                  [&](auto& comm, auto& x, auto& y, bool is_wrong) {
+                      const std::size_t n = is_wrong ? 3 : 4;
+                      allfold::all_reduce(comm, images(std::span(x).first(n)), std::span(y).first(n), join);
+                  });
+    require_error(errc::mismatch, "rank 0: there are 1 outputs of 2 images",
+                  [&](auto& comm, auto& x, auto& y, bool is_wrong) {
+                      std::vector<int> z(4);
+                      allfold::inclusive_scan(comm, images(x, x), is_wrong ? images(y) : images(y, z), join);
+                  });
+    require_error(errc::overlap, "rank 0: output 0 and input 1 share memory",
+                  [&](auto& comm, auto& x, auto& y, bool is_wrong) {
+                      std::vector<int> other(4);
+                      std::vector<int>& second = is_wrong ? x : other;
+                      allfold::inclusive_scan(comm, images(x, second), images(x, y), join);
+                  });
+    require_error(errc::overlap, "rank 0: output 0 and output 1 share memory",
+                  [&](auto& comm, auto& x, auto& y, bool is_wrong) {
+                      std::vector<int> other(4);
+                      allfold::exclusive_scan(comm, images(x, x), images(y, is_wrong ? y : other), join);
+                  });
+}
