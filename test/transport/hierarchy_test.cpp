@@ -243,8 +243,23 @@ TEST_CASE("a rank of a team of a hierarchy that throws, leaves or comes too late
         if (how == is_late) CHECK((all[1].code == errc::timeout && all[3].code == errc::timeout));
         if (how == calls_another) {
             CHECK((all[1].code == errc::mismatch || all[3].code == errc::mismatch));
-            CHECK((all[1].says("9 elements") || all[3].says("9 elements")));
+            CHECK((all[1].says("has 9") || all[3].says("has 9")));
         }
+    }
+}
+
+TEST_CASE("a first thread that throws releases a team of others whose messages it passes on") {
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+        allfold::run(across, 2, [&](auto& comm) {
+            const auto team = allfold::subset(comm, {1, 3});
+            std::vector<int> x(20000);
+            for (int turn = 0; team && turn >= 0; ++turn) allfold::all_reduce(*team, x, sum());
+            if (comm.rank() == 2) throw std::runtime_error("boom");
+        });
+    });
+    for (const auto& each : outcomes) {
+        INFO(each.text);
+        CHECK(each.says("boom"));
     }
 }
 

@@ -261,11 +261,13 @@ void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = 
         }
     };
     const auto cause = detail::run_threads(world, detail::first_rank::here, detail::rank_body(body));
-    if (!cause) return;
+    if (!cause) return relay->moves.reset();
     try {
         std::rethrow_exception(cause);
     } catch (...) {
         if (!leader_failed) processes.abandon();  // its leader had returned before
+        if (relay->moves) relay->moves->forget_readers();
+        relay->moves.reset();
         throw;
     }
 }

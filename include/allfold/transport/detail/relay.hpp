@@ -179,8 +179,11 @@ class relay {
         /// Returns when nobody needs it any more.
         virtual void finish() = 0;
         virtual void resume() = 0;
+        /// The outer transport has been abandoned: nobody reads what has been sent any more, if that could be waited
+        /// for.
+        virtual void forget_readers() noexcept = 0;
     };
-    std::unique_ptr<mover> moves;  // made when the first team is formed; its thread takes it away
+    std::unique_ptr<mover> moves;  // made when the first team is formed
 
     /// Lives as long as a thread of this process runs: the first one moves messages until the others have returned.
     class runner {
@@ -189,10 +192,10 @@ class relay {
         runner(const runner&) = delete;
         runner& operator=(const runner&) = delete;
         ~runner() {
-            if (is_first_)
-                of_.moves.reset();
-            else
+            if (!is_first_)
                 of_.others_running_.fetch_sub(1, std::memory_order_release);
+            else if (of_.moves)
+                of_.moves->leave();
         }
 
       private:
@@ -232,9 +235,10 @@ class relay_mover final : public relay::mover {
     ~relay_mover() override {
         this->leave();
         for (auto& each : sent_)
-            if (each->lent.load(std::memory_order_acquire) != 0)
+            if (each->lent.load(std::memory_order_acquire) != 0 && !is_forgotten_)
                 static_cast<void>(each.release());  // after a failure somebody may read it still
     }
+    void forget_readers() noexcept override { is_forgotten_ = !across_.holds_memory(); }
     void resume() override { background_.add(*this); }
     void finish() override {
         resume();
@@ -329,6 +333,7 @@ class relay_mover final : public relay::mover {
     std::map<int, std::deque<relayed_message>> queue_;  // by process
     std::unique_ptr<sent> next_;
     std::vector<std::unique_ptr<sent>> sent_;
+    bool is_forgotten_ = false;
     background background_;
 };
 
