@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <mpi.h>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "allfold/allfold.hpp"
@@ -16,6 +18,12 @@ struct {
     long receives = 0, lengths = 0;
 } calls;
 
+/// Of those that ranks make together.
+struct collective_calls {
+    int duplicates = 0, groups = 0, barriers = 0, gathers = 0, others = 0;
+    friend bool operator==(const collective_calls&, const collective_calls&) = default;
+} collectives;
+
 }  // namespace
 
 extern "C" {
@@ -26,6 +34,39 @@ int MPI_Get_count(const MPI_Status* status, MPI_Datatype type, int* count) {
 int MPI_Irecv(void* to, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
     ++calls.receives;
     return PMPI_Irecv(to, count, type, from, tag, comm, request);
+}
+int MPI_Comm_dup(MPI_Comm of, MPI_Comm* made) {
+    ++collectives.duplicates;
+    return PMPI_Comm_dup(of, made);
+}
+int MPI_Comm_create_group(MPI_Comm of, MPI_Group group, int tag, MPI_Comm* made) {
+    ++collectives.groups;
+    return PMPI_Comm_create_group(of, group, tag, made);
+}
+int MPI_Comm_split(MPI_Comm of, int color, int key, MPI_Comm* made) {
+    ++collectives.others;
+    return PMPI_Comm_split(of, color, key, made);
+}
+int MPI_Comm_split_type(MPI_Comm of, int type, int key, MPI_Info info, MPI_Comm* made) {
+    ++collectives.others;
+    return PMPI_Comm_split_type(of, type, key, info, made);
+}
+int MPI_Comm_free(MPI_Comm* comm) {
+    ++collectives.others;
+    return PMPI_Comm_free(comm);
+}
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
+    ++collectives.barriers;
+    return PMPI_Ibarrier(comm, request);
+}
+int MPI_Iallgather(const void* from, int sent, MPI_Datatype what, void* to, int each, MPI_Datatype type, MPI_Comm comm,
+                   MPI_Request* request) {
+    ++collectives.gathers;
+    return PMPI_Iallgather(from, sent, what, to, each, type, comm, request);
+}
+int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+    ++collectives.others;
+    return PMPI_Allreduce(from, to, count, type, op, comm);
 }
 #if MPI_VERSION >= 4
 int MPI_Get_count_c(const MPI_Status* status, MPI_Datatype type, MPI_Count* count) {
@@ -66,4 +107,39 @@ TEST_CASE("a call that is made again asks MPI for one message, and not for its l
     count([&] { allfold::all_gather(comm, in, all); });
     count([&] { allfold::reduce_scatter(comm, all, out, allfold::sum()); });
     count([&] { allfold::barrier(comm); });
+}
+
+TEST_CASE("to make a communicator takes a duplicate and one small collective, and what was learnt is kept") {
+    using allfold::mpi::communicator;
+    const watchdog watch("counted collectives");
+    MPI_Comm fresh = MPI_COMM_NULL, fresh_too = MPI_COMM_NULL, alike = MPI_COMM_NULL;
+    PMPI_Comm_split(MPI_COMM_WORLD, 0, 0, &fresh);
+    PMPI_Comm_split(MPI_COMM_WORLD, 0, 0, &fresh_too);
+    const auto count = [](auto make) {
+        collectives = {};
+        make();
+        return std::exchange(collectives, {});
+    };
+    {
+        std::optional<communicator> first, second, third, given;
+        CHECK((count([&] { first.emplace(fresh); }) == collective_calls{.duplicates = 1, .gathers = 1}));
+        CHECK(first->node().ranks == first->size());
+        CHECK(first->node().processors > 0);
+        CHECK((count([&] { second.emplace(fresh); }) == collective_calls{.duplicates = 1, .barriers = 1}));
+        CHECK(second->node() == first->node());
+        PMPI_Comm_dup(fresh, &alike);
+        CHECK((count([&] { third.emplace(alike, allfold::mpi::borrow); }) == collective_calls{.barriers = 1}));
+        CHECK(third->node() == first->node());
+        const auto make = [&] { given.emplace(fresh_too, allfold::mpi::duplicate, first->tuning(), first->node()); };
+        CHECK((count(make) == collective_calls{.duplicates = 1, .barriers = 1}));
+        allfold::team<communicator> all;
+        const auto form = [&] { all = allfold::subset(*first, allfold::rank_list::strided(0, first->size())); };
+        CHECK((count(form) == collective_calls{.groups = 1}));
+        int x = 1;
+        allfold::all_reduce(*all, x, allfold::sum());
+        CHECK(x == first->size());
+    }
+    PMPI_Comm_free(&alike);
+    PMPI_Comm_free(&fresh_too);
+    PMPI_Comm_free(&fresh);
 }

@@ -27,6 +27,7 @@
 #include "test/mpi/support/outcome.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/teams.hpp"
 
 using namespace test;
 using namespace std::chrono_literals;
@@ -151,6 +152,30 @@ TEST_CASE("a plan for threads of processes has two levels") {
         expect(small.name() == "two-level" && small.size() == comm.size(), small.name());
         const auto long_one = allfold::all_reduce.plan(comm, 1000000, sum());
         expect(long_one.why().find("least volume") != std::string::npos, long_one.why());
+    });
+    SUCCEED();
+}
+
+TEST_CASE("teams of threads of processes fold among their members, nested too") {
+    for (const int threads : {1, 2, 3}) {
+        const watchdog watch("teams in two levels");
+        allfold::run(shared_communicator({}), threads, [&](auto& comm) {
+            check_teams(comm);
+            for (unsigned seed = 1; seed <= 3; ++seed) check_nested_splits(comm, seed);
+        });
+    }
+    SUCCEED();
+}
+
+TEST_CASE("long messages of a team whose members are no first threads") {
+    const watchdog watch("a team of second threads");
+    allfold::run(shared_communicator(pinched), 2, [](auto& comm) {
+        const auto second = allfold::subset(comm, allfold::rank_list::strided(1, comm.size() / 2, 2));
+        if (!second) return;
+        std::vector<int> x(300000, comm.rank());
+        allfold::all_reduce(*second, x, sum());
+        const int expected = comm.size() * comm.size() / 4;
+        expect(x.front() == expected && x.back() == expected, "wrong sum");
     });
     SUCCEED();
 }

@@ -9,6 +9,7 @@
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/engine/progress_thread.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/transport/mpi.hpp"
 #include "test/collective/sync_checks.hpp"
@@ -82,5 +83,29 @@ TEST_CASE("who makes or ends a communicator pushes on what is in flight on other
         op.wait();
         if (comm.rank() % 2 != 0) come_and_go();
         CHECK(x == std::vector(x.size(), comm.size()));
+    }
+}
+
+TEST_CASE("over MPI too, a progress thread pushes operations on, and runs blocking calls") {
+    const watchdog watch("a progress thread over MPI");
+    allfold::mpi::communicator comm(MPI_COMM_WORLD);
+    for (int turn = 0; turn < 3; ++turn) {
+        std::vector<int> x(60000, 1), y(3, 2);
+        int z = 3;
+        {
+            allfold::progress_thread helper(comm);
+            operation first = helper.start([&](auto& own) { return allfold::all_reduce.start(own, x, sum()); });
+            operation second = helper.start([&](auto& own) { allfold::all_reduce(own, y, sum()); });
+            operation third = helper.start([&](auto& own) { return allfold::all_reduce.start(own, z, sum()); });
+            if (comm.rank() % 2) std::swap(first, second);
+            third.wait();
+            first.wait();
+            second.wait();
+        }
+        CHECK(x == std::vector(60000, comm.size()));
+        CHECK(y == std::vector(3, 2 * comm.size()));
+        CHECK(z == 3 * comm.size());
+        allfold::all_reduce(comm, z, sum());  // on this thread again
+        CHECK(z == 3 * comm.size() * comm.size());
     }
 }

@@ -34,6 +34,17 @@ struct outcome {
     [[nodiscard]] bool says(std::string_view part) const { return text.find(part) != std::string::npos; }
 };
 
+/// In a handler.
+[[nodiscard]] inline outcome outcome_of_exception() {
+    try {
+        throw;
+    } catch (const allfold::error& e) {
+        return {e.code(), e.what()};
+    } catch (const std::exception& e) {
+        return {std::nullopt, e.what()};
+    }
+}
+
 /// Runs `fn` on all ranks, and returns how it ended on each. An exception goes on its way after it has been looked at.
 template <class Fn>
 std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_tuning& tuning = {}) {
@@ -42,11 +53,8 @@ std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_
         outcome& mine = outcomes[static_cast<std::size_t>(comm.rank())];
         try {
             fn(comm);
-        } catch (const allfold::error& e) {
-            mine = {e.code(), e.what()};
-            throw;
-        } catch (const std::exception& e) {
-            mine = {std::nullopt, e.what()};
+        } catch (...) {
+            mine = outcome_of_exception();
             throw;
         }
     };

@@ -20,6 +20,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/problems.hpp"
 #include "test/support/ranks.hpp"
+#include "test/support/teams.hpp"
 
 // Threads of threads: what stands for a process here is a thread. All collectives, over MPI: test/mpi/hierarchy.cpp.
 
@@ -155,4 +156,128 @@ TEST_CASE("different numbers of threads are a mismatch") {
         INFO(each.text);
         CHECK((each.code == errc::mismatch || each.code == errc::peer_failed));
     }
+}
+
+static_assert(allfold::forming_teams<allfold::hierarchical_communicator<allfold::thread_communicator>>);
+
+TEST_CASE("teams of a hierarchy fold among their members") {
+    for (const auto& [processes, threads] : {std::pair(1, 1), {1, 3}, {2, 1}, {2, 2}, {3, 2}, {2, 4}})
+        on_threads_of_threads(processes, threads, [](auto& comm) { check_teams(comm); });
+    SUCCEED();
+}
+
+TEST_CASE("a team of a hierarchy folds and moves blocks as any communicator does") {
+    const auto problems = problems_for<matrices>(5);
+    on_threads_of_threads(3, 2, [&](auto& comm) {
+        const auto team = allfold::subset(comm, {4, 1, 0, 3, 5});
+        if (!team) return;
+        for (const auto& p : problems) {
+            const std::string where = place_of(*team, p) + " in a team";
+            check_all_reduce(*team, p, where);
+            check_inclusive_scan(*team, p, where);
+            for (const auto& blocks : partitions_of(p.size(), team->size())) {
+                check_gather(*team, p, 3, blocks, where, blocks);
+                check_scatter(*team, p, 1, blocks, where, blocks);
+            }
+        }
+        check_all_to_all<matrices>(*team, some_between, "all_to_all in a team");
+        check_permutations<matrices>(*team, "permute in a team");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("nested splits of a hierarchy, with operations in flight on all levels") {
+    for (unsigned seed = 1; seed <= 6; ++seed) {
+        INFO("seed " << seed);
+        for (const auto& [processes, threads] : {std::pair(2, 2), {3, 2}, {2, 3}})
+            on_threads_of_threads(processes, threads, [&](auto& comm) { check_nested_splits(comm, seed); });
+    }
+    SUCCEED();
+}
+
+TEST_CASE("a team of a hierarchy goes on while the first threads, which are not in it, have returned") {
+    on_threads_of_threads(3, 2, [](auto& comm) {
+        const auto second = allfold::subset(comm, allfold::rank_list::strided(5, 3, -2));
+        if (!second) return;
+        for (const std::size_t n : {std::size_t{1}, std::size_t{5000}, std::size_t{100000}}) {
+            std::vector<matrix> x(n, matrices::sample(comm.rank(), 0));
+            allfold::all_reduce(*second, x, matrices::operation());
+            const matrix expected = matrices::sample(5, 0) * matrices::sample(3, 0) * matrices::sample(1, 0);
+            for (const matrix& each : x) expect(each == expected, "the team's order");
+        }
+        const auto last = allfold::subset(*second, {0});
+        expect(static_cast<bool>(last) == (comm.rank() == 5), "who is in the team of the team");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a rank of a team of a hierarchy that throws, leaves or comes too late releases the others") {
+    enum { throws, leaves, is_late, calls_another };
+    for (const auto how : {throws, leaves, is_late, calls_another}) {
+        std::vector<outcome> all(4);
+        static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+            allfold::run(across, 2, [&](auto& comm) {
+                auto& own = all[static_cast<std::size_t>(comm.rank())];
+                try {
+                    const auto team = allfold::subset(comm, {1, 3});
+                    if (!team) return;
+                    int x = 1;
+                    allfold::all_reduce(*team, x, sum());
+                    expect(x == 2, "wrong sum");
+                    const bool is_culprit = comm.rank() == 3;
+                    if (is_culprit && how == throws) throw std::runtime_error("boom");
+                    if (is_culprit && how == leaves) return;
+                    if (is_culprit && how == is_late) std::this_thread::sleep_for(150ms);
+                    std::vector<int> y(is_culprit && how == calls_another ? 9U : 8U);
+                    allfold::all_reduce(*team, y, sum(), allfold::deadline{is_culprit ? 10000ms : 50ms});
+                    allfold::barrier(*team);
+                } catch (...) {
+                    own = outcome_of_exception();
+                }
+            });
+        }));
+        INFO(how << ": " << all[1].text << " / " << all[3].text);
+        CHECK((all[0].succeeded() && all[2].succeeded()));
+        if (how == throws) CHECK((all[1].code == errc::peer_failed && all[1].says("left by an exception")));
+        if (how == leaves) CHECK((all[1].code == errc::peer_failed && all[1].says("without taking part")));
+        if (how == is_late) CHECK((all[1].code == errc::timeout && all[3].code == errc::timeout));
+        if (how == calls_another) {
+            CHECK((all[1].code == errc::mismatch || all[3].code == errc::mismatch));
+            CHECK((all[1].says("has 9") || all[3].says("has 9")));
+        }
+    }
+}
+
+TEST_CASE("a first thread that throws releases a team of others whose messages it passes on") {
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
+        allfold::run(across, 2, [&](auto& comm) {
+            const auto team = allfold::subset(comm, {1, 3});
+            std::vector<int> x(20000);
+            for (int turn = 0; team && turn >= 0; ++turn) allfold::all_reduce(*team, x, sum());
+            if (comm.rank() == 2) throw std::runtime_error("boom");
+        });
+    });
+    for (const auto& each : outcomes) {
+        INFO(each.text);
+        CHECK(each.says("boom"));
+    }
+}
+
+TEST_CASE("members of a team of a hierarchy that give different lists hear of it") {
+    std::vector<outcome> all(4);
+    static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+        allfold::run(across, 2, [&](auto& comm) {
+            try {
+                const auto team =
+                    allfold::subset(comm, comm.rank() == 3 ? allfold::rank_list{3, 0} : allfold::rank_list{0, 3});
+                int x = 1;
+                if (team) allfold::all_reduce(*team, x, sum());
+            } catch (...) {
+                all[static_cast<std::size_t>(comm.rank())] = outcome_of_exception();
+            }
+        });
+    }));
+    INFO(all[0].text << " / " << all[3].text);
+    CHECK((all[0].code == errc::mismatch || all[3].code == errc::mismatch));
+    CHECK((!all[0].succeeded() && !all[3].succeeded()));
 }

@@ -26,8 +26,8 @@ template <class Comm>
 constexpr bool forms_teams_or_says_so() {
     static_assert(
         forming_teams<Comm>,
-        "allfold: this communicator forms no teams: make them of threads or of MPI processes, and a hierarchy "
-        "of those");
+        "allfold: this communicator forms no teams: make them of what it stands for, threads, MPI processes or a "
+        "hierarchy");
     return true;
 }
 
@@ -37,13 +37,14 @@ constexpr bool forms_teams_or_says_so() {
 /// their other calls on it; each rank that is in the team gives the same list, the others any that they are not in.
 ///
 /// - Afterwards a member has its end of the team, other ranks have none: `if (team) all_reduce(*team, ...)`.
-/// - Cost: on threads no message, and nobody waits; over MPI a barrier and MPI_Comm_create_group. A strided list takes
-///   O(1) memory.
+/// - Cost: on threads and in hierarchies no message, and nobody waits; over MPI a barrier and MPI_Comm_create_group. A
+///   strided list takes O(1) memory.
+/// - A team of a hierarchy is a `team<relayed_communicator>`: any threads of any processes.
 /// - Errors: `bad_rank` for a rank outside [0, P) and for one that stands in it twice, before anything is done;
 ///   `mismatch` where members give different lists. A member that leaves, or fails, before it has joined releases the
 ///   others with `peer_failed`.
 template <communicator Comm>
-[[nodiscard]] team<Comm> subset(Comm& comm, const rank_list& members) {
+[[nodiscard]] auto subset(Comm& comm, const rank_list& members) {
     static_assert(detail::forms_teams_or_says_so<Comm>());
     members.check(comm.size());
     if constexpr (Comm::waits_to_form) barrier(comm);
@@ -66,7 +67,7 @@ inline constexpr color no_color{-1};
 /// - Errors: `bad_argument` for a negative color that is not `no_color`.
 /// - Source: MPI-4.1, section 7.4.2, MPI_Comm_split.
 template <communicator Comm>
-[[nodiscard]] team<Comm> split(Comm& comm, color mine, int key = 0) {
+[[nodiscard]] auto split(Comm& comm, color mine, int key = 0) {
     static_assert(detail::forms_teams_or_says_so<Comm>());
     if (mine.value < 0 && mine != no_color)
         throw error(errc::bad_argument,

@@ -89,16 +89,20 @@ class short_task : public task<Comm> {
     void finish_run() final { all_.what.lower(rows_, result_.data()); }
     void drop_run() noexcept final { run_.drop(); }
 
-    /// Older operations are in the way: pushes them on for a moment, which is no longer where there are thousands.
+    /// Older operations are in the way: pushes them on for a moment, which is no longer where there are thousands, on
+    /// this communicator or on all together, and shorter each time that it was in vain: then the peer has not come.
     void make_room() noexcept {
         constexpr std::size_t turns = 32, most_polls = 8192;
         background& home = all_.comm.background();
+        const std::size_t in_flight = home.size() * background::busy(), most = turns >> home.vain_attempts();
         const auto is_waiting = [this] { return !run_.has_posted_first() && !this->done(); };
-        for (std::size_t turn = 1; turn <= turns && turn * home.size() <= most_polls && is_waiting(); ++turn)
+        for (std::size_t turn = 1; turn <= most && turn * in_flight <= most_polls && is_waiting(); ++turn)
             home.progress();
-        if (!is_waiting()) return;
-        home.progress_oldest();
-        this->progress();
+        if (is_waiting()) {
+            home.progress_oldest();
+            this->progress();
+        }
+        home.note_attempt(is_waiting());
     }
 
     remembered_call call_;

@@ -167,15 +167,21 @@ class background {
         take_over_from(theirs);
     }
 
-    /// Pushes on what is in flight here.
+    /// Pushes on what is in flight here. Where that is much, here or on all communicators of this thread together, a
+    /// pass keeps peers waiting, who have few places for messages: so now and then it turns to the oldest ones, and
+    /// gives its turn away, for a peer that shares this processor would come in the next time slice only. Two ranks, in
+    /// all 2^16 operations on 16 communicators: 2 us each, where they took 300 to 580; on one 2 to 7, and 50 to 100.
     void progress() noexcept {
         const passing here(*this);
-        const bool is_long = flying_ > many;
+        const bool is_long = flying_ > few && flying_ * busy() > many;
         if (is_long) push_oldest();
         unsigned visited = 0;
         in_flight_.for_each([&](work& w) {
             w.progress();
-            if (is_long && ++visited % often == 0) progress_oldest_of_all();  // or peers would wait for them meanwhile
+            if (is_long && ++visited % often == 0) {  // or peers would wait for the oldest ones meanwhile
+                progress_oldest_of_all();
+                std::this_thread::yield();  // to one of them that shares this processor
+            }
         });
     }
     /// The same of the oldest ones only, as long as some of them end: what it costs does not grow with what is in
@@ -184,6 +190,9 @@ class background {
         const passing here(*this);
         push_oldest();
     }
+    /// How many times in a row, up to 6, somebody has pushed all of it on to make room, and found none.
+    [[nodiscard]] unsigned vain_attempts() const noexcept { return vain_; }
+    void note_attempt(bool was_in_vain) noexcept { vain_ = was_in_vain ? vain_ + (vain_ < 6 ? 1 : 0) : 0; }
     /// Numbers the passes along the list, from 1; 0 outside.
     [[nodiscard]] std::uint64_t pass() const noexcept { return pass_; }
     void drop() noexcept {
@@ -213,7 +222,11 @@ class background {
     [[nodiscard]] static bool in_flight() noexcept {
         return fleet::of_this_thread != nullptr && fleet::of_this_thread->busy() != 0;
     }
-    /// The same of other communicators than this one.
+    /// How many communicators have something in flight on this thread.
+    [[nodiscard]] static std::size_t busy() noexcept {
+        return fleet::of_this_thread == nullptr ? 0 : static_cast<std::size_t>(fleet::of_this_thread->busy());
+    }
+    /// Whether it has on other communicators than this one.
     [[nodiscard]] bool in_flight_elsewhere() const noexcept {
         return in_flight() && fleet::of_this_thread->busy() > (empty() ? 0 : 1);
     }
@@ -402,6 +415,7 @@ class background {
     std::uint64_t pass_ = 0, passes_ = 0;
     hook<work> in_flight_;
     unsigned flying_ = 0;  // how many those are
+    unsigned vain_ = 0;
     hook<work> known_;
     hook<background> member_{this};
     std::atomic<fleet*> pushed_on_by_{nullptr};

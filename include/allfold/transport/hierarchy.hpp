@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,7 +19,11 @@
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/relay.hpp"
 #include "allfold/transport/detail/run_threads.hpp"
+#include "allfold/transport/rank_list.hpp"
+#include "allfold/transport/relayed_communicator.hpp"
+#include "allfold/transport/team.hpp"
 #include "allfold/transport/thread_communicator.hpp"
 #include "allfold/transport/thread_world.hpp"
 
@@ -27,7 +32,8 @@
 ///
 /// Rank r is thread r % T of process r / T. Threads of one process talk through shared memory. Between processes only
 /// the first thread of each one talks, its leader, which is the thread that has called `run`: so MPI needs nothing but
-/// MPI_THREAD_FUNNELED. The schedules for that are those of `two_level`, and `choose` takes them.
+/// MPI_THREAD_FUNNELED. The schedules for that are those of `two_level`, and `choose` takes them. Teams of any of the
+/// ranks are in `relayed_communicator.hpp`.
 
 namespace allfold {
 
@@ -42,9 +48,11 @@ class hierarchical_communicator : public transport_defaults {
     static constexpr bool has_groups = true;
     class arrival_type;
 
-    /// The end of the thread that has `inside`; of `across` all but the first look at the numbers only.
-    hierarchical_communicator(thread_communicator& inside, Across& across)
-        : inside_(inside),
+    /// The end of the thread that has `inside`; of `across` all but the first look at the numbers only. `relay`: what
+    /// the threads of the process share.
+    hierarchical_communicator(thread_communicator& inside, Across& across, std::shared_ptr<detail::relay> relay)
+        : relay_(std::move(relay)),
+          inside_(inside),
           outer_(across),
           across_(inside.rank() == 0 ? &across : nullptr),
           first_(across.rank() * inside.size()),
@@ -107,6 +115,18 @@ class hierarchical_communicator : public transport_defaults {
         if (across_) across_->require_any_thread_allowed();
     }
 
+    static constexpr bool waits_to_form = false;
+    [[nodiscard]] team<relayed_communicator> form_team(const rank_list& members) {
+        if (across_) {
+            if (!relay_->moves)
+                relay_->moves = std::make_unique<detail::relay_mover<Across>>(*relay_, *across_, inside_);
+            relay_->moves->resume();
+        }
+        return relayed_communicator::form(relay_, detail::team_within(0, ++formed_), inside_,
+                                          rank_list::strided(first_, group()), rank_list::strided(0, size_), members,
+                                          rank());
+    }
+
   private:
     struct from_inside {
         thread_communicator::arrival_type message;
@@ -157,6 +177,8 @@ class hierarchical_communicator : public transport_defaults {
         return *across_;
     }
 
+    std::shared_ptr<detail::relay> relay_;
+    std::uint32_t formed_ = 0;  // teams
     thread_communicator& inside_;
     const Across& outer_;
     Across* across_;  // null for all threads but the first
@@ -221,25 +243,31 @@ template <communicator Across, std::invocable<hierarchical_communicator<Across>&
 void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = {}) {
     if (threads > 1) processes.require_threads_allowed();
     thread_world world(threads, tuning);
+    const auto relay = std::make_shared<detail::relay>(processes.rank(), processes.size(), threads);
     bool leader_failed = false;
     const auto body = [&](thread_communicator& inside) {
-        hierarchical_communicator<Across> comm(inside, processes);
+        const detail::relay::runner running(*relay, inside.rank());
+        hierarchical_communicator<Across> comm(inside, processes, relay);
         try {
             fn(comm);
+            if (inside.rank() == 0 && relay->moves) relay->moves->finish();
         } catch (...) {
             if (inside.rank() == 0) {
                 leader_failed = true;
+                relay->fail(detail::cause_at_hand());
                 comm.abandon();
             }
             throw;
         }
     };
     const auto cause = detail::run_threads(world, detail::first_rank::here, detail::rank_body(body));
-    if (!cause) return;
+    if (!cause) return relay->moves.reset();
     try {
         std::rethrow_exception(cause);
     } catch (...) {
         if (!leader_failed) processes.abandon();  // its leader had returned before
+        if (relay->moves) relay->moves->forget_readers();
+        relay->moves.reset();
         throw;
     }
 }

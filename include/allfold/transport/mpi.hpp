@@ -26,6 +26,7 @@
 #include "allfold/transport/detail/mpi_control.hpp"
 #include "allfold/transport/detail/mpi_handle.hpp"
 #include "allfold/transport/detail/mpi_inbox.hpp"
+#include "allfold/transport/detail/mpi_machine.hpp"
 #include "allfold/transport/detail/mpi_native.hpp"
 #include "allfold/transport/detail/mpi_outbox.hpp"
 #include "allfold/transport/detail/mpi_shutdown.hpp"
@@ -59,6 +60,9 @@ namespace allfold::mpi {
 /// - Takes an `MPI_Comm` and whatever wraps one: what converts to it (Boost.MPI), or has `mpi_communicator()` (KaMPIng)
 ///   or `native_handle()` (MPL).
 /// - Making it and destroying it are collective over the ranks of the communicator, the second before MPI_Finalize.
+///   Making it costs MPI_Comm_dup and one small collective, which is an all_gather of 72 bytes a rank the first time
+///   that an `MPI_Comm`, or the one that it is a duplicate of, is given, and a barrier afterwards. A team knows what
+///   its parent knows of the node, and counts the parent's ranks there, since all of them share its processors.
 ///   Operations in flight on other communicators go on meanwhile, so it does not matter which of them other ranks wait
 ///   for before they come.
 /// - Threads: MPI may be initialised with any level; MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED allow the main thread
@@ -77,8 +81,9 @@ class communicator : public transport_defaults {
     using native_function = void (*)(communicator&, const native_operands&);
 
     template <detail::wraps_handle C>
-    explicit communicator(const C& base, ownership how = duplicate, const mpi::tuning& numbers = {})
-        : communicator(checked{}, detail::handle_of(base), how, numbers) {}
+    explicit communicator(const C& base, ownership how = duplicate, const mpi::tuning& numbers = {},
+                          const machine& node = {})
+        : communicator(checked{}, detail::handle_of(base), how, numbers, node) {}
     communicator(const communicator&) = delete;
     communicator& operator=(const communicator&) = delete;
     ~communicator() {
@@ -90,6 +95,8 @@ class communicator : public transport_defaults {
     [[nodiscard]] int size() const noexcept { return job_.size(); }
     [[nodiscard]] allfold::background& background() noexcept { return background_; }
     [[nodiscard]] const mpi::tuning& tuning() const noexcept { return tuning_; }
+    /// What it knows of the node that this process runs on.
+    [[nodiscard]] const machine& node() const noexcept { return job_.node(); }
     /// The communicator that carries the messages: the duplicate, or the borrowed one.
     [[nodiscard]] MPI_Comm native_handle() const noexcept { return job_.get(); }
     /// Throws where MPI does not know that its process has other threads, which do not use it.
@@ -185,7 +192,8 @@ class communicator : public transport_defaults {
         control_.throw_if_failed("subset");
         if (!members.contains(rank())) return {};
         const MPI_Comm made = detail::create_group(job_.get(), members, detail::forming_tag(tuning_.tags));
-        return {members, nullptr, std::unique_ptr<communicator>(new communicator(checked{}, made, adopt, tuning_))};
+        return {members, nullptr,
+                std::unique_ptr<communicator>(new communicator(checked{}, made, adopt, tuning_, node()))};
     }
     /// After `abandon`: some rank has not reacted, and MPI may still read or write memory of this one.
     [[nodiscard]] bool holds_memory() const noexcept { return shutdown_.holds_memory(); }
@@ -200,7 +208,7 @@ class communicator : public transport_defaults {
     using clock = std::chrono::steady_clock;
     struct checked {};
 
-    communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers);
+    communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers, const machine& node);
     void attend_now_and_then() {
         constexpr unsigned now_and_then = 256;
         if (++polls_ % now_and_then == 0) control_.attend();
@@ -228,8 +236,9 @@ class communicator : public transport_defaults {
     allfold::background background_;
 };
 
-inline communicator::communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers)
-    : tuning_(numbers), job_(base, how), oversubscribed_(detail::is_oversubscribed(job_.get(), job_.rank())) {
+inline communicator::communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers,
+                                  const machine& node)
+    : tuning_(numbers), job_(base, how, node), oversubscribed_(job_.node().is_oversubscribed()) {
     tuning_.tags = detail::usable_tags(job_.get(), tuning_.tags);
 }
 
@@ -339,17 +348,17 @@ int run(Fn&& fn, const tuning& numbers = {}) {
     const bool mine = !detail::is_initialized();
     if (mine) {
         int level = 0;
-        detail::check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+        detail::check(ALLFOLD_MPI(Init_thread)(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
     }
     const auto give_up = [](const char* why, bool is_cause) {
         int rank = 0;
-        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        ALLFOLD_MPI(Comm_rank)(MPI_COMM_WORLD, &rank);
         // Whoever was the cause is about to end the job; let its message be the one that is seen.
         if (!is_cause) std::this_thread::sleep_for(std::chrono::seconds(2));
         std::fprintf(stderr, "allfold: rank %d: %s\n", rank, why);
         std::fflush(stderr);
         std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher may lose what it has just got
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        ALLFOLD_MPI(Abort)(MPI_COMM_WORLD, 1);
     };
     try {
         communicator comm(MPI_COMM_WORLD, duplicate, numbers);
@@ -365,7 +374,7 @@ int run(Fn&& fn, const tuning& numbers = {}) {
     } catch (const std::exception& e) {
         give_up(e.what(), true);
     }
-    if (mine) MPI_Finalize();
+    if (mine) ALLFOLD_MPI(Finalize)();
     return 0;
 }
 

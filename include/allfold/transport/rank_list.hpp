@@ -50,6 +50,16 @@ class rank_list {
     }
     [[nodiscard]] bool contains(int rank) const noexcept { return find(rank) >= 0; }
 
+    /// The ranks at these places of another list; of strided lists a strided one.
+    [[nodiscard]] rank_list among(const rank_list& all) const {
+        if (listed_.empty() && all.listed_.empty())
+            return strided(all.first_ + first_ * all.stride_, count_, stride_ * all.stride_);
+        std::vector<int> found;
+        found.reserve(static_cast<std::size_t>(count_));
+        for (int i = 0; i < count_; ++i) found.push_back(all[(*this)[i]]);
+        return rank_list(std::move(found));
+    }
+
     /// The same ranks in the same order, however they are kept.
     friend bool operator==(const rank_list& a, const rank_list& b) noexcept {
         if (a.count_ != b.count_) return false;

@@ -72,13 +72,23 @@ class team {
     std::unique_ptr<Comm> own_;
 };
 
+namespace detail {
+template <class T>
+inline constexpr bool is_team = false;
+template <class Comm>
+inline constexpr bool is_team<team<Comm>> = true;
+}  // namespace detail
+
 /// A transport that forms teams: `form_team(members)`, which all its ranks call alike, those that are in it with the
-/// same list. `waits_to_form`: whether it waits in a way that does not end when another rank has failed, so that all
-/// ranks have to be there before.
+/// same list. A team may be another transport, which forms teams of its own kind. `waits_to_form`: whether it waits in
+/// a way that does not end when another rank has failed, so that all ranks have to be there before.
 template <class C>
 concept forming_teams = communicator<C> && requires(C& comm, const rank_list& members) {
-    { comm.form_team(members) } -> std::same_as<team<C>>;
+    requires detail::is_team<decltype(comm.form_team(members))>;
     { C::waits_to_form } -> std::convertible_to<bool>;
 };
+/// What those teams are.
+template <forming_teams C>
+using team_of = decltype(std::declval<C&>().form_team(rank_list()));
 
 }  // namespace allfold

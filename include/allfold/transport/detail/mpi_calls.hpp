@@ -22,6 +22,14 @@
 #include "allfold/data/detail/heap_array.hpp"
 #include "allfold/error.hpp"
 
+// Every call of MPI goes by this name. A program that is compiled with `ALLFOLD_CALL_PMPI`, in all its parts, calls
+// MPI's functions by their other names, so that a tool which has taken the first ones sees its own calls only.
+#if defined(ALLFOLD_CALL_PMPI)
+#define ALLFOLD_MPI(name) PMPI_##name
+#else
+#define ALLFOLD_MPI(name) MPI_##name
+#endif
+
 /// @file
 /// MPI as the transport calls it: what goes wrong is thrown, what is not allowed is refused with its cause.
 
@@ -30,7 +38,7 @@ namespace allfold::mpi::detail {
 [[noreturn]] inline void throw_mpi_error(int code, const char* call) {
     std::array<char, MPI_MAX_ERROR_STRING> text{};
     int length = 0;
-    MPI_Error_string(code, text.data(), &length);
+    ALLFOLD_MPI(Error_string)(code, text.data(), &length);
     throw error(errc::transport, std::string(call) + ": " + text.data());
 }
 inline void check(int code, const char* call) {
@@ -40,12 +48,12 @@ inline void check(int code, const char* call) {
 
 [[nodiscard]] inline bool is_initialized() noexcept {
     int yes = 0;
-    MPI_Initialized(&yes);
+    ALLFOLD_MPI(Initialized)(&yes);
     return yes != 0;
 }
 [[nodiscard]] inline bool is_finalized() noexcept {
     int yes = 0;
-    MPI_Finalized(&yes);
+    ALLFOLD_MPI(Finalized)(&yes);
     return yes != 0;
 }
 [[noreturn]] inline void refuse(const std::string& why) {
@@ -62,16 +70,16 @@ class lenient_errors {
   public:
     lenient_errors() : alone_(mutex()) {
         for (std::size_t i = 0; i < std::size(all_); ++i) {
-            MPI_Comm_get_errhandler(all_[i], &before_[i]);
-            MPI_Comm_set_errhandler(all_[i], MPI_ERRORS_RETURN);
+            ALLFOLD_MPI(Comm_get_errhandler)(all_[i], &before_[i]);
+            ALLFOLD_MPI(Comm_set_errhandler)(all_[i], MPI_ERRORS_RETURN);
         }
     }
     lenient_errors(const lenient_errors&) = delete;
     lenient_errors& operator=(const lenient_errors&) = delete;
     ~lenient_errors() {
         for (std::size_t i = 0; i < std::size(all_); ++i) {
-            MPI_Comm_set_errhandler(all_[i], before_[i]);
-            MPI_Errhandler_free(&before_[i]);
+            ALLFOLD_MPI(Comm_set_errhandler)(all_[i], before_[i]);
+            ALLFOLD_MPI(Errhandler_free)(&before_[i]);
         }
     }
 
@@ -88,8 +96,8 @@ class lenient_errors {
 /// Other threads than the main one may use MPI only if it was asked for that.
 inline void require_thread_level() {
     int level = MPI_THREAD_SINGLE, is_main = 0;
-    check(MPI_Query_thread(&level), "MPI_Query_thread");
-    check(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
+    check(ALLFOLD_MPI(Query_thread)(&level), "MPI_Query_thread");
+    check(ALLFOLD_MPI(Is_thread_main)(&is_main), "MPI_Is_thread_main");
     if (level < MPI_THREAD_SERIALIZED && is_main == 0)
         refuse(std::string("MPI was initialised with MPI_THREAD_") +
                (level == MPI_THREAD_SINGLE ? "SINGLE" : "FUNNELED") +
@@ -100,7 +108,7 @@ inline void require_thread_level() {
 /// A process may have other threads, which do not use MPI, only if that was asked for.
 inline void require_funneled() {
     int level = MPI_THREAD_SINGLE;
-    check(MPI_Query_thread(&level), "MPI_Query_thread");
+    check(ALLFOLD_MPI(Query_thread)(&level), "MPI_Query_thread");
     if (level < MPI_THREAD_FUNNELED)
         refuse(
             "MPI was initialised with MPI_THREAD_SINGLE, but there shall be several threads in its process: ask "
@@ -110,7 +118,7 @@ inline void require_funneled() {
 /// A thread of the process that is not its main one is to use MPI.
 inline void require_serialized() {
     int level = MPI_THREAD_SINGLE;
-    check(MPI_Query_thread(&level), "MPI_Query_thread");
+    check(ALLFOLD_MPI(Query_thread)(&level), "MPI_Query_thread");
     if (level < MPI_THREAD_SERIALIZED)
         refuse(
             "MPI was initialised for its main thread alone, but another one is to use it: ask MPI_Init_thread for "
@@ -121,12 +129,13 @@ inline void require_intracommunicator(MPI_Comm handle) {
     if (handle == MPI_COMM_NULL) refuse("the communicator is MPI_COMM_NULL");
     const lenient_errors scope;
     // Where a handle is a pointer a freed one may look alive; but the library's table of handles does not know it.
-    if (MPI_Comm_f2c(MPI_Comm_c2f(handle)) != handle) refuse("the communicator is not valid; was it freed?");
+    if (ALLFOLD_MPI(Comm_f2c)(ALLFOLD_MPI(Comm_c2f)(handle)) != handle)
+        refuse("the communicator is not valid; was it freed?");
     int is_inter = 0;
-    if (const int code = MPI_Comm_test_inter(handle, &is_inter); code != MPI_SUCCESS) {
+    if (const int code = ALLFOLD_MPI(Comm_test_inter)(handle, &is_inter); code != MPI_SUCCESS) {
         std::array<char, MPI_MAX_ERROR_STRING> text{};
         int length = 0;
-        MPI_Error_string(code, text.data(), &length);
+        ALLFOLD_MPI(Error_string)(code, text.data(), &length);
         refuse(std::string("the communicator is not valid; was it freed? MPI says: ") + text.data());
     }
     if (is_inter != 0)
@@ -158,21 +167,21 @@ concept wraps_handle = std::convertible_to<const C&, MPI_Comm> || requires(const
 class over_request {
   public:
     explicit over_request(MPI_Comm comm) {
-        check(MPI_Isend(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, comm, &kept_), "MPI_Isend");
+        check(ALLFOLD_MPI(Isend)(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, comm, &kept_), "MPI_Isend");
         int is_over = 0;
-        check(MPI_Request_get_status(kept_, &is_over, MPI_STATUS_IGNORE), "MPI_Request_get_status");
-        if (is_over == 0) check(MPI_Wait(&kept_, MPI_STATUS_IGNORE), "MPI_Wait");
+        check(ALLFOLD_MPI(Request_get_status)(kept_, &is_over, MPI_STATUS_IGNORE), "MPI_Request_get_status");
+        if (is_over == 0) check(ALLFOLD_MPI(Wait)(&kept_, MPI_STATUS_IGNORE), "MPI_Wait");
     }
     over_request(over_request&& other) noexcept : kept_(std::exchange(other.kept_, MPI_REQUEST_NULL)) {}
     over_request& operator=(over_request&&) = delete;
     ~over_request() {
-        if (kept_ != MPI_REQUEST_NULL && !is_finalized()) MPI_Request_free(&kept_);
+        if (kept_ != MPI_REQUEST_NULL && !is_finalized()) ALLFOLD_MPI(Request_free)(&kept_);
     }
     [[nodiscard]] bool is(MPI_Request request) const noexcept { return request == kept_; }
     /// Of one that is.
     static void free([[maybe_unused]] MPI_Request& request) {
 #if !defined(OPEN_MPI)  // which has a single one, and does nothing to free it: 10 ns
-        check(MPI_Request_free(&request), "MPI_Request_free");
+        check(ALLFOLD_MPI(Request_free)(&request), "MPI_Request_free");
 #endif
     }
 
@@ -207,8 +216,8 @@ class requests {
         if (handles_.size() == 1) return collect_one(done);
         if (indices_.size() < handles_.size()) indices_ = allfold::detail::heap_array<int>(2 * handles_.size());
         int count = 0;
-        const int code = MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count, indices_.data(),
-                                      MPI_STATUSES_IGNORE);
+        const int code = ALLFOLD_MPI(Testsome)(static_cast<int>(handles_.size()), handles_.data(), &count,
+                                               indices_.data(), MPI_STATUSES_IGNORE);
         if (count == MPI_UNDEFINED) count = 0;
         for (std::size_t at = handles_.size(); count > 0 && at-- > 0;) {  // from the back: what moves up has been seen
             if (handles_[at] != MPI_REQUEST_NULL) continue;
@@ -226,7 +235,7 @@ class requests {
     template <class Done>
     void collect_one(Done done) {
         int is_over = 0;
-        check(MPI_Test(handles_.data(), &is_over, MPI_STATUS_IGNORE), "MPI_Test");
+        check(ALLFOLD_MPI(Test)(handles_.data(), &is_over, MPI_STATUS_IGNORE), "MPI_Test");
         if (is_over == 0) return;
         done(owned_[0]);
         handles_.clear();
@@ -241,28 +250,28 @@ class requests {
 [[nodiscard]] inline int isend(const std::byte* data, std::size_t bytes, int to, int tag, MPI_Comm comm,
                                MPI_Request* request) {
 #if MPI_VERSION >= 4
-    return MPI_Isend_c(data, static_cast<MPI_Count>(bytes), MPI_BYTE, to, tag, comm, request);
+    return ALLFOLD_MPI(Isend_c)(data, static_cast<MPI_Count>(bytes), MPI_BYTE, to, tag, comm, request);
 #else
-    return MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, comm, request);
+    return ALLFOLD_MPI(Isend)(data, static_cast<int>(bytes), MPI_BYTE, to, tag, comm, request);
 #endif
 }
 /// The length of a message that was probed.
 [[nodiscard]] inline std::size_t bytes_of(const MPI_Status& status) {
 #if MPI_VERSION >= 4
     MPI_Count bytes = 0;
-    MPI_Get_count_c(&status, MPI_BYTE, &bytes);
+    ALLFOLD_MPI(Get_count_c)(&status, MPI_BYTE, &bytes);
 #else
     int bytes = 0;
-    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    ALLFOLD_MPI(Get_count)(&status, MPI_BYTE, &bytes);
 #endif
     return bytes < 0 ? 0 : static_cast<std::size_t>(bytes);
 }
 [[nodiscard]] inline int irecv(std::byte* data, std::size_t bytes, int from, int tag, MPI_Comm comm,
                                MPI_Request* request) {
 #if MPI_VERSION >= 4
-    return MPI_Irecv_c(data, static_cast<MPI_Count>(bytes), MPI_BYTE, from, tag, comm, request);
+    return ALLFOLD_MPI(Irecv_c)(data, static_cast<MPI_Count>(bytes), MPI_BYTE, from, tag, comm, request);
 #else
-    return MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, comm, request);
+    return ALLFOLD_MPI(Irecv)(data, static_cast<int>(bytes), MPI_BYTE, from, tag, comm, request);
 #endif
 }
 

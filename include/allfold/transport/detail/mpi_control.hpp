@@ -149,10 +149,10 @@ inline void control::attend() {
         int there = 0;
         MPI_Status status;
         MPI_Message message;
-        check(MPI_Improbe(MPI_ANY_SOURCE, control_tag, job_.get(), &there, &message, &status), "MPI_Improbe");
+        check(ALLFOLD_MPI(Improbe)(MPI_ANY_SOURCE, control_tag, job_.get(), &there, &message, &status), "MPI_Improbe");
         if (there == 0) return;
         std::array<std::byte, longest_control_message> raw;
-        check(MPI_Mrecv(raw.data(), static_cast<int>(raw.size()), MPI_BYTE, &message, &status), "MPI_Mrecv");
+        check(ALLFOLD_MPI(Mrecv)(raw.data(), static_cast<int>(raw.size()), MPI_BYTE, &message, &status), "MPI_Mrecv");
         ++count_;
         read(status.MPI_SOURCE, {raw.data(), bytes_of(status)});
     }

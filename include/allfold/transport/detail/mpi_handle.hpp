@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include "allfold/error.hpp"
-#include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
-#include "allfold/transport/detail/processors.hpp"
+#include "allfold/transport/detail/mpi_machine.hpp"
 #include "allfold/transport/rank_list.hpp"
 
 /// @file
@@ -31,51 +28,42 @@ inline constexpr ownership adopt = ownership::adopt;
 
 namespace detail {
 
-/// Returns when all ranks have come; what this thread has in flight goes on meanwhile. To be called before MPI waits
-/// for others in a call that leaves no time for that: one of them may come only when it goes on.
-inline void await_all(MPI_Comm comm) {
-    MPI_Request all = MPI_REQUEST_NULL;
-    check(MPI_Ibarrier(comm, &all), "MPI_Ibarrier");
-    for (int done = 0;;) {
-        check(MPI_Test(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
-        if (done != 0) return;
-        background::progress_all();
-        std::this_thread::yield();
-    }
-}
-
 /// A duplicate or an adopted communicator, or a borrowed one that has another error handler for a while.
 class handle {
   public:
-    handle(MPI_Comm base, ownership how) : owned_(how != borrow) {
+    handle(MPI_Comm base, ownership how, const machine& supplied) : machine_(supplied), owned_(how != borrow) {
         require_running();
         require_thread_level();
         require_intracommunicator(base);
         comm_ = base;
-        if (how != adopt) await_all(base);
-        if (how == duplicate) check(MPI_Comm_dup(base, &comm_), "MPI_Comm_dup");
-        if (how == borrow) check(MPI_Comm_get_errhandler(comm_, &handler_), "MPI_Comm_get_errhandler");
-        check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-        check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-        check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+        const bool is_known = machine_.is_known() || find_machine(base, machine_);
+        if (!is_known) machine_ = learn_machine(base);
+        if (is_known && how != adopt) await_all(base);
+        if (how == duplicate) check(ALLFOLD_MPI(Comm_dup)(base, &comm_), "MPI_Comm_dup");
+        if (how == borrow) check(ALLFOLD_MPI(Comm_get_errhandler)(comm_, &handler_), "MPI_Comm_get_errhandler");
+        check(ALLFOLD_MPI(Comm_set_errhandler)(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+        check(ALLFOLD_MPI(Comm_rank)(comm_, &rank_), "MPI_Comm_rank");
+        check(ALLFOLD_MPI(Comm_size)(comm_, &size_), "MPI_Comm_size");
     }
 
     [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return size_; }
+    [[nodiscard]] const machine& node() const noexcept { return machine_; }
 
     /// Gives back what was borrowed. What is its own is freed only when it is `clean`: no message is under way any
     /// more.
     void close(bool clean) noexcept {
         if (!owned_) {
-            MPI_Comm_set_errhandler(comm_, handler_);
-            MPI_Errhandler_free(&handler_);
+            ALLFOLD_MPI(Comm_set_errhandler)(comm_, handler_);
+            ALLFOLD_MPI(Errhandler_free)(&handler_);
         } else if (clean) {
-            MPI_Comm_free(&comm_);
+            ALLFOLD_MPI(Comm_free)(&comm_);
         }
     }
 
   private:
+    machine machine_;
     MPI_Comm comm_ = MPI_COMM_NULL;
     bool owned_;
     MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;  // of a borrowed communicator
@@ -100,7 +88,7 @@ inline constexpr int first_tag = 1;
 [[nodiscard]] inline int usable_tags(MPI_Comm comm, int wanted) {
     int* most = nullptr;
     int known = 0;
-    check(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&most), &known), "MPI_Comm_get_attr");
+    check(ALLFOLD_MPI(Comm_get_attr)(comm, MPI_TAG_UB, static_cast<void*>(&most), &known), "MPI_Comm_get_attr");
     const int lanes = (known != 0 ? *most : 32767) - first_tag;
     return wanted <= 0 || wanted > lanes ? lanes : wanted;
 }
@@ -114,30 +102,13 @@ inline constexpr int first_tag = 1;
     for (int i = 0; i < members.size(); ++i) ranks[static_cast<std::size_t>(i)] = members[i];
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
     MPI_Comm made = MPI_COMM_NULL;
-    check(MPI_Comm_group(of, &all), "MPI_Comm_group");
-    check(MPI_Group_incl(all, members.size(), ranks.data(), &some), "MPI_Group_incl");
-    const int code = MPI_Comm_create_group(of, some, tag, &made);
-    MPI_Group_free(&some);
-    MPI_Group_free(&all);
+    check(ALLFOLD_MPI(Comm_group)(of, &all), "MPI_Comm_group");
+    check(ALLFOLD_MPI(Group_incl)(all, members.size(), ranks.data(), &some), "MPI_Group_incl");
+    const int code = ALLFOLD_MPI(Comm_create_group)(of, some, tag, &made);
+    ALLFOLD_MPI(Group_free)(&some);
+    ALLFOLD_MPI(Group_free)(&all);
     check(code, "MPI_Comm_create_group");
     return made;
-}
-
-/// Whether there are more ranks than processors on this node. Collective.
-[[nodiscard]] inline bool is_oversubscribed(MPI_Comm comm, int rank) {
-    MPI_Comm node = MPI_COMM_NULL;
-    check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-    auto bits = allfold::detail::usable_processor_bits();
-    int ranks = 0;
-    MPI_Comm_size(node, &ranks);
-    const int code =
-        MPI_Allreduce(MPI_IN_PLACE, bits.data(), static_cast<int>(bits.size()), MPI_UINT64_T, MPI_BOR, node);
-    MPI_Comm_free(&node);
-    check(code, "MPI_Allreduce");
-    int processors = 0;
-    for (const std::uint64_t word : bits) processors += std::popcount(word);
-    if (processors == 0) processors = allfold::detail::usable_processors();
-    return ranks > processors;
 }
 
 }  // namespace detail

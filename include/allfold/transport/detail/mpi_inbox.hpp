@@ -281,7 +281,7 @@ inline bool inbox::has_head(stream& s) {
 inline bool inbox::has_come(stream& s, MPI_Status& status) {
     int done = 0, index = 0;
     // MPICH looks first whether it is there already, and with MPI_Test only after its other work: 30 ns.
-    check(MPI_Testany(1, &s.head, &index, &done, &status), "MPI_Testany");
+    check(ALLFOLD_MPI(Testany)(1, &s.head, &index, &done, &status), "MPI_Testany");
     if (done == 0) return false;
     ++count_;
     s.headed = true;
@@ -376,7 +376,8 @@ inline void inbox::place_rest(stream& s, lane on, any_destination sink) {
 inline bool inbox::has_rest(stream& s) {
     if (s.rest.empty() || s.is_unlike) return true;
     int done = 0;
-    check(MPI_Testall(static_cast<int>(s.rest.size()), s.rest.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    check(ALLFOLD_MPI(Testall)(static_cast<int>(s.rest.size()), s.rest.data(), &done, MPI_STATUSES_IGNORE),
+          "MPI_Testall");
     if (done != 0) count_ += s.rest.size();
     return done != 0;
 }
@@ -458,7 +459,7 @@ inline std::optional<std::uint32_t> inbox::call_of(int peer, lane on) {
     stream* s = find_stream(peer, tag);
     if (s == nullptr) {
         int there = 0;
-        check(MPI_Iprobe(peer, tag, comm_, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+        check(ALLFOLD_MPI(Iprobe)(peer, tag, comm_, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
         if (there == 0) return std::nullopt;
         s = &open_stream(peer, tag, 0);
     }
@@ -485,9 +486,9 @@ inline void inbox::cancel(MPI_Request& posted) noexcept {
     const lenient_errors scope;  // it may have got more than was expected: MPICH would end the job for that
     int cancelled = 0;
     MPI_Status status;
-    MPI_Cancel(&posted);
-    MPI_Wait(&posted, &status);
-    MPI_Test_cancelled(&status, &cancelled);
+    ALLFOLD_MPI(Cancel)(&posted);
+    ALLFOLD_MPI(Wait)(&posted, &status);
+    ALLFOLD_MPI(Test_cancelled)(&status, &cancelled);
     if (cancelled == 0) ++count_;
 }
 
@@ -496,7 +497,7 @@ inline void inbox::drain_streams() {
     for (std::size_t i = 0; i < active_;) {
         stream& s = streams_[i];
         int done = s.rest.empty() ? 1 : 0;
-        if (done == 0) MPI_Testall(static_cast<int>(s.rest.size()), s.rest.data(), &done, MPI_STATUSES_IGNORE);
+        if (done == 0) ALLFOLD_MPI(Testall)(static_cast<int>(s.rest.size()), s.rest.data(), &done, MPI_STATUSES_IGNORE);
         if (done == 0) {
             ++i;
             continue;
@@ -528,7 +529,7 @@ void inbox::drain(Attend attend) {
     for (;;) {
         int there = 0;
         MPI_Status status;
-        check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
+        check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
         if (there == 0) break;
         if (status.MPI_TAG == control_tag)
             attend();

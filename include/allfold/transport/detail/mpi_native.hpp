@@ -88,22 +88,22 @@ template <class Op, class T>
 }
 [[nodiscard]] inline int rank_in(MPI_Comm comm) {
     int rank = 0;
-    check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    check(ALLFOLD_MPI(Comm_rank)(comm, &rank), "MPI_Comm_rank");
     return rank;
 }
 
 inline void native_all_reduce(const native_operands& with, const native_fold& how, MPI_Comm comm) {
-    check(MPI_Allreduce(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Allreduce");
+    check(ALLFOLD_MPI(Allreduce)(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Allreduce");
 }
 inline void native_inclusive_scan(const native_operands& with, const native_fold& how, MPI_Comm comm) {
-    check(MPI_Scan(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Scan");
+    check(ALLFOLD_MPI(Scan)(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Scan");
 }
 inline void native_exclusive_scan(const native_operands& with, const native_fold& how, MPI_Comm comm) {
-    check(MPI_Exscan(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Exscan");
+    check(ALLFOLD_MPI(Exscan)(input_of(with), with.result, count_of(with), how.type, how.op, comm), "MPI_Exscan");
 }
 inline void native_reduce(const native_operands& with, const native_fold& how, MPI_Comm comm) {
     const void* const mine = rank_in(comm) == with.root ? input_of(with) : with.input;
-    check(MPI_Reduce(mine, with.result, count_of(with), how.type, how.op, with.root, comm), "MPI_Reduce");
+    check(ALLFOLD_MPI(Reduce)(mine, with.result, count_of(with), how.type, how.op, with.root, comm), "MPI_Reduce");
 }
 inline void native_reduce_scatter(const native_operands& with, const native_fold& how, MPI_Comm comm) {
     std::vector<int> counts;
@@ -113,7 +113,7 @@ inline void native_reduce_scatter(const native_operands& with, const native_fold
     std::vector<std::byte> apart(with.in_place ? own_bytes
                                                : 0);  // MPI wants the result in front of the input, or apart
     std::byte* const to = with.in_place ? apart.data() : with.result;
-    check(MPI_Reduce_scatter(with.input, to, counts.data(), how.type, how.op, comm), "MPI_Reduce_scatter");
+    check(ALLFOLD_MPI(Reduce_scatter)(with.input, to, counts.data(), how.type, how.op, comm), "MPI_Reduce_scatter");
     if (with.in_place && own_bytes != 0) std::memcpy(with.result, apart.data(), own_bytes);
 }
 

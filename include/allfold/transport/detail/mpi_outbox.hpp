@@ -233,7 +233,7 @@ bool outbox::send_plain(int to, sender of, std::uint32_t signature, std::size_t 
 inline bool outbox::has_let_go() {
     if (plain_request_ != MPI_REQUEST_NULL) {
         int is_over = 0;
-        check(MPI_Test(&plain_request_, &is_over, MPI_STATUS_IGNORE), "MPI_Test");
+        check(ALLFOLD_MPI(Test)(&plain_request_, &is_over, MPI_STATUS_IGNORE), "MPI_Test");
     }
     if (plain_request_ != MPI_REQUEST_NULL || !copies_.empty()) [[unlikely]]
         collect_copies();

@@ -89,7 +89,7 @@ bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
             check(begin(&all), "a collective of MPI");
             has_begun = true;
         }
-        if (has_begun) check(MPI_Test(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (has_begun) check(ALLFOLD_MPI(Test)(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
     }
     return true;
 }
@@ -100,14 +100,14 @@ bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
 inline bool shutdown::wind_up() {
     const auto leave = [this](MPI_Request* request) {
         control_.depart();
-        return MPI_Ibarrier(job_.get(), request);
+        return ALLFOLD_MPI(Ibarrier)(job_.get(), request);
     };
     const auto count = [this](MPI_Request* request) {
         control_.fall_silent();
-        return MPI_Ireduce_scatter_block(outbox_.sent(), expected_.get(), 1, MPI_UINT64_T, MPI_SUM, job_.get(),
-                                         request);
+        return ALLFOLD_MPI(Ireduce_scatter_block)(outbox_.sent(), expected_.get(), 1, MPI_UINT64_T, MPI_SUM, job_.get(),
+                                                  request);
     };
-    const auto end = [this](MPI_Request* request) { return MPI_Ibarrier(job_.get(), request); };
+    const auto end = [this](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(job_.get(), request); };
     inbox_.cancel();
     return meet([this] { return outbox_.empty(); }, leave, false) && meet([] { return true; }, count, false) &&
            meet([this] { return has_received_all(); }, end, true);

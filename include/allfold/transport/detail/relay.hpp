@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/data/detail/heap_array.hpp"
+#include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/cause.hpp"
+#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/thread_communicator.hpp"
+
+/// @file
+/// How any thread of a process gets messages to any thread of another one, although only the first ones talk: the
+/// sender leaves them with its process, whose first thread sends them on; that of the receiver's process puts them into
+/// the receiver's mailbox, asked for or not. So a thread that computes keeps nobody's messages waiting but those that
+/// pass through it.
+
+namespace allfold::detail {
+
+/// What a relayed message says first. The payload begins a line after that; what introduces the call comes last.
+struct relayed_head {
+    enum class kind : std::uint32_t { message, failed, departed, process_is_through };
+    kind what = kind::message;
+    std::uint32_t signature = 0;
+    std::uint64_t team = 0;     // the same number for disjoint teams that were formed in one call
+    std::uint64_t members = 0;  // hash of their list
+    std::int32_t from = 0;      // a rank of the team
+    std::int32_t to = 0;        // a rank of the hierarchy
+    lane on = 0;
+    errc code = errc::peer_failed;
+    std::uint64_t bytes = 0;  // of the payload, which is the reason of a failure
+    std::uint32_t call = 0;   // hash of the call
+    std::uint32_t introduced = 0;
+
+    static constexpr std::size_t room = bounce_buffer::alignment;
+};
+static_assert(sizeof(relayed_head) <= relayed_head::room);
+
+/// A message with its head, in one piece.
+class relayed_message {
+  public:
+    relayed_message() = default;
+    explicit relayed_message(bounce_buffer&& whole) : memory_(std::move(whole)) {}
+    relayed_message(const relayed_head& head, std::size_t bytes) : memory_(relayed_head::room + bytes) {
+        std::memcpy(memory_.data(), &head, sizeof head);
+    }
+    [[nodiscard]] relayed_head head() const noexcept {
+        relayed_head found;
+        std::memcpy(&found, memory_.data(), sizeof found);
+        return found;
+    }
+    [[nodiscard]] std::byte* payload() const noexcept { return memory_.data() + relayed_head::room; }
+    [[nodiscard]] part whole() const noexcept { return {memory_.data(), memory_.bytes()}; }
+
+  private:
+    bounce_buffer memory_;
+};
+
+/// A message without a payload, or with a text.
+[[nodiscard]] inline relayed_message relayed_note(relayed_head head, const std::string& why = {}) {
+    head.bytes = why.size();
+    relayed_message note(head, why.size());
+    std::memcpy(note.payload(), why.data(), why.size());
+    return note;
+}
+
+/// What has come for one member of a team, and whether it still looks.
+struct mailbox {
+    std::atomic<bool> has_news{false};
+    std::vector<relayed_message> in;
+    int awaited = -1;  // departures after which nothing comes any more; known once the member has left
+    int departed = 0;
+};
+
+/// What the threads of one process share.
+class relay {
+  public:
+    relay(int process, int processes, int threads)
+        : process_(process), threads_(threads), others_running_(threads - 1), through_(room(processes)) {}
+
+    [[nodiscard]] int threads() const noexcept { return threads_; }
+    [[nodiscard]] int process() const noexcept { return process_; }
+    [[nodiscard]] int processes() const noexcept { return static_cast<int>(through_.size()); }
+    [[nodiscard]] int process_of(int rank) const noexcept { return rank / threads_; }
+
+    /// For the first thread to send on.
+    void leave(int process, relayed_message&& what) {
+        const std::lock_guard lock(mutex_);
+        outgoing_.push_back({process, std::move(what)});
+        has_outgoing_.store(true, std::memory_order_release);
+    }
+    struct outgoing_message {
+        int process;
+        relayed_message what;
+    };
+    [[nodiscard]] bool has_outgoing() const noexcept { return has_outgoing_.load(std::memory_order_acquire); }
+    [[nodiscard]] std::vector<outgoing_message> take_outgoing() {
+        if (!has_outgoing()) return {};
+        const std::lock_guard lock(mutex_);
+        has_outgoing_.store(false, std::memory_order_relaxed);
+        return std::exchange(outgoing_, {});
+    }
+
+    /// The mailbox of a rank of the hierarchy in a team; made by whoever comes first, it or a message for it.
+    [[nodiscard]] std::shared_ptr<mailbox> mailbox_of(std::uint64_t team, int rank) {
+        const std::lock_guard lock(mutex_);
+        return find_or_make(team, rank);
+    }
+    void deliver(relayed_message&& what) {
+        const relayed_head head = what.head();
+        const std::lock_guard lock(mutex_);
+        const std::shared_ptr<mailbox> box = find_or_make(head.team, head.to);
+        if (head.what == relayed_head::kind::departed) ++box->departed;
+        if (box->awaited < 0) {
+            box->in.push_back(std::move(what));
+            box->has_news.store(true, std::memory_order_release);
+        } else if (box->departed == box->awaited) {
+            mailboxes_.erase({head.team, head.to});
+        }
+    }
+    [[nodiscard]] std::vector<relayed_message> take_news(mailbox& from) {
+        const std::lock_guard lock(mutex_);
+        from.has_news.store(false, std::memory_order_relaxed);
+        return std::exchange(from.in, {});
+    }
+    /// Its owner has left; `others`: how many members there are in other processes.
+    void close(std::uint64_t team, int rank, int others) {
+        const std::lock_guard lock(mutex_);
+        mailbox& box = *find_or_make(team, rank);
+        box.in.clear();
+        box.awaited = others;
+        if (box.departed == others) mailboxes_.erase({team, rank});
+    }
+    /// Whether no team of this process has anything to get or to send any more.
+    [[nodiscard]] bool is_idle() {
+        const std::lock_guard lock(mutex_);
+        return mailboxes_.empty() && outgoing_.empty();
+    }
+
+    /// Why nothing is relayed any more. The first cause is kept.
+    void fail(const cause& why) noexcept {
+        const std::lock_guard lock(mutex_);
+        if (has_failed()) return;
+        failure_ = why;
+        failed_.store(true, std::memory_order_release);
+    }
+    [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+    /// Once it has.
+    [[nodiscard]] const cause& failure() const noexcept { return failure_; }
+
+    /// No thread of that process sends anything any more.
+    void note_through(int process) noexcept {
+        through_[static_cast<std::size_t>(process)].store(true, std::memory_order_release);
+    }
+    [[nodiscard]] bool is_through(int process) const noexcept {
+        return through_[static_cast<std::size_t>(process)].load(std::memory_order_acquire);
+    }
+
+    /// What moves the messages, on the first thread.
+    class mover : public background::work {
+      public:
+        /// Returns when nobody needs it any more.
+        virtual void finish() = 0;
+        virtual void resume() = 0;
+        /// The outer transport has been abandoned: nobody reads what has been sent any more, if that could be waited
+        /// for.
+        virtual void forget_readers() noexcept = 0;
+    };
+    std::unique_ptr<mover> moves;  // made when the first team is formed
+
+    /// Lives as long as a thread of this process runs: the first one moves messages until the others have returned.
+    class runner {
+      public:
+        runner(relay& of, int thread) noexcept : of_(of), is_first_(thread == 0) {}
+        runner(const runner&) = delete;
+        runner& operator=(const runner&) = delete;
+        ~runner() {
+            if (!is_first_)
+                of_.others_running_.fetch_sub(1, std::memory_order_release);
+            else if (of_.moves)
+                of_.moves->leave();
+        }
+
+      private:
+        relay& of_;
+        bool is_first_;
+    };
+    [[nodiscard]] bool others_run() const noexcept { return others_running_.load(std::memory_order_acquire) != 0; }
+
+  private:
+    [[nodiscard]] static std::size_t room(int processes) { return static_cast<std::size_t>(processes); }
+    [[nodiscard]] std::shared_ptr<mailbox> find_or_make(std::uint64_t team, int rank) {
+        auto& found = mailboxes_[{team, rank}];
+        if (!found) found = std::make_shared<mailbox>();
+        return found;
+    }
+
+    int process_, threads_;
+    std::atomic<int> others_running_;
+    std::mutex mutex_;
+    std::vector<outgoing_message> outgoing_;
+    std::atomic<bool> has_outgoing_{false};
+    std::map<std::pair<std::uint64_t, int>, std::shared_ptr<mailbox>> mailboxes_;
+    std::atomic<bool> failed_{false};
+    cause failure_;
+    heap_array<std::atomic<bool>> through_;
+};
+
+/// Moves messages between the mailboxes of this process and the first threads of others, which all make one in the same
+/// place among their other calls. Whatever this thread waits for pushes it on.
+template <class Across>
+class relay_mover final : public relay::mover {
+  public:
+    relay_mover(relay& of, Across& across, thread_communicator& inside)
+        : relay_(of), across_(across), inside_(inside), lane_(across.open(about(), 1)) {}
+    relay_mover(const relay_mover&) = delete;
+    relay_mover& operator=(const relay_mover&) = delete;
+    ~relay_mover() override {
+        this->leave();
+        for (auto& each : sent_)
+            if (each->lent.load(std::memory_order_acquire) != 0 && !is_forgotten_)
+                static_cast<void>(each.release());  // after a failure somebody may read it still
+    }
+    void forget_readers() noexcept override { is_forgotten_ = !across_.holds_memory(); }
+    void resume() override { background_.add(*this); }
+    void finish() override {
+        resume();
+        push_on_until([&] { return !relay_.others_run() && !relay_.has_outgoing() && is_idle(); });
+        for (int p = 0; p < relay_.processes(); ++p)
+            if (p != relay_.process())
+                queue_[p].push_back(relayed_note({.what = kind::process_is_through, .from = relay_.process()}));
+        relay_.note_through(relay_.process());
+        push_on_until([&] { return is_idle() && all_are_through(); });
+    }
+    void progress() noexcept override {
+        if (relay_.has_failed()) return;
+        try {
+            turn();
+            if (is_idle() && relay_.is_idle()) this->leave();  // until the next team is formed
+        } catch (...) {
+            relay_.fail(cause_at_hand());
+        }
+    }
+    void drop() noexcept override {}
+
+  private:
+    using kind = relayed_head::kind;
+    struct sent {
+        relayed_message what;
+        part whole;
+        std::atomic<int> lent{0};
+    };
+    [[nodiscard]] static signature about() {
+        signature what;
+        what.what = "relay";
+        return what;
+    }
+    void turn() {
+        inside_.progress();
+        across_.progress();
+        for (auto& each : relay_.take_outgoing()) queue_[each.process].push_back(std::move(each.what));
+        for (auto& [process, waiting_ones] : queue_)
+            while (!waiting_ones.empty() && post(process, waiting_ones.front())) waiting_ones.pop_front();
+        for (int p = 0; p < relay_.processes(); ++p)
+            while (p != relay_.process() && across_.try_receive(p, lane_, [&](const auto& found) { take_in(found); })) {
+            }
+        std::erase_if(sent_, [](const auto& each) { return each->lent.load(std::memory_order_acquire) == 0; });
+    }
+    [[nodiscard]] bool post(int process, relayed_message& what) {
+        if (!next_) next_ = std::make_unique<sent>();
+        next_->whole = what.whole();
+        outgoing message{.parts = {&next_->whole, 1}, .bytes = next_->whole.bytes};
+        message.signature = about().hash();
+        message.lent = &next_->lent;
+        message.unordered = true;  // as old as the first of its teams, and as new as the last
+        if (!across_.try_post(process, lane_, message)) return false;
+        next_->what = std::move(what);
+        sent_.push_back(std::move(next_));
+        return true;
+    }
+    template <class A>
+    void take_in(const A& found) {
+        bounce_buffer whole(found.bytes());
+        if (found.packed() != nullptr)
+            std::memcpy(whole.data(), found.packed(), found.bytes());
+        else
+            pack(found.parts(), 1, whole.data());
+        relayed_message what(std::move(whole));
+        if (const relayed_head head = what.head(); head.what == kind::process_is_through)
+            relay_.note_through(head.from);
+        else
+            relay_.deliver(std::move(what));
+    }
+    [[nodiscard]] bool is_idle() const noexcept {
+        for (const auto& [process, waiting_ones] : queue_)
+            if (!waiting_ones.empty()) return false;
+        return sent_.empty();
+    }
+    [[nodiscard]] bool all_are_through() const noexcept {
+        for (int p = 0; p < relay_.processes(); ++p)
+            if (!relay_.is_through(p)) return false;
+        return true;
+    }
+    template <class IsDone>
+    void push_on_until(IsDone is_done) {
+        for (; !relay_.has_failed() && !is_done(); std::this_thread::yield()) {
+            progress();
+            background::progress_all();
+        }
+    }
+
+    relay& relay_;
+    Across& across_;
+    thread_communicator& inside_;
+    lane lane_;
+    std::map<int, std::deque<relayed_message>> queue_;  // by process
+    std::unique_ptr<sent> next_;
+    std::vector<std::unique_ptr<sent>> sent_;
+    bool is_forgotten_ = false;
+    background background_;
+};
+
+}  // namespace allfold::detail

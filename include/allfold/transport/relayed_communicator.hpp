@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/cause.hpp"
+#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/relay.hpp"
+#include "allfold/transport/rank_list.hpp"
+#include "allfold/transport/team.hpp"
+#include "allfold/transport/thread_communicator.hpp"
+
+/// @file
+/// Any threads of any processes as ranks of a team.
+
+namespace allfold {
+namespace detail {
+
+/// The number of the n-th team that is formed of one: all its members count alike, and need not talk about it.
+[[nodiscard]] constexpr std::uint64_t team_within(std::uint64_t parent, std::uint32_t n) noexcept {
+    std::uint64_t mixed = (parent + n) * 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
+    return mixed ^ mixed >> 32;
+}
+[[nodiscard]] inline std::uint64_t hash_of(const rank_list& ranks) noexcept {
+    std::uint64_t all = static_cast<std::uint64_t>(ranks.size());
+    for (int i = 0; i < ranks.size(); ++i) all = team_within(all, static_cast<std::uint32_t>(ranks[i]));
+    return all;
+}
+
+}  // namespace detail
+
+/// One rank's end of a team of a hierarchy: `subset` and `split` make it. Models `communicator`.
+///
+/// - Members of one process talk through shared memory. To another process a message goes by the first threads of both,
+///   members or not, who pass it on whenever they wait for anything of allfold's, or have returned; while one of them
+///   computes it lies. It is copied when it is posted, and when it comes.
+/// - The schedules are those for messages: who shares memory with whom they do not ask.
+/// - It ends with the `run` that made the hierarchy, at the latest.
+/// - What a rank sends to one that does not read it is kept by that one's process, without a bound.
+class relayed_communicator : public transport_defaults {
+  public:
+    static constexpr bool shares_memory = false;
+    static constexpr bool sleeps = false;
+    static constexpr bool waits_to_form = false;
+    class arrival_type;
+
+    relayed_communicator(const relayed_communicator&) = delete;
+    relayed_communicator& operator=(const relayed_communicator&) = delete;
+    ~relayed_communicator() {
+        background_.end();
+        depart();
+    }
+
+    [[nodiscard]] int rank() const noexcept { return rank_; }
+    [[nodiscard]] int size() const noexcept { return ranks_.size(); }
+    [[nodiscard]] allfold::background& background() noexcept { return background_; }
+
+    lane open(const signature& what, unsigned lanes) {
+        throw_if_failed(what.what);
+        const lane first = inside_->open(what, lanes);
+        opened_.add(first, lanes, what);
+        return first;
+    }
+    void announce(lane first, unsigned lanes, const signature& what) {
+        inside_->announce(first, lanes, what);
+        opened_.add(first, lanes, what);
+    }
+    [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
+        if (const int near = near_.find(peer); near >= 0) return inside_->announced(near, on);
+        for (const call_on_lane& each : latest_)
+            if (each.from == peer && each.on == on) return known_.find(each.call);
+        return std::nullopt;
+    }
+    [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const { return inside_->lends(bytes, copyable); }
+    bool try_post(int to, lane on, const outgoing& message);
+    template <class Sink>
+    bool try_receive(int from, lane on, Sink&& sink);
+    void progress() {
+        inside_->progress();
+        take_in();
+        throw_if_failed("collective");
+    }
+    template <pending_work Work>
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+    void abandon() noexcept {
+        fail(detail::cause_at_hand());
+        inside_->abandon();
+    }
+    [[nodiscard]] team<relayed_communicator> form_team(const rank_list& members) {
+        throw_if_failed("subset");
+        return form(relay_, detail::team_within(team_, ++formed_), *inside_, near_, ranks_, members, rank_);
+    }
+
+  private:
+    template <communicator>
+    friend class hierarchical_communicator;
+
+    struct from_near {
+        thread_communicator::arrival_type message;
+    };
+    struct from_far {
+        detail::relayed_message message;
+    };
+    struct failure {
+        int rank;
+        errc code;
+        std::string why;
+    };
+    struct call_on_lane {
+        int from = -1;
+        lane on = 0;
+        std::uint32_t call = 0;
+    };
+    template <class Work>
+    struct work_near {
+        const relayed_communicator& self;
+        Work& work;
+        bool poll() { return work.poll(); }
+        [[nodiscard]] waiting blocked_on() const {
+            waiting where = work.blocked_on();
+            where.peer = self.near_.find(where.peer);
+            return where;
+        }
+        void check() const { work.check(); }
+    };
+
+    relayed_communicator(std::shared_ptr<detail::relay> relay, std::uint64_t number, team<thread_communicator> inside,
+                         rank_list near, rank_list ranks, int rank)
+        : relay_(std::move(relay)),
+          team_(number),
+          inside_(std::move(inside)),
+          near_(std::move(near)),
+          ranks_(std::move(ranks)),
+          rank_(rank),
+          list_(detail::hash_of(ranks_)),
+          mailbox_(relay_->mailbox_of(team_, ranks_[rank_])),
+          departed_(static_cast<std::size_t>(ranks_.size())) {}
+
+    /// `inside` has the threads of this process that are in the parent, which are its ranks `near`; `ranks` says which
+    /// ranks of the hierarchy the parent's are.
+    [[nodiscard]] static team<relayed_communicator> form(const std::shared_ptr<detail::relay>& relay,
+                                                         std::uint64_t number, thread_communicator& inside,
+                                                         const rank_list& near, const rank_list& ranks,
+                                                         const rank_list& members, int self);
+
+    [[nodiscard]] bool is_far(int peer) const noexcept {
+        return peer >= 0 && relay_->process_of(ranks_[peer]) != relay_->process();
+    }
+    [[nodiscard]] detail::relayed_head head_for(int to, detail::relayed_head::kind what) const noexcept {
+        return {.what = what, .team = team_, .members = list_, .from = rank_, .to = ranks_[to]};
+    }
+    template <class Visit>
+    void for_each_far(Visit visit) const {
+        for (int r = 0; r < size(); ++r)
+            if (is_far(r)) visit(r);
+    }
+    void leave_note(int to, detail::relayed_head head, const std::string& why = {}) const {
+        relay_->leave(relay_->process_of(ranks_[to]), detail::relayed_note(head, why));
+    }
+
+    void take_in() {
+        if (!mailbox_->has_news.load(std::memory_order_acquire)) return;
+        for (detail::relayed_message& each : relay_->take_news(*mailbox_)) sort(std::move(each));
+    }
+    void sort(detail::relayed_message&& message);
+    [[nodiscard]] static std::uint64_t key_of(int from, lane on) noexcept {
+        return static_cast<std::uint64_t>(from) << 32 | on;
+    }
+    [[nodiscard]] bool has_left(int peer) const noexcept {
+        return departed_[static_cast<std::size_t>(peer)] || relay_->is_through(relay_->process_of(ranks_[peer]));
+    }
+    template <class Work>
+    [[nodiscard]] bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
+
+    void fail(const detail::cause& why) noexcept;
+    void throw_if_failed(const char* during) const {
+        if (failure_ || relay_->has_failed()) [[unlikely]]
+            throw_failure(during);
+    }
+    [[noreturn, gnu::cold]] void throw_failure(const char* during) const;
+    [[noreturn, gnu::cold]] void time_out(const waiting& where);
+    void depart() noexcept;
+
+    std::shared_ptr<detail::relay> relay_;
+    std::uint64_t team_;
+    team<thread_communicator> inside_;  // of the members that are threads of this process
+    rank_list near_;                    // which members those are
+    rank_list ranks_;                   // of the hierarchy
+    int rank_;
+    std::uint64_t list_;
+    int exceptions_ = std::uncaught_exceptions();
+    std::uint32_t formed_ = 0;
+    std::shared_ptr<detail::mailbox> mailbox_;
+    std::multimap<std::uint64_t, detail::relayed_message> arrived_;  // by sender and lane
+    std::vector<bool> departed_;
+    std::optional<failure> failure_;
+    bool has_been_told_ = false;  // to all members
+    detail::opened_lanes opened_;
+    detail::introductions introduced_;
+    detail::known_signatures known_;
+    std::array<call_on_lane, 32> latest_{};
+    std::size_t newest_ = 0;
+    allfold::background background_;
+};
+
+/// A message from a thread of this process or of another one.
+class relayed_communicator::arrival_type {
+  public:
+    arrival_type() = default;
+    explicit arrival_type(from_near&& message) : message_(std::move(message)) {}
+    explicit arrival_type(from_far&& message) : message_(std::move(message)) {}
+
+    [[nodiscard]] std::uint32_t signature() const {
+        if (const auto* const far = std::get_if<from_far>(&message_)) return far->message.head().signature;
+        return std::get<from_near>(message_).message.signature();
+    }
+    [[nodiscard]] std::size_t bytes() const {
+        if (const auto* const far = std::get_if<from_far>(&message_)) return far->message.head().bytes;
+        return std::get<from_near>(message_).message.bytes();
+    }
+    [[nodiscard]] std::byte* packed() const {
+        if (const auto* const far = std::get_if<from_far>(&message_)) return far->message.payload();
+        return std::get<from_near>(message_).message.packed();
+    }
+    [[nodiscard]] std::span<const part> parts() const {
+        const auto* const near = std::get_if<from_near>(&message_);
+        return near != nullptr ? near->message.parts() : std::span<const part>();
+    }
+
+  private:
+    std::variant<from_near, from_far> message_;
+};
+
+inline bool relayed_communicator::try_post(int to, lane on, const outgoing& message) {
+    using namespace detail;
+    if (const int near = near_.find(to); near >= 0) return inside_->try_post(near, on, message);
+    const opened_lanes::entry* const call = opened_.find(on);
+    relayed_head head = head_for(to, relayed_head::kind::message);
+    head.signature = message.signature;
+    head.on = on;
+    head.bytes = message.bytes;
+    head.call = call != nullptr ? call->hash : 0;
+    const bool introduces = call != nullptr && introduced_.is_due(to, call->hash, call->call);
+    const std::size_t payload = align_up(message.bytes, line_of_message);
+    relayed_message whole(head, payload + (introduces ? longest_introduction : 0));
+    pack(message.parts, message.alignment, whole.payload());
+    if (introduces) {
+        head.introduced = static_cast<std::uint32_t>(introduction::write(call->what, whole.payload() + payload));
+        std::memcpy(whole.whole().data, &head, sizeof head);
+    }
+    relay_->leave(relay_->process_of(ranks_[to]), std::move(whole));
+    return true;
+}
+
+template <class Sink>
+bool relayed_communicator::try_receive(int from, lane on, Sink&& sink) {
+    if (const int near = near_.find(from); near >= 0)
+        return inside_->try_receive(near, on, [&](thread_communicator::arrival_type&& message) {
+            sink(arrival_type(from_near{std::move(message)}));
+        });
+    take_in();
+    const auto found = arrived_.lower_bound(key_of(from, on));
+    if (found == arrived_.end() || found->first != key_of(from, on)) return false;
+    detail::relayed_message message = std::move(found->second);
+    arrived_.erase(found);
+    sink(arrival_type(from_far{std::move(message)}));
+    return true;
+}
+
+inline void relayed_communicator::sort(detail::relayed_message&& message) {
+    using kind = detail::relayed_head::kind;
+    const detail::relayed_head head = message.head();
+    if (head.members != list_) {
+        failure_ = failure{rank_, errc::mismatch,
+                           detail::text({"rank ", ranks_[rank_], " of the hierarchy and rank ", head.from,
+                                         " of a team of which it is a member too give different lists of members: all "
+                                         "that are in a team must give the same ones in the same order"})};
+        return;
+    }
+    const auto why = [&] {
+        return std::string(reinterpret_cast<const char*>(message.payload()), static_cast<std::size_t>(head.bytes));
+    };
+    switch (head.what) {
+        case kind::failed:
+            has_been_told_ = true;
+            if (!failure_) failure_ = failure{head.from, head.code, why()};
+            break;
+        case kind::departed: departed_[static_cast<std::size_t>(head.from)] = true; break;
+        default:
+            if (head.introduced != 0)
+                known_.learn(head.call, message.payload() + detail::align_up(static_cast<std::size_t>(head.bytes),
+                                                                             detail::line_of_message));
+            latest_[newest_++ % latest_.size()] = {head.from, head.on, head.call};
+            arrived_.emplace(key_of(head.from, head.on), std::move(message));
+    }
+}
+
+template <pending_work Work>
+void relayed_communicator::wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+    constexpr unsigned now_and_then = 64, spins = 256;
+    for (unsigned turn = 1; !work.poll(); ++turn) {
+        if (turn % now_and_then == 0 && look_around(work, deadline)) return;
+        if (turn > spins) std::this_thread::yield();  // for the first thread of its process too
+    }
+}
+
+template <class Work>
+bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+    work_near<Work> near{*this, work};
+    if (inside_->look_around(near, std::nullopt)) return true;
+    take_in();
+    const waiting where = work.blocked_on();
+    throw_if_failed(where.what);
+    if (is_far(where.peer) && has_left(where.peer)) {
+        take_in();  // what it sent before it left
+        if (work.poll()) return true;
+        if (work.blocked_on().peer == where.peer)
+            throw error(errc::peer_failed, detail::text({where.what, ": rank ", rank_, " waits for rank ", where.peer,
+                                                         " of ", size(), ", which has returned without taking part"}));
+    }
+    if (deadline && std::chrono::steady_clock::now() >= *deadline) time_out(where);
+    return false;
+}
+
+/// Breaks the team: members in this process hear of it through what they share.
+inline void relayed_communicator::fail(const detail::cause& why) noexcept {
+    if (std::exchange(has_been_told_, true)) return;
+    try {
+        if (!failure_) failure_ = failure{rank_, why.code, why.why};
+        for_each_far([&](int r) {
+            detail::relayed_head head = head_for(r, detail::relayed_head::kind::failed);
+            head.code = why.code;
+            leave_note(r, head, why.why);
+        });
+    } catch (const std::exception&) {  // no memory: they hear that this rank has left
+    }
+}
+
+inline void relayed_communicator::throw_failure(const char* during) const {
+    using detail::text;
+    const std::string who = text({during, ": rank ", rank_, " of ", size(), " stops: "});
+    if (!failure_) throw error(errc::peer_failed, who + relay_->failure().why);
+    if (failure_->code == errc::timeout || failure_->rank == rank_) throw error(failure_->code, who + failure_->why);
+    throw error(errc::peer_failed, text({who, "rank ", failure_->rank, " failed: ", failure_->why}));
+}
+
+inline void relayed_communicator::time_out(const waiting& where) {
+    std::string why = detail::text({"the deadline of rank ", rank_, " passed; it waits"});
+    if (where.peer >= 0)
+        why += detail::text(
+            {" for rank ", where.peer, " in ", where.what, ", round ", where.round + 1, " of ", where.rounds});
+    else
+        why += " for its messages to be read";
+    throw error(errc::timeout, detail::text({where.what, ": ", why}));
+}
+
+inline void relayed_communicator::depart() noexcept {
+    if (std::uncaught_exceptions() > exceptions_) fail(detail::cause_at_hand());
+    int others = 0;
+    try {
+        for_each_far([&](int r) {
+            ++others;
+            leave_note(r, head_for(r, detail::relayed_head::kind::departed));
+        });
+    } catch (const std::exception&) {  // no memory: its process is through some time
+    }
+    relay_->close(team_, ranks_[rank_], others);
+}
+
+inline team<relayed_communicator> relayed_communicator::form(const std::shared_ptr<detail::relay>& relay,
+                                                             std::uint64_t number, thread_communicator& inside,
+                                                             const rank_list& near, const rank_list& ranks,
+                                                             const rank_list& members, int self) {
+    const int own = members.find(self);
+    if (own < 0) {
+        static_cast<void>(inside.form_team({}));  // its lanes go on as those of the others do
+        return {};
+    }
+    std::vector<int> threads, of_team;
+    for (int i = 0; i < members.size(); ++i)
+        if (const int thread = near.find(members[i]); thread >= 0) {
+            threads.push_back(thread);
+            of_team.push_back(i);
+        }
+    std::unique_ptr<relayed_communicator> made(
+        new relayed_communicator(relay, number, inside.form_team(rank_list(std::move(threads))),
+                                 rank_list(std::move(of_team)), members.among(ranks), own));
+    return {members, nullptr, std::move(made)};
+}
+
+static_assert(forming_teams<relayed_communicator>);
+
+}  // namespace allfold

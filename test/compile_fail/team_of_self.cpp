@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSL-1.0
+// expect: allfold: this communicator forms no teams: make them of what it stands for, threads, MPI processes or a hierarchy
+
+#include "allfold/collective/subset.hpp"
+#include "allfold/transport/self.hpp"
+
+int main() {
+    allfold::self comm;
+#ifdef ALLFOLD_MUST_COMPILE
+    allfold::barrier(comm);
+#else
+    const auto team = allfold::subset(comm, {0});
+#endif
+}
