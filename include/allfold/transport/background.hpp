@@ -170,7 +170,7 @@ class background {
     /// Pushes on what is in flight here. Where that is much, here or on all communicators of this thread together, a
     /// pass keeps peers waiting, who have few places for messages: so now and then it turns to the oldest ones, and
     /// gives its turn away, for a peer that shares this processor would come in the next time slice only. Two ranks, in
-    /// all 2^16 operations on 16 communicators: 2 us each, where they took 300 to 580; on one 2 to 7, and 50 to 100.
+    /// all 2^16 operations on 16 communicators: 2 us each, where they took 300 to 580; on one 4 to 7, and 50 to 100.
     void progress() noexcept {
         const passing here(*this);
         const bool is_long = flying_ > few && flying_ * busy() > many;
