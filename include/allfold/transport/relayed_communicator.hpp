@@ -87,7 +87,7 @@ class relayed_communicator : public transport_defaults {
         opened_.add(first, lanes, what);
     }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
-        if (const int near = near_.find(peer); near >= 0) return inside_->announced(near, on);
+        if (const int beside = near_.find(peer); beside >= 0) return inside_->announced(beside, on);
         for (const call_on_lane& each : latest_)
             if (each.from == peer && each.on == on) return known_.find(each.call);
         return std::nullopt;
@@ -146,22 +146,22 @@ class relayed_communicator : public transport_defaults {
     };
 
     relayed_communicator(std::shared_ptr<detail::relay> relay, std::uint64_t number, team<thread_communicator> inside,
-                         rank_list near, rank_list ranks, int rank)
+                         rank_list beside, rank_list ranks, int rank)
         : relay_(std::move(relay)),
           team_(number),
           inside_(std::move(inside)),
-          near_(std::move(near)),
+          near_(std::move(beside)),
           ranks_(std::move(ranks)),
           rank_(rank),
           list_(detail::hash_of(ranks_)),
           mailbox_(relay_->mailbox_of(team_, ranks_[rank_])),
           departed_(static_cast<std::size_t>(ranks_.size())) {}
 
-    /// `inside` has the threads of this process that are in the parent, which are its ranks `near`; `ranks` says which
-    /// ranks of the hierarchy the parent's are.
+    /// `inside` has the threads of this process that are in the parent, which are its ranks `beside`; `ranks` says
+    /// which ranks of the hierarchy the parent's are.
     [[nodiscard]] static team<relayed_communicator> form(const std::shared_ptr<detail::relay>& relay,
                                                          std::uint64_t number, thread_communicator& inside,
-                                                         const rank_list& near, const rank_list& ranks,
+                                                         const rank_list& beside, const rank_list& ranks,
                                                          const rank_list& members, int self);
 
     [[nodiscard]] bool is_far(int peer) const noexcept {
@@ -232,20 +232,20 @@ class relayed_communicator::arrival_type {
     explicit arrival_type(from_far&& message) : message_(std::move(message)) {}
 
     [[nodiscard]] std::uint32_t signature() const {
-        if (const auto* const far = std::get_if<from_far>(&message_)) return far->message.head().signature;
+        if (const auto* const remote = std::get_if<from_far>(&message_)) return remote->message.head().signature;
         return std::get<from_near>(message_).message.signature();
     }
     [[nodiscard]] std::size_t bytes() const {
-        if (const auto* const far = std::get_if<from_far>(&message_)) return far->message.head().bytes;
+        if (const auto* const remote = std::get_if<from_far>(&message_)) return remote->message.head().bytes;
         return std::get<from_near>(message_).message.bytes();
     }
     [[nodiscard]] std::byte* packed() const {
-        if (const auto* const far = std::get_if<from_far>(&message_)) return far->message.payload();
+        if (const auto* const remote = std::get_if<from_far>(&message_)) return remote->message.payload();
         return std::get<from_near>(message_).message.packed();
     }
     [[nodiscard]] std::span<const part> parts() const {
-        const auto* const near = std::get_if<from_near>(&message_);
-        return near != nullptr ? near->message.parts() : std::span<const part>();
+        const auto* const beside = std::get_if<from_near>(&message_);
+        return beside != nullptr ? beside->message.parts() : std::span<const part>();
     }
 
   private:
@@ -254,7 +254,7 @@ class relayed_communicator::arrival_type {
 
 inline bool relayed_communicator::try_post(int to, lane on, const outgoing& message) {
     using namespace detail;
-    if (const int near = near_.find(to); near >= 0) return inside_->try_post(near, on, message);
+    if (const int beside = near_.find(to); beside >= 0) return inside_->try_post(beside, on, message);
     const opened_lanes::entry* const call = opened_.find(on);
     relayed_head head = head_for(to, relayed_head::kind::message);
     head.signature = message.signature;
@@ -275,8 +275,8 @@ inline bool relayed_communicator::try_post(int to, lane on, const outgoing& mess
 
 template <class Sink>
 bool relayed_communicator::try_receive(int from, lane on, Sink&& sink) {
-    if (const int near = near_.find(from); near >= 0)
-        return inside_->try_receive(near, on, [&](thread_communicator::arrival_type&& message) {
+    if (const int beside = near_.find(from); beside >= 0)
+        return inside_->try_receive(beside, on, [&](thread_communicator::arrival_type&& message) {
             sink(arrival_type(from_near{std::move(message)}));
         });
     take_in();
@@ -327,8 +327,8 @@ void relayed_communicator::wait(Work& work, std::optional<std::chrono::steady_cl
 
 template <class Work>
 bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
-    work_near<Work> near{*this, work};
-    if (inside_->look_around(near, std::nullopt)) return true;
+    work_near<Work> beside{*this, work};
+    if (inside_->look_around(beside, std::nullopt)) return true;
     take_in();
     const waiting where = work.blocked_on();
     throw_if_failed(where.what);
@@ -390,7 +390,7 @@ inline void relayed_communicator::depart() noexcept {
 
 inline team<relayed_communicator> relayed_communicator::form(const std::shared_ptr<detail::relay>& relay,
                                                              std::uint64_t number, thread_communicator& inside,
-                                                             const rank_list& near, const rank_list& ranks,
+                                                             const rank_list& beside, const rank_list& ranks,
                                                              const rank_list& members, int self) {
     const int own = members.find(self);
     if (own < 0) {
@@ -399,7 +399,7 @@ inline team<relayed_communicator> relayed_communicator::form(const std::shared_p
     }
     std::vector<int> threads, of_team;
     for (int i = 0; i < members.size(); ++i)
-        if (const int thread = near.find(members[i]); thread >= 0) {
+        if (const int thread = beside.find(members[i]); thread >= 0) {
             threads.push_back(thread);
             of_team.push_back(i);
         }
