@@ -79,6 +79,7 @@ class distributed {
     block_cyclic layout_;
 };
 
+/// Of constant elements where the range is.
 template <class X>
 distributed(X&&, const block_cyclic&) -> distributed<std::remove_reference_t<detail::range_reference<X>>>;
 

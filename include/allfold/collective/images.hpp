@@ -130,6 +130,7 @@ class images {
     std::size_t length_ = 0;
 };
 
+/// Of constant elements where some of the operands are constant.
 template <class First, class... Rest>
 images(First&&, Rest&&...) -> images<
     std::conditional_t<(std::is_const_v<typename detail::image_element<Rest>::type> || ...),
@@ -182,40 +183,44 @@ struct on_states {
     }
 };
 
+/// Memory of one image of a call.
+struct image_memory {
+    memory_range bytes;
+    std::size_t image;
+    bool is_written;
+};
+template <class T>
+void list_memory(const images<T>& list, bool is_written, std::vector<image_memory>& all) {
+    for (std::size_t i = 0; const auto& each : list.list()) {
+        for (const auto& piece : each.pieces()) {
+            const auto bytes = std::as_bytes(piece);
+            if (!bytes.empty()) all.push_back({{bytes.data(), bytes.data() + bytes.size()}, i, is_written});
+        }
+        ++i;
+    }
+}
+
 /// Throws where something would be written that is still to be read: outputs may be inputs of the same number only.
 template <class In, class Out>
 void require_images_apart(const arrangement_place& at, const images<In>& in, const images<Out>& out) {
-    struct stretch {
-        memory_range bytes;
-        std::size_t image;
-        bool is_written;
-    };
-    std::vector<stretch> all;
-    const auto add = [&all](const auto& list, bool is_written) {
-        for (std::size_t i = 0; const auto& each : list) {
-            for (const auto& piece : each.pieces()) {
-                const auto bytes = std::as_bytes(piece);
-                if (!bytes.empty()) all.push_back({{bytes.data(), bytes.data() + bytes.size()}, i, is_written});
-            }
-            ++i;
-        }
-    };
-    add(in.list(), false);
-    add(out.list(), true);
+    std::vector<image_memory> all;
+    list_memory(in, false, all);
+    list_memory(out, true, all);
     // An output stands before an input that begins with it: only then may the two be the same.
-    std::ranges::sort(all, {}, [](const stretch& s) { return std::pair(s.bytes.begin, !s.is_written); });
-    const stretch* furthest[2] = {nullptr, nullptr};  // of those that are read, and those that are written
-    for (const stretch& each : all) {
-        for (const bool is_written : {false, true}) {
-            const stretch* const other = furthest[is_written];
-            if (other == nullptr || !each.bytes.shares(other->bytes) || (!is_written && !each.is_written)) continue;
-            const bool is_same = is_written && !each.is_written && other->image == each.image &&
-                                 other->bytes.begin == each.bytes.begin && other->bytes.end == each.bytes.end;
-            if (!is_same)
-                at.reject(errc::overlap, {is_written ? "output " : "input ", other->image, " and ",
-                                          each.is_written ? "output " : "input ", each.image, " share memory"});
-        }
-        const stretch*& last = furthest[each.is_written];
+    std::ranges::sort(all, {}, [](const image_memory& s) { return std::pair(s.bytes.begin, !s.is_written); });
+    const image_memory* furthest[2] = {nullptr, nullptr};  // of those that are read, and those that are written
+    const auto require_apart_from = [&](const image_memory* other, const image_memory& each) {
+        if (other == nullptr || !each.bytes.shares(other->bytes) || (!other->is_written && !each.is_written)) return;
+        const bool is_same = other->is_written && !each.is_written && other->image == each.image &&
+                             other->bytes.begin == each.bytes.begin && other->bytes.end == each.bytes.end;
+        if (!is_same)
+            at.reject(errc::overlap, {other->is_written ? "output " : "input ", other->image, " and ",
+                                      each.is_written ? "output " : "input ", each.image, " share memory"});
+    };
+    for (const image_memory& each : all) {
+        require_apart_from(furthest[false], each);
+        require_apart_from(furthest[true], each);
+        const image_memory*& last = furthest[each.is_written];
         if (last == nullptr || last->bytes.end < each.bytes.end) last = &each;
     }
 }

@@ -55,7 +55,9 @@ class raw_rows {
     std::size_t alignment_;
 };
 
+/// Of rows that may be written.
 raw_rows(void*, std::size_t, std::size_t, std::size_t) -> raw_rows<std::byte>;
+/// Of constant rows.
 raw_rows(const void*, std::size_t, std::size_t, std::size_t) -> raw_rows<const std::byte>;
 
 namespace detail {

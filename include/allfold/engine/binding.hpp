@@ -244,6 +244,20 @@ class bound_rows {
                (where_.rows == 0 || reinterpret_cast<std::uintptr_t>(where_.first[c]) % stated == 0);
     }
 
+    /// Null where any of them is, and where there is none.
+    template <class Pieces>
+    [[nodiscard]] static const void* first_of(const Pieces& pieces) noexcept {
+        for (const auto& each : pieces)
+            if (each.data() == nullptr) return nullptr;
+        return pieces.empty() ? nullptr : pieces.front().data();
+    }
+    template <std::size_t C, class V>
+    void state_alignment([[maybe_unused]] const V& view) noexcept {
+        if constexpr (is_raw<std::remove_cv_t<V>>)
+            alignments_[C] = view.alignment();
+        else if constexpr (is_stated)
+            alignments_[C] = alignof(type_of<C>);
+    }
     template <std::size_t C, class V>
     void bind(V& view) {
         std::size_t rows = 1, width = 1;
@@ -258,9 +272,7 @@ class bound_rows {
         } else if constexpr (is_tensors<std::remove_cv_t<V>>) {
             rows = view.size();
             strided_[C] = view.pieces().size() > 1;
-            bool has_null = view.pieces().empty();
-            for (const auto& piece : view.pieces()) has_null = has_null || piece.data() == nullptr;
-            if (!has_null) first = view.pieces()[0].data();
+            first = first_of(view.pieces());
         } else if constexpr (element_range<V>) {
             first = std::ranges::data(view);
             rows = std::ranges::size(view);
@@ -270,10 +282,7 @@ class bound_rows {
         if (C > 0 && rows != where_.rows)
             throw error(errc::bad_argument,
                         text({"records: tensor 0 has ", where_.rows, " rows, but tensor ", C, " has ", rows}));
-        if constexpr (is_raw<std::remove_cv_t<V>>)
-            alignments_[C] = view.alignment();
-        else if constexpr (is_stated)
-            alignments_[C] = alignof(type_of<C>);
+        state_alignment<C>(view);
         where_.rows = rows;
         where_.widths[C] = width;
         where_.bytes[C] = width * sizeof(type_of<C>);

@@ -26,6 +26,22 @@ namespace allfold::detail {
     return words + "}";
 }
 
+/// The first difference between what two signatures say of types and laws; nothing where there is none.
+template <class Say>
+[[nodiscard, gnu::cold]] std::string type_difference_text(const signature& here, const signature& there, Say say) {
+    if (comparable_part_of(here.element_type) != comparable_part_of(there.element_type))
+        return say(" has elements of type ", comparable_part_of(here.element_type), " of type ",
+                   comparable_part_of(there.element_type));
+    if (comparable_part_of(here.operator_type) != comparable_part_of(there.operator_type))
+        return say(" folds with ", comparable_part_of(here.operator_type), " with ",
+                   comparable_part_of(there.operator_type));
+    const auto law = [](const signature& s) {
+        return s.commutative == law_known::holds ? "an operator that says that it is commutative"
+                                                 : "an operator that says that it is not commutative";
+    };
+    return here.commutative == there.commutative ? "" : say(" folds with ", law(here), " with ", law(there));
+}
+
 /// The first difference between two signatures, "here" against "there".
 [[nodiscard, gnu::cold]] inline std::string difference_text(const signature& here, const signature& there, int rank,
                                                             int peer) {
@@ -41,19 +57,7 @@ namespace allfold::detail {
     if (here.ranks != there.ranks) return say(" is one of ", here.ranks, " is one of ", there.ranks, " ranks");
     if (here.elements != there.elements) return say(" has ", here.elements, " has ", there.elements, " elements");
     if (here.root != there.root) return say(" names root ", here.root, " names root ", there.root);
-    if (comparable_part_of(here.element_type) != comparable_part_of(there.element_type))
-        return say(" has elements of type ", comparable_part_of(here.element_type), " of type ",
-                   comparable_part_of(there.element_type));
-    if (comparable_part_of(here.operator_type) != comparable_part_of(there.operator_type))
-        return say(" folds with ", comparable_part_of(here.operator_type), " with ",
-                   comparable_part_of(there.operator_type));
-    if (here.commutative != there.commutative) {
-        const auto law = [](const signature& s) {
-            return s.commutative == law_known::holds ? "an operator that says that it is commutative"
-                                                     : "an operator that says that it is not commutative";
-        };
-        return say(" folds with ", law(here), " with ", law(there));
-    }
+    if (std::string words = type_difference_text(here, there, say); !words.empty()) return words;
     if (!(here.level == there.level))
         return say(" asks for order ", name_of(here.level), " for ", name_of(there.level));
     if (std::string_view(here.schedule) != there.schedule)

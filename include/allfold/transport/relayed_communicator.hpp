@@ -43,7 +43,7 @@ namespace detail {
     return mixed ^ mixed >> 32;
 }
 [[nodiscard]] inline std::uint64_t hash_of(const rank_list& ranks) noexcept {
-    std::uint64_t all = static_cast<std::uint64_t>(ranks.size());
+    auto all = static_cast<std::uint64_t>(ranks.size());
     for (int i = 0; i < ranks.size(); ++i) all = team_within(all, static_cast<std::uint32_t>(ranks[i]));
     return all;
 }
@@ -292,10 +292,11 @@ inline void relayed_communicator::sort(detail::relayed_message&& message) {
     using kind = detail::relayed_head::kind;
     const detail::relayed_head head = message.head();
     if (head.members != list_) {
+        constexpr const char* why =
+            " of a team of which it is a member too give different lists of members: all that are in a team must give "
+            "the same ones in the same order";
         failure_ = failure{rank_, errc::mismatch,
-                           detail::text({"rank ", ranks_[rank_], " of the hierarchy and rank ", head.from,
-                                         " of a team of which it is a member too give different lists of members: all "
-                                         "that are in a team must give the same ones in the same order"})};
+                           detail::text({"rank ", ranks_[rank_], " of the hierarchy and rank ", head.from, why})};
         return;
     }
     const auto why = [&] {

@@ -154,6 +154,7 @@ class array_fold {
             comm_, [&] { limited(all_gather, std::span(mine.data(), mine.size()), std::span(all.data(), all.size())); },
             mine, all);
         std::vector<array_claim> claims;
+        claims.reserve(size());
         for (std::size_t r = 0; r < size(); ++r) claims.push_back(array_claim::of(&all[r * mine.size()]));
         require_one_array({collective, comm_.rank(), comm_.size()}, claims);
     }

@@ -194,14 +194,12 @@ void ask_operator(request& what, const Op& op, int rank) {
         if (commutes) what.level = order::any;
     if (commutes) return;
     const char* const collective = what.collective.promise->name;
+    const char* const but = ", but the operator says that it is not commutative";
     if (what.named != nullptr && what.named->keeps == order::any)
-        throw error(errc::bad_argument, text({collective, ": rank ", rank, ": ", what.named->name,
-                                              " rotates the order of operands, but the operator says that it is not "
-                                              "commutative"}));
-    if (what.level == order::any)
         throw error(errc::bad_argument,
-                    text({collective, ": rank ", rank,
-                          " asks for order::any, but the operator says that it is not commutative"}));
+                    text({collective, ": rank ", rank, ": ", what.named->name, " rotates the order of operands", but}));
+    if (what.level == order::any)
+        throw error(errc::bad_argument, text({collective, ": rank ", rank, " asks for order::any", but}));
 }
 
 /// The transport's own collective for a call, where there is one that may do it.

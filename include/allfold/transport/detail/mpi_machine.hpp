@@ -87,7 +87,8 @@ inline constexpr auto most_in_half = static_cast<int>((std::uintptr_t{1} << (hal
 inline void keep_machine(MPI_Comm comm, const machine& what) {
     const auto half = [](int n) { return static_cast<std::uintptr_t>(std::min(n, most_in_half)); };
     const std::uintptr_t both = half(what.processors) << half_of_a_pointer | half(what.ranks);
-    check(ALLFOLD_MPI(Comm_set_attr)(comm, machine_keyval(), reinterpret_cast<void*>(both)), "MPI_Comm_set_attr");
+    void* const kept = reinterpret_cast<void*>(both);  // NOLINT: nobody follows it
+    check(ALLFOLD_MPI(Comm_set_attr)(comm, machine_keyval(), kept), "MPI_Comm_set_attr");
 }
 
 /// What each rank says of itself.
