@@ -218,6 +218,25 @@ TEST_CASE("spans, arrays of both kinds, and ranges of constants are operands") {
     SUCCEED();
 }
 
+TEST_CASE("a call that waits reads an input that nobody else has") {
+    on_ranks(3, [](auto& comm) {
+        const auto mine = [&](std::size_t n) {
+            return std::vector<std::string>(n, std::string(1, "abc"[comm.rank()]));
+        };
+        std::vector<std::string> fold(5), all(6);
+        for (int turn = 0; turn < 2; ++turn) {
+            allfold::all_reduce(comm, mine(5), fold, std::plus());
+            expect(fold[4] == "abc", "all_reduce: " + fold[4]);
+            allfold::all_gather(comm, mine(2), all);
+            expect(all[1] == "a" && all[2] == "b" && all[5] == "c", "all_gather");
+            std::vector<int> sums(4);
+            allfold::all_reduce(comm, std::vector<int>(4, comm.rank()), sums, allfold::sum());
+            expect(sums[3] == 3, "sum");
+        }
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a single object is a tensor of one, and a string is a single object") {
     on_ranks(3, [](auto& comm) {
         double x = comm.rank();

@@ -30,6 +30,15 @@ namespace allfold::detail {
 template <class X>
 concept output = std::is_lvalue_reference_v<X> || refers<std::remove_cvref_t<X>>;
 
+/// An input that a call waits with: one that owns its elements lives long enough, temporary or not.
+template <class In>
+[[nodiscard]] constexpr decltype(auto) until_return(std::remove_reference_t<In>& in) noexcept {
+    if constexpr (refers<std::remove_cvref_t<In>>)
+        return std::forward<In>(in);
+    else
+        return (in);
+}
+
 template <class T>
 concept any_option = option<std::remove_cvref_t<T>>;
 
@@ -197,7 +206,7 @@ class folding_verbs {
     template <communicator Comm, class In, output Out, class Op, any_option... Options>
         requires(!any_option<Op> && !operation_on<Out, In>)
     void operator()(Comm& comm, In&& in, Out&& out, Op&& op, Options&&... options) const {
-        out_of_place<verb::call>(comm, std::forward<In>(in), std::forward<Out>(out), op, options...);
+        out_of_place<verb::call>(comm, until_return<In>(in), std::forward<Out>(out), op, options...);
     }
 
     /// Starts the collective; the operation completes it.
@@ -323,7 +332,7 @@ class moving_verbs {
     template <communicator Comm, class In, output Out, any_option... Options>
         requires(!any_option<Out>)
     void operator()(Comm& comm, In&& in, Out&& out, Options&&... options) const {
-        out_of_place<verb::call>(comm, std::forward<In>(in), std::forward<Out>(out), options...);
+        out_of_place<verb::call>(comm, until_return<In>(in), std::forward<Out>(out), options...);
     }
 
     template <communicator Comm, class X, any_option... Options>
