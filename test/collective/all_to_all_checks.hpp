@@ -77,6 +77,21 @@ inline std::size_t many_between(int, int) { return 9000; }
 inline std::size_t mirrored_between(int a, int b) { return static_cast<std::size_t>((a + b) % 5 * 7); }
 inline std::size_t uneven_between(int from, int to) { return static_cast<std::size_t>((3 * from + 5 * to) % 7 * 11); }
 
+/// Blocks of several lengths, of which each rank knows its own.
+template <class Algebra, class Comm, class... Options>
+void check_uneven_all_to_all(Comm& comm, const std::string& where, const Options&... options) {
+    using allfold::partition;
+    for (const pair_lengths lengths : {mirrored_between, uneven_between}) {
+        const exchange<Algebra> mine(comm.rank(), comm.size(), lengths);
+        check_all_to_all<Algebra>(comm, lengths, where + ", uneven", options...,
+                                  allfold::output_blocks{partition::sizes(mine.out_sizes)},
+                                  allfold::input_blocks{partition::sizes(mine.in_sizes)});
+    }
+    const exchange<Algebra> mine(comm.rank(), comm.size(), mirrored_between);
+    check_all_to_all_in_place<Algebra>(comm, mirrored_between, where + ", uneven",
+                                       allfold::input_blocks{partition::sizes(mine.in_sizes)}, options...);
+}
+
 /// With every algorithm, blocks of one length and of many.
 template <class Algebra, class Comm>
 void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) {
@@ -94,16 +109,7 @@ void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) 
             check_all_to_all_in_place<Algebra>(comm, many_between, here, algorithm...);
         }
         if constexpr ((true && ... && !allfold::needs_equal_blocks<typename decltype(algorithm)::all_to_all>)) {
-            using allfold::partition;
-            for (const pair_lengths lengths : {mirrored_between, uneven_between}) {
-                const exchange<Algebra> mine(comm.rank(), comm.size(), lengths);
-                check_all_to_all<Algebra>(comm, lengths, here + ", uneven", algorithm...,
-                                          allfold::output_blocks{partition::sizes(mine.out_sizes)},
-                                          allfold::input_blocks{partition::sizes(mine.in_sizes)});
-            }
-            const exchange<Algebra> mine(comm.rank(), comm.size(), mirrored_between);
-            check_all_to_all_in_place<Algebra>(comm, mirrored_between, here + ", uneven",
-                                               allfold::input_blocks{partition::sizes(mine.in_sizes)}, algorithm...);
+            check_uneven_all_to_all<Algebra>(comm, here, algorithm...);
         }
     });
 }

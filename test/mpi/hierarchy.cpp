@@ -66,7 +66,7 @@ TEMPLATE_TEST_CASE("threads of processes do what threads and what processes do",
     SUCCEED();
 }
 
-TEMPLATE_TEST_CASE("threads of processes send each other blocks and operands of one length", "", words, matrices,
+TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length and of several", "", words, matrices,
                    floats) {
     for (const int threads : {1, 2, 3}) {
         const watchdog watch("all_to_all and permute in two levels");
@@ -76,6 +76,7 @@ TEMPLATE_TEST_CASE("threads of processes send each other blocks and operands of 
                 check_all_to_all<TestType>(comm, lengths, where);
                 check_all_to_all_in_place<TestType>(comm, lengths, where);
             }
+            check_uneven_all_to_all<TestType>(comm, where);
             check_permutations<TestType>(comm, where);
             if (threads == 2) {
                 check_axes<TestType>(comm, 65, where);

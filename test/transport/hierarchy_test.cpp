@@ -72,18 +72,19 @@ TEMPLATE_TEST_CASE("a hierarchy moves blocks", "", words, matrices) {
                     check_all_to_all<TestType>(comm, lengths, "all_to_all" + group);
                     check_all_to_all_in_place<TestType>(comm, lengths, "all_to_all" + group);
                 }
+                check_uneven_all_to_all<TestType>(comm, "all_to_all" + group);
                 check_permutations<TestType>(comm, "permute" + group);
             });
         }
     SUCCEED();
 }
 
-TEST_CASE("all_to_all in a hierarchy needs blocks of one length, and says so") {
+TEST_CASE("all_to_all in two levels needs blocks of one length, and says so") {
     const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
         allfold::run(across, 2, [&](auto& comm) {
             std::vector<int> in(10), out(10);
             const auto blocks = allfold::partition::sizes(std::vector<std::size_t>{1, 2, 3, 4});
-            allfold::all_to_all(comm, in, out, blocks);
+            allfold::all_to_all(comm, in, out, blocks, allfold::two_level());
         });
     });
     CHECK(outcomes[0].code == errc::bad_partition);

@@ -50,9 +50,7 @@ namespace allfold {
 ///   numbers; then an all_gather (or gather) of P folds or less. Where the order of elements is to be kept each rank
 ///   also sends the fold of each of its blocks to a rank that folds those of a section of the array, unless no rank has
 ///   two blocks; under `order::global` it sends 2·log2(block) folds of a block that is not aligned. In a scan as many
-///   come back. A target of another layout: an all_to_all of the elements. Between
-///   processes of several threads all blocks of such an exchange are as long as the longest, which takes one more
-///   round.
+///   come back. A target of another layout: an all_to_all of the elements.
 /// - Errors: `mismatch` for layouts, roots or operators that differ between ranks, for sources and targets of other
 ///   lengths, and for ranks that hold more or fewer elements than their layout says; `bad_partition` for blocks of
 ///   nothing; `bad_rank`; `overlap`; `bad_argument` for no elements and no identity. All ranks throw these, before

@@ -74,6 +74,11 @@ class forwarding {
     void abandon() noexcept { base_.abandon(); }
 
     [[nodiscard]] int group() const noexcept { return base_.group(); }
+    [[nodiscard]] auto& flat()
+        requires has_groups
+    {
+        return base_.flat();
+    }
     void progress() { base_.progress(); }
     [[nodiscard]] int processors() const noexcept { return base_.processors(); }
     [[nodiscard]] bool holds_memory() const noexcept { return base_.holds_memory(); }

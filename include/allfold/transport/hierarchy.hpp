@@ -127,6 +127,14 @@ class hierarchical_communicator : public transport_defaults {
                                           rank());
     }
 
+    /// The same ranks without groups, for what schedules of two levels cannot do. All ranks ask for it alike.
+    [[nodiscard]] relayed_communicator& flat() {
+        if (!flat_) flat_ = form_team(rank_list::strided(0, size_));
+        return *flat_;
+    }
+    /// Before its process moves the last messages.
+    void end_flat() noexcept { flat_ = {}; }
+
   private:
     struct from_inside {
         thread_communicator::arrival_type message;
@@ -186,6 +194,7 @@ class hierarchical_communicator : public transport_defaults {
     int size_;
     lane between_ = 0;  // from a lane of the threads to the same one of the processes
     allfold::background background_;
+    team<relayed_communicator> flat_;
 };
 
 /// A message of either transport.
@@ -250,6 +259,7 @@ void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = 
         hierarchical_communicator<Across> comm(inside, processes, relay);
         try {
             fn(comm);
+            comm.end_flat();
             if (inside.rank() == 0 && relay->moves) relay->moves->finish();
         } catch (...) {
             if (inside.rank() == 0) {

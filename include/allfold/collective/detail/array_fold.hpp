@@ -232,10 +232,8 @@ class array_fold {
     /// Sends parcels of `from`; returns what arrives, where the parcels received say.
     template <class T>
     [[nodiscard]] heap_array<T> exchange(const T* from, std::vector<parcel> sent, std::vector<parcel> received) {
-        partition going = sort_by_rank(sent, comm_.size()), coming = sort_by_rank(received, comm_.size());
-        const std::size_t leaving = going.total(), arriving = coming.total();
-        if constexpr (Comm::has_groups) going = coming = of_one_length(std::max(going.largest(), coming.largest()));
-        const bool is_packed = are_in_order(sent) && going.total() == leaving;
+        const partition going = sort_by_rank(sent, comm_.size()), coming = sort_by_rank(received, comm_.size());
+        const bool is_packed = are_in_order(sent);
         heap_array<T> packed(is_packed ? 0 : going.total()), arrived(coming.total());
         if (!is_packed)
             for_each_packed(sent, going, [&](const parcel& p, std::size_t at) {
@@ -243,25 +241,14 @@ class array_fold {
             });
         const std::span<const T> out(is_packed ? from : packed.data(), going.total());
         const std::span<T> in(arrived.data(), arrived.size());
-        const auto call = [&] {
-            if constexpr (Comm::has_groups)
-                limited(all_to_all, out, in);
-            else
-                limited(all_to_all, out, in, input_blocks{going}, output_blocks{coming});
-        };
-        run_on_own_memory(comm_, call, packed, arrived);
-        if (are_in_order(received) && coming.total() == arriving) return arrived;
-        heap_array<T> placed(arriving);
+        run_on_own_memory(
+            comm_, [&] { limited(all_to_all, out, in, input_blocks{going}, output_blocks{coming}); }, packed, arrived);
+        if (are_in_order(received)) return arrived;
+        heap_array<T> placed(coming.total());
         for_each_packed(received, coming, [&](const parcel& p, std::size_t at) {
             std::move(in.data() + at, in.data() + at + p.length, placed.data() + p.first);
         });
         return placed;
-    }
-    /// Threads of processes exchange blocks of one length only.
-    [[nodiscard]] partition of_one_length(std::size_t longest) {
-        auto length = static_cast<std::uint64_t>(longest);
-        limited(all_reduce, length, max());
-        return partition::even(static_cast<std::size_t>(length) * size(), comm_.size());
     }
     /// Calls visit(parcel, where it stands) for parcels in the order of their ranks.
     template <class Visit>

@@ -307,6 +307,13 @@ template <verb V>
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Options&... options);
 
+/// Whether ranks give each other blocks of several lengths, which schedules of two levels cannot.
+template <class Collective, class... Options>
+inline constexpr bool has_own_lengths =
+    Collective::promise.cut == cut_for::pairs && std::same_as<algorithm_among<Options...>, automatic> &&
+    (has_option<input_blocks, Options...> || has_option<output_blocks, Options...> ||
+     has_option<partition, Options...>);
+
 /// The end of the line for types: arguments are bound, and the engine does what the verb says. A rank that finds its
 /// arguments wrong breaks the communicator, so that nobody waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
@@ -316,6 +323,8 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
     constexpr reach here = reach_of<Comm>;
     if constexpr ((is_sync_mode<Options> || ...)) {
         return issue_synchronised<V, Collective, In, Out>(comm, op, bind, options...);
+    } else if constexpr (Comm::has_groups && has_own_lengths<Collective, Options...>) {
+        return issue<V, Collective, In, Out>(comm.flat(), op, bind, options...);
     } else if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
                          require_front<Collective, In, Out, Options...>() &&
                          fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
