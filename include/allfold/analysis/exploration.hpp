@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,17 @@ struct finding {
     std::string schedule;  ///< what `replay` takes
 };
 
+/// How far an exploration has got.
+struct exploring {
+    std::uint64_t executions = 0;  ///< that ended
+    std::uint64_t redundant = 0;   ///< that were given up
+    std::size_t steps = 0;         ///< of the latest one
+    double seconds = 0;
+    [[nodiscard]] double executions_per_second() const noexcept {
+        return seconds > 0 ? static_cast<double>(executions + redundant) / seconds : 0;
+    }
+};
+
 /// How far to explore.
 struct explore_options {
     std::uint64_t executions = 1'000'000;  ///< at most
@@ -60,6 +72,7 @@ struct explore_options {
     int most_tests = 1000;                ///< then: so many are no progress
     std::size_t stack_bytes = 256 << 10;  ///< of each rank; between pages that nobody may touch
     bool reduced = true;                  ///< otherwise executions that differ in the order of independent steps too
+    std::function<bool(const exploring&)> watch = {};  ///< called after each execution; false stops
 };
 
 namespace detail {

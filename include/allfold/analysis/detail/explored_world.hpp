@@ -105,15 +105,16 @@ class explored_world {
             const std::size_t before = possible.size();
             for (const explored_channel& from : each.asked)
                 if (const box* const found = find(each.rank, from); found != nullptr && found->arrived < found->count())
-                    possible.push_back({each.rank, true, from});
+                    possible.push_back({each.rank, true, false, from});
             if (each.at == place::waits && possible.size() - before == each.asked.size())
                 settled |= std::uint64_t{1} << each.rank;
-            if (each.at == place::tests && each.tests_in_vain < tests_) possible.push_back({each.rank, false, {}});
+            if (each.at == place::tests && each.tests_in_vain < tests_)
+                possible.push_back({each.rank, false, false, {}});
         }
         if (possible.empty())  // who tests again and again may do so while nothing else happens
             for (const rank_state& each : ranks_)
                 if (each.at == place::tests && each.tests_in_vain < most_tests_)
-                    possible.push_back({each.rank, false, {}});
+                    possible.push_back({each.rank, false, true, {}});
         std::ranges::sort(possible);
         return settled;
     }

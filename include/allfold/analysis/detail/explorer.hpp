@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -145,9 +146,9 @@ class explorer {
             end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
             if (end == ending::complete) judge();
             if (!released() || !repeats()) break;
-            if (found_.complete_ = !tree_.next(leftovers); found_.complete_) break;
+            found_.complete_ = !tree_.next(leftovers);
             found_.seconds_ = std::chrono::duration<double>(clock::now() - began).count();
-            if (found_.executions_ >= options_.executions || found_.seconds_ >= options_.seconds) break;
+            if (!wants_more() || found_.complete_) break;
         }
         found_.seconds_ = std::chrono::duration<double>(clock::now() - began).count();
         return std::move(found_);
@@ -197,6 +198,11 @@ class explorer {
             false);
     }
 
+    [[nodiscard]] bool wants_more() const {
+        const exploring so_far{found_.executions_, found_.redundant_, tree_.depth(), found_.seconds_};
+        if (options_.watch && !options_.watch(so_far)) return false;
+        return found_.executions_ < options_.executions && found_.seconds_ < options_.seconds;
+    }
     [[nodiscard]] std::vector<explored_leftover> find_leftovers() {
         std::vector<explored_leftover> all;
         world_.for_each_leftover([&](int to, const explored_channel& from, const explored_letter& first, std::size_t) {
@@ -238,11 +244,14 @@ class explorer {
                                          : "all ranks wait, and nothing is in flight",
                                    for_each_rank()}));
         }
-        std::string lost;
+        std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
         world_.for_each_leftover([&](int to, const explored_channel& from, const explored_letter& first, std::size_t) {
-            lost += (lost.empty() ? "" : "\n    ") + leftover_text(to, from, first);
+            lost.push_back(leftover_text(to, from, first));
         });
-        if (!lost.empty()) add(fault::never_received, lost);
+        std::ranges::sort(lost);
+        std::string all;
+        for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
+        if (!all.empty()) add(fault::never_received, all);
         difference_ = values_.difference();
     }
     [[nodiscard]] bool any_is_at(place where) {
@@ -291,7 +300,8 @@ class explorer {
     }
     [[nodiscard]] std::string leftover_text(int to, const explored_channel& from, const explored_letter& first) const {
         std::string words =
-            text({"a message of ", first.bytes, " bytes from rank ", from.from, " to rank ", to, " is never received"});
+            text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
+                  " to rank ", to, " is never received"});
         if (const auto* const call = world_.find_opened(from.group, from.from, from.on))
             words += text({" (", call->what.what, ")"});
         return words;

@@ -41,6 +41,7 @@ struct explored_channel {
 struct explored_step {
     int rank = 0;
     bool has_message = false;
+    bool is_last_resort = false;  ///< possible only because nothing else is: it depends on what all ranks have done
     explored_channel channel;
     friend auto operator<=>(const explored_step&, const explored_step&) = default;
 };
@@ -77,7 +78,8 @@ class search_tree {
         if (reduced_ && !path_.empty()) inherit_sleep(path_.back(), next);
         next.current = first_choice(next, settled);
         if (next.current == asleep) return asleep;
-        next.tried = reduced_ ? bit(next.possible[at(next.current)].rank) : ~std::uint64_t{0};
+        next.tried = reduced_ && !possible.front().is_last_resort ? bit(next.possible[at(next.current)].rank)
+                                                                  : ~std::uint64_t{0};
         path_.push_back(std::move(next));
         return path_.back().current;
     }
@@ -87,9 +89,13 @@ class search_tree {
         events_.push_back({step, previous, posted_in, asked_.size(), asked_.size() + asked.size()});
         asked_.insert(asked_.end(), asked.begin(), asked.end());
         clocks_.resize(clocks_.size() + size_, 0);
-        for (const int cause : {previous, posted_in})
+        const auto needs = [&](int cause) {
             for (std::size_t r = 0; cause >= 0 && r < size_; ++r)
                 clock(self, r) = std::max(clock(self, r), clock(cause, r));
+        };
+        needs(previous);
+        needs(posted_in);
+        if (step.is_last_resort) std::ranges::for_each(last_, needs);
         ++clock(self, at(step.rank));
         last_[at(step.rank)] = self;
     }
@@ -139,7 +145,9 @@ class search_tree {
     [[nodiscard]] int& clock(int index, std::size_t rank) { return clocks_[at(index) * size_ + rank]; }
 
     static void inherit_sleep(const state& parent, state& child) {
-        const int moved = parent.possible[at(parent.current)].rank;
+        const explored_step& last = parent.possible[at(parent.current)];
+        const int moved = last.rank;
+        if (last.is_last_resort) return;
         for (const explored_step& each : parent.sleep)
             if (each.rank != moved) child.sleep.push_back(each);
     }
