@@ -6,12 +6,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <exception>
+#include <initializer_list>
+#include <optional>
 #include <random>
 #include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -31,6 +34,7 @@ using allfold::explain;
 using allfold::explore;
 using allfold::explored_communicator;
 using allfold::fault;
+using allfold::replay;
 using allfold::sum;
 
 namespace {
@@ -217,8 +221,6 @@ TEST_CASE("what the reduction leaves out has the outcome of what it explores") {
     }
     INFO(executions << " executions and " << redundant << " given up, without reduction " << without);
     CHECK((compared > 300 && executions < without / 2));
-    std::printf("%d %llu %llu %llu\n", compared, (unsigned long long)executions, (unsigned long long)redundant,
-                (unsigned long long)without);
 }
 
 TEST_CASE("collectives are explored on three ranks, and do what they do elsewhere in every order") {
@@ -236,10 +238,15 @@ TEST_CASE("collectives are explored on three ranks, and do what they do elsewher
         all_reduce(comm, x, sum());
         return expect(x, {3, 3});
     });
-    check("ring in windows", 100, [&](auto& comm) {
+    check("ring", 1, [&](auto& comm) {
         vector x{comm.rank(), 1, 2, 3, 4, 5};
-        all_reduce(comm, x, sum(), allfold::ring(), allfold::window{4});
+        all_reduce(comm, x, sum(), allfold::ring());
         return expect(x, {3, 3, 6, 9, 12, 15});
+    });
+    check("two windows", 100, [&](auto& comm) {
+        vector x{comm.rank(), 1};
+        all_reduce(comm, x, sum(), allfold::window{4});
+        return expect(x, {3, 3});
     });
     check("broadcast and reduce", 10, [&](auto& comm) {
         vector x{comm.rank() == 1 ? 7 : 0}, total{0};
@@ -344,19 +351,14 @@ TEST_CASE("a deadlock is found where one order of many leads to it, with what ea
                 },
                 fault::deadlock, {"waits in barrier, round 1 of 2, for rank 1, which has returned"});
     check_fault(2,
-                [](auto& comm) {
-                    vector x{1};
-                    auto operation = all_reduce.start(comm, x, sum());
-                    while (comm.rank() == 0 && !operation.done()) {
-                    }
-                    if (comm.rank() == 0) allfold::barrier(comm);
-                    operation.wait();
+                [](explored_communicator& comm) {
                     const allfold::lane on = comm.open({}, 1);
+                    if (comm.rank() == 0) static_cast<void>(receive(comm, std::array{1}, on));
                     while (comm.rank() == 1 && !comm.try_receive(0, on, [](auto&&) {})) {
                     }
                 },
                 fault::no_progress,
-                {"rank 0 waits in barrier", "rank 1 has tested 1000 times since its latest message"});
+                {"rank 0 waits in receive", "rank 1 has tested 1000 times since its latest message"});
 }
 
 TEST_CASE("ranks that disagree about a collective, or its order, are named") {
@@ -450,8 +452,8 @@ TEST_CASE("an exploration ends at its limits, and a schedule that is none is ref
     CHECK_THROWS_AS(explore(0, program), allfold::error);
     CHECK_THROWS_AS(explore(65, program), allfold::error);
     for (const char* schedule : {"", "2:0", "3:?", "3:(", "3:(5"})
-        CHECK_THROWS_AS(allfold::replay(3, program, schedule), allfold::error);
-    CHECK(allfold::replay(3, program, "3:99").first().what == fault::not_deterministic);
+        CHECK_THROWS_AS(replay(3, program, schedule), allfold::error);
+    CHECK(replay(3, program, "3:99").first().what == fault::not_deterministic);
     CHECK_THROWS_AS(some.first(), allfold::error);
 }
 

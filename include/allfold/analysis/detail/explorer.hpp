@@ -161,6 +161,8 @@ class explorer {
             const ending end = run_forced(choices);
             end == ending::complete ? judge() : add(fault::not_deterministic, "the schedule does not fit the program");
             ++found_.executions_;
+            if (!difference_.empty())
+                add(fault::different_values, difference_, std::string(schedule.substr(schedule.find(':') + 1)));
             if (!released()) break;
         }
         return std::move(found_);
