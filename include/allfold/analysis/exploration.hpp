@@ -18,7 +18,7 @@
 namespace allfold {
 
 /// What may be wrong with an execution.
-enum class fault : std::uint8_t {
+enum class verdict : std::uint8_t {
     deadlock,          ///< ranks wait, and nothing is in flight
     no_progress,       ///< ranks test again and again, and nothing comes any more
     failed,            ///< an exception leaves a rank, or a collective on it
@@ -29,23 +29,23 @@ enum class fault : std::uint8_t {
     not_deterministic  ///< the program depends on something other than messages
 };
 
-[[nodiscard]] constexpr const char* name_of(fault what) noexcept {
+[[nodiscard]] constexpr const char* name_of(verdict what) noexcept {
     switch (what) {
-        case fault::deadlock: return "deadlock";
-        case fault::no_progress: return "no progress";
-        case fault::failed: return "a rank fails";
-        case fault::disagreement: return "ranks disagree";
-        case fault::never_completed: return "operation never completed";
-        case fault::never_received: return "message never received";
-        case fault::different_values: return "different values";
-        case fault::not_deterministic: return "not deterministic";
+        case verdict::deadlock: return "deadlock";
+        case verdict::no_progress: return "no progress";
+        case verdict::failed: return "a rank fails";
+        case verdict::disagreement: return "ranks disagree";
+        case verdict::never_completed: return "operation never completed";
+        case verdict::never_received: return "message never received";
+        case verdict::different_values: return "different values";
+        case verdict::not_deterministic: return "not deterministic";
     }
     return "";
 }
 
 /// A fault, and how to see it again.
 struct finding {
-    fault what;
+    verdict what;
     std::string text;      ///< ranks, and what each of them waits for
     std::string schedule;  ///< what `replay` takes
 };

@@ -115,7 +115,7 @@ class explored_world {
             for (const rank_state& each : ranks_)
                 if (each.at == place::tests && each.tests_in_vain < most_tests_)
                     possible.push_back({each.rank, false, true, {}});
-        std::ranges::sort(possible);
+        std::sort(possible.begin(), possible.end());
         return settled;
     }
     /// In which step the message was posted that one delivers; -1 for none.

@@ -135,7 +135,7 @@ class explorer {
                 run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
             const auto leftovers = find_leftovers();
             if (end == ending::changed || (end == ending::complete && tree_.depth() < tree_.path_length())) {
-                add(fault::not_deterministic,
+                add(verdict::not_deterministic,
                     text({"step ", tree_.depth() + 1,
                           " of an execution cannot be repeated: the program depends on "
                           "something other than messages (time, random numbers, addresses, what it keeps from one "
@@ -159,10 +159,11 @@ class explorer {
         for (const std::string_view each : parts_of(schedule)) {
             const std::vector<int> choices = explored_token::choices(each);
             const ending end = run_forced(choices);
-            end == ending::complete ? judge() : add(fault::not_deterministic, "the schedule does not fit the program");
+            end == ending::complete ? judge()
+                                    : add(verdict::not_deterministic, "the schedule does not fit the program");
             ++found_.executions_;
             if (!difference_.empty())
-                add(fault::different_values, difference_, std::string(schedule.substr(schedule.find(':') + 1)));
+                add(verdict::different_values, difference_, std::string(schedule.substr(schedule.find(':') + 1)));
             if (!released()) break;
         }
         return std::move(found_);
@@ -215,7 +216,7 @@ class explorer {
     /// False where the world cannot be used again.
     [[nodiscard]] bool released() {
         if (world_.release()) return true;
-        add(fault::no_progress, "a rank does not return though its calls throw again and again");
+        add(verdict::no_progress, "a rank does not return though its calls throw again and again");
         return false;
     }
     /// Where values differ: whether they do not when the first execution is repeated.
@@ -227,11 +228,11 @@ class explorer {
             const std::string again = values_.difference();
             if (!released()) return false;
             if (!again.empty()) {
-                add(fault::not_deterministic, "the first execution is repeated, and " + again, first_token_);
+                add(verdict::not_deterministic, "the first execution is repeated, and " + again, first_token_);
                 return false;
             }
         }
-        add(fault::different_values, what, explored_token::shortened(first_token_) + "/" + token);
+        add(verdict::different_values, what, explored_token::shortened(first_token_) + "/" + token);
         return true;
     }
 
@@ -241,7 +242,7 @@ class explorer {
         if (!any_failed() && waits) world_.look();
         if (any_failed()) return add_failures();
         if (waits || tests) {
-            const fault what = tests ? fault::no_progress : fault::deadlock;
+            const verdict what = tests ? verdict::no_progress : verdict::deadlock;
             return add(what, text({tests ? "ranks test, or wait, and nothing comes any more"
                                          : "all ranks wait, and nothing is in flight",
                                    for_each_rank()}));
@@ -253,7 +254,7 @@ class explorer {
         std::ranges::sort(lost);
         std::string all;
         for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
-        if (!all.empty()) add(fault::never_received, all);
+        if (!all.empty()) add(verdict::never_received, all);
         difference_ = values_.difference();
     }
     [[nodiscard]] bool any_is_at(place where) {
@@ -267,13 +268,13 @@ class explorer {
         return false;
     }
     void add_failures() {
-        fault what = fault::failed;
+        verdict what = verdict::failed;
         std::string all;
         for (int r = 0; r < world_.size(); ++r) {
             const auto& each = world_.of(r);
             if (!each.failure) continue;
-            if (each.failure->code == errc::mismatch) what = fault::disagreement;
-            if (each.left_in_flight > 0 && what == fault::failed) what = fault::never_completed;
+            if (each.failure->code == errc::mismatch) what = verdict::disagreement;
+            if (each.left_in_flight > 0 && what == verdict::failed) what = verdict::never_completed;
             all += (all.empty() ? "" : "\n    ") + text({"rank ", r, ": ", each.failure->why});
         }
         add(what, all);
@@ -309,8 +310,8 @@ class explorer {
         return words;
     }
 
-    void add(fault what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
-    void add(fault what, const std::string& words, const std::string& token) {
+    void add(verdict what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
+    void add(verdict what, const std::string& words, const std::string& token) {
         for (const finding& known : found_.findings_)
             if (known.what == what && known.text == words) return;
         if (found_.findings_.size() < options_.findings)

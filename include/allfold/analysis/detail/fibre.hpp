@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <cxxabi.h>
 #include <new>
@@ -100,9 +99,7 @@ class fibre {
         own_.uc_stack.ss_sp = stack_.bottom();
         own_.uc_stack.ss_size = stack_.size();
         own_.uc_link = nullptr;
-        const auto address = reinterpret_cast<std::uintptr_t>(this);  // makecontext hands on ints only
-        ::makecontext(&own_, reinterpret_cast<void (*)()>(&run), 2, static_cast<unsigned>(address >> 32),
-                      static_cast<unsigned>(address & 0xffffffffU));
+        ::makecontext(&own_, &run, 0);
 #if defined(ALLFOLD_FIBRES_UNDER_TSAN)
         own_fibre_ = __tsan_create_fiber(0);
 #endif
@@ -117,6 +114,7 @@ class fibre {
 
     /// Lets it run until it leaves.
     void enter() {
+        entered = this;
         in_flight_.change_places();
         exceptions_.change_places();
 #if defined(ALLFOLD_FIBRES_UNDER_TSAN)
@@ -150,8 +148,8 @@ class fibre {
     }
 
   private:
-    static void run(unsigned high, unsigned low) {
-        auto& self = *reinterpret_cast<fibre*>(static_cast<std::uintptr_t>(high) << 32 | low);
+    [[noreturn]] static void run() {
+        fibre& self = *entered;  // makecontext hands on ints only
 #if defined(ALLFOLD_FIBRES_UNDER_ASAN)
         __sanitizer_finish_switch_fiber(nullptr, &self.outer_bottom_, &self.outer_size_);
 #endif
@@ -160,6 +158,8 @@ class fibre {
             self.leave();
         }
     }
+
+    static inline constinit thread_local fibre* entered = nullptr;
 
     fibre_stack stack_;
     void (*body_)(void*);

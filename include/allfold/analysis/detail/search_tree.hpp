@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,7 +34,10 @@ struct explored_channel {
     std::uint64_t group = 0;  ///< which communicator
     int from = 0;             ///< a rank of the whole program, as all are here
     lane on = 0;
-    friend auto operator<=>(const explored_channel&, const explored_channel&) = default;
+    friend bool operator==(const explored_channel&, const explored_channel&) = default;
+    friend bool operator<(const explored_channel& a, const explored_channel& b) noexcept {
+        return std::tie(a.group, a.from, a.on) < std::tie(b.group, b.from, b.on);
+    }
 };
 
 /// The next message of a channel is delivered to a rank, which goes on; or it goes on without one.
@@ -43,7 +46,10 @@ struct explored_step {
     bool has_message = false;
     bool is_last_resort = false;  ///< possible only because nothing else is: it depends on what all ranks have done
     explored_channel channel;
-    friend auto operator<=>(const explored_step&, const explored_step&) = default;
+    friend bool operator==(const explored_step&, const explored_step&) = default;
+    friend bool operator<(const explored_step& a, const explored_step& b) noexcept {
+        return std::tie(a.rank, a.has_message, a.channel) < std::tie(b.rank, b.has_message, b.channel);
+    }
 };
 
 /// A message that nobody has taken.
