@@ -197,6 +197,22 @@ TEST_CASE("messages of one rank keep their order, those of different lanes and c
     CHECK((tested.complete() && tested.executions() == 2 && tested.first().what == verdict::different_values));
 }
 
+TEST_CASE("who tests in vain while nothing else can happen goes on, each of several first") {
+    const auto program = [](explored_communicator& comm) {  // the first one to give up tells the other one
+        const int partner = 1 - comm.rank();
+        const allfold::lane on = comm.open({}, 1);
+        int tests = 0;
+        while (tests < 3 && !comm.try_receive(partner, on, [](auto&&) {})) ++tests;
+        if (tests == 3) post(comm, partner, on, 1);
+        return tests;
+    };
+    allfold::explore_options every;
+    every.reduced = false;
+    std::size_t findings[] = {explore(2, program).findings().size(), explore(2, program, every).findings().size()};
+    CHECK(findings[0] == findings[1]);
+    CHECK(findings[0] > 2);
+}
+
 TEST_CASE("what the reduction leaves out has the outcome of what it explores") {
     const std::uint32_t seed = std::random_device()();
     INFO("seed " << seed);
