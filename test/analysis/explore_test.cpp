@@ -474,6 +474,20 @@ TEST_CASE("an exploration ends at its limits, and a schedule that is none is ref
     CHECK_THROWS_AS(some.first(), allfold::error);
 }
 
+TEST_CASE("a rank that catches for ever what is thrown ends the exploration") {
+    const auto found = explore(2, [](explored_communicator& comm) {
+        const allfold::lane on = comm.open({}, 1);
+        while (comm.rank() == 0) try {
+                static_cast<void>(receive(comm, std::array{1}, on));
+            } catch (const allfold::error&) {
+            }
+    });
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 2);
+    CHECK((found.first().what == verdict::deadlock && !found.complete()));
+    CHECK(found.findings()[1].text == "a rank does not return though its calls throw again and again");
+}
+
 TEST_CASE("ranks that are explored catch exceptions, and call allfold where they do") {
     const auto found = explore(3, [](auto& comm) {
         vector x{1};

@@ -85,7 +85,8 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 /// - Ranks have stacks of `stack_bytes` each (256 KiB unless said otherwise): deep recursion and large local arrays
 /// need
 ///   more. Beyond its end lies a page that stops the program. A rank that waits for something outside (a mutex that
-///   another rank holds) stops it for good.
+///   another rank holds) stops it for good; one that catches
+///   whatever is thrown and calls again ends the exploration, and what it holds is never freed.
 /// - Not explored: that time passes, so deadlines do not; that a transport refuses a post for lack of room; that
 /// several
 ///   messages arrive at once at a rank that waits: `wait_some` then tells of one operation after another.

@@ -176,7 +176,9 @@ class explored_communicator : public transport_defaults {
         world_.stop(self_, place::tests);
         throw_if_over();
     }
-    void throw_if_over() const {
+    void throw_if_over() {
+        if (!world_.is_over(self_) && !is_broken_) return;
+        if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch what is thrown for ever
         if (world_.is_over(self_))
             throw error(errc::peer_failed, "explore: the execution is over, and this rank has not returned");
         if (is_broken_)

@@ -58,6 +58,7 @@ class explored_world {
         int waits = 0;          // how many are within each other
         int tests_in_vain = 0;  // since the latest message
         std::optional<cause> failure;
+        int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
     };
 
@@ -90,7 +91,7 @@ class explored_world {
             each.turn = explored_turn::goes_on;
             each.asked.clear();
             each.where = {};
-            each.waits = each.tests_in_vain = 0;
+            each.waits = each.tests_in_vain = each.refusals = 0;
             each.failure.reset();
             each.left_in_flight = 0;
         }
@@ -143,7 +144,7 @@ class explored_world {
     /// Makes every rank return. One that does not, however often its calls throw, is left where it is: then this world
     /// cannot be used again.
     [[nodiscard]] bool release() {
-        constexpr int most_turns = 1000;
+        constexpr int most_turns = 100;
         for (rank_state& each : ranks_)
             for (int turn = 0; each.at != place::returned; ++turn) {
                 if (turn == most_turns) return false;
@@ -200,6 +201,14 @@ class explored_world {
         return self.turn;
     }
     [[nodiscard]] bool is_over(int rank) { return of(rank).turn == explored_turn::released; }
+    /// Whether a call that throws because all is over is one of many.
+    [[nodiscard]] bool has_heard_enough(int rank) {
+        constexpr int most_refusals = 100;
+        rank_state& self = of(rank);
+        if (self.refusals < most_refusals && ++self.refusals < most_refusals) return false;
+        self.asked.clear();
+        return true;
+    }
     void note_failure(int rank, cause&& why) {
         rank_state& self = of(rank);
         if (!is_over(rank) && (!self.failure || !self.failure->is_known)) self.failure = std::move(why);
