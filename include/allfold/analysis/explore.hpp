@@ -72,24 +72,20 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 ///     const auto found = explore(3, [](auto& comm) { ... return what_to_compare; });
 ///     REQUIRE(found.ok());  // or explain(found), and replay(3, program, found.first().schedule)
 ///
-/// - A message arrives when its receiver waits for it, or tests: then, or later. Of messages of one rank on one lane
-/// the
-///   order is that of their posts; all others may arrive in any. Collectives run on the engine that runs them
-///   elsewhere, in flight together as they are there. Executions that differ only in the order in which different ranks
-///   make their steps count as one, and are run once.
+/// - A message arrives when its receiver waits for it, or tests: then, or later. Messages of one rank on one lane keep
+///   their order, all others arrive in any. Collectives run on the engine that runs them elsewhere. Executions that
+///   differ only in the order in which different ranks make their steps are one, and run once.
 /// - A rank that fails stops; the others run on as far as they can without it.
 /// - What ranks return is compared with the first execution, with ==.
 /// - The program is called many times, by one thread: what it keeps outside has to be made anew by each call. All that
-///   it does has to follow from its rank and its messages; where it is seen not to, it is told so. Its references to
-///   `comm` are to an `explored_communicator`, which carries bytes: strings need a serializer, as they do over MPI.
-/// - Ranks have stacks of `stack_bytes` each (256 KiB unless said otherwise): deep recursion and large local arrays
-/// need
-///   more. Beyond its end lies a page that stops the program. A rank that waits for something outside (a mutex that
-///   another rank holds) stops it for good; one that catches
-///   whatever is thrown and calls again ends the exploration, and what it holds is never freed.
+///   it does has to follow from its rank and its messages; where it is seen not to, it is told so. Its `comm` is an
+///   `explored_communicator`, which carries bytes: strings need a serializer, as they do over MPI.
+/// - Ranks have stacks of `stack_bytes` each, 256 KiB unless said otherwise: deep recursion and large local arrays need
+///   more. Beyond its end lies a page that stops the program.
+/// - A rank that waits for something outside (a mutex that another rank holds) stops all for good; one that catches
+///   whatever is thrown, and calls again, ends the exploration, and what it holds is never freed.
 /// - Not explored: that time passes, so deadlines do not; that a transport refuses a post for lack of room; that
-/// several
-///   messages arrive at once at a rank that waits: `wait_some` then tells of one operation after another.
+///   several messages arrive at once at a rank that waits: `wait_some` then tells of one operation after another.
 /// - Cost: memory grows with the length of an execution, not with their number. 64 ranks at most.
 /// - Errors: `bad_argument` for a number of ranks that is not in [1, 64].
 /// - Source: see analysis/detail/search_tree.hpp.
