@@ -271,6 +271,10 @@ class background {
         return runs_;
     }
 
+    /// What one of several ranks that run on this thread by turns has in flight: none of them pushes on what is
+    /// another's. Changed at each turn.
+    class of_one_rank;
+
   private:
     /// A mutex that is all but never contended, at half the price: every poll goes through it.
     class turnstile {
@@ -423,6 +427,20 @@ class background {
     std::uint32_t history_ = 0;
     std::uint64_t calls_ = 0;
     std::array<std::uint32_t, 16> latest_calls_{};  // their first lanes
+};
+
+class background::of_one_rank {
+  public:
+    of_one_rank() = default;
+    of_one_rank(const of_one_rank&) = delete;
+    of_one_rank& operator=(const of_one_rank&) = delete;
+    ~of_one_rank() { own_->retire(); }
+    /// Called when its turn begins, and when it ends.
+    void change_places() noexcept { std::swap(aside_, fleet::of_this_thread); }
+
+  private:
+    std::unique_ptr<fleet> own_ = std::make_unique<fleet>();
+    fleet* aside_ = own_.get();
 };
 
 }  // namespace allfold

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/analysis/detail/fibre.hpp"
+#include "allfold/analysis/detail/search_tree.hpp"
+#include "allfold/error.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/cause.hpp"
+#include "allfold/transport/detail/envelope.hpp"
+
+/// @file
+/// Ranks of one thread, and the messages that are in flight between them, in one execution of a program at a time.
+
+namespace allfold::detail {
+
+/// A message on its way.
+struct explored_letter {
+    std::uint32_t signature = 0;
+    std::size_t bytes = 0;
+    int posted_in = -1;
+    bounce_buffer memory;
+};
+
+/// Why a rank goes on.
+enum class explored_turn : std::uint8_t {
+    goes_on,
+    looks,    ///< nothing moves any more: whether it waits in vain, it may know
+    released  ///< the execution is over: what it still does throws
+};
+
+class explored_world {
+  public:
+    enum class place : std::uint8_t { running, waits, tests, returned };
+
+    /// What one rank does.
+    using body = std::function<void(int)>;
+
+    struct rank_state {
+        std::unique_ptr<fibre> own;
+        explored_world* world = nullptr;
+        int rank = 0;
+        place at = place::running;
+        explored_turn turn = explored_turn::goes_on;
+        std::vector<explored_channel> asked;  // without finding a message, since it was last delivered one or tested
+        waiting where;
+        int waits = 0;          // how many are within each other
+        int tests_in_vain = 0;  // since the latest message
+        std::optional<cause> failure;
+        int refusals = 0;                // calls that throw because all is over
+        std::size_t left_in_flight = 0;  // operations at the end of a communicator
+    };
+
+    explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
+        : tests_(tests), most_tests_(most_tests), run_(std::move(run)), ranks_(static_cast<std::size_t>(size)) {
+        for (int r = 0; r < size; ++r) {
+            rank_state& each = of(r);
+            each.world = this;
+            each.rank = r;
+            each.own = std::make_unique<fibre>(
+                stack_bytes,
+                [](void* self) {
+                    rank_state& me = *static_cast<rank_state*>(self);
+                    me.world->run_(me.rank);
+                    me.at = place::returned;
+                },
+                &each);
+        }
+    }
+
+    [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
+    [[nodiscard]] rank_state& of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
+
+    /// All ranks run until they wait.
+    void begin() {
+        step_ = -1;
+        seats_used_ = boxes_used_ = 0;
+        for (rank_state& each : ranks_) {
+            each.at = place::running;
+            each.turn = explored_turn::goes_on;
+            each.asked.clear();
+            each.where = {};
+            each.waits = each.tests_in_vain = each.refusals = 0;
+            each.failure.reset();
+            each.left_in_flight = 0;
+        }
+        for (rank_state& each : ranks_) each.own->enter();
+    }
+    /// What may happen next, in a fixed order; returns the ranks for which nothing else may before that.
+    std::uint64_t find_steps(std::vector<explored_step>& possible) {
+        possible.clear();
+        std::uint64_t settled = 0;
+        for (rank_state& each : ranks_) {
+            if (each.at != place::waits && each.at != place::tests) continue;
+            const std::size_t before = possible.size();
+            for (const explored_channel& from : each.asked)
+                if (const box* const found = find(each.rank, from); found != nullptr && found->arrived < found->count())
+                    possible.push_back({each.rank, true, false, from});
+            if (each.at == place::waits && possible.size() - before == each.asked.size())
+                settled |= std::uint64_t{1} << each.rank;
+            if (each.at == place::tests && each.tests_in_vain < tests_)
+                possible.push_back({each.rank, false, false, {}});
+        }
+        if (possible.empty())  // who tests again and again may do so while nothing else happens
+            for (const rank_state& each : ranks_)
+                if (each.at == place::tests && each.tests_in_vain < most_tests_)
+                    possible.push_back({each.rank, false, true, {}});
+        std::sort(possible.begin(), possible.end());
+        return settled;
+    }
+    /// In which step the message was posted that one delivers; -1 for none.
+    [[nodiscard]] int posted_in(const explored_step& step) {
+        if (!step.has_message) return -1;
+        const box& from = *find(step.rank, step.channel);
+        return from.letters[from.arrived].posted_in;
+    }
+    void take(const explored_step& step) {
+        ++step_;
+        rank_state& rank = of(step.rank);
+        if (step.has_message) {
+            ++find(step.rank, step.channel)->arrived;
+            rank.tests_in_vain = 0;
+        } else {
+            ++rank.tests_in_vain;
+        }
+        rank.own->enter();
+    }
+    /// Every rank that waits looks whether it does so in vain.
+    void look() {
+        for (rank_state& each : ranks_)
+            if (each.at == place::waits && !each.failure) go_on(each, explored_turn::looks);
+    }
+    /// Makes every rank return. One that does not, however often its calls throw, is left where it is: then this world
+    /// cannot be used again.
+    [[nodiscard]] bool release() {
+        constexpr int most_turns = 100;
+        for (rank_state& each : ranks_)
+            for (int turn = 0; each.at != place::returned; ++turn) {
+                if (turn == most_turns) return false;
+                go_on(each, explored_turn::released);
+            }
+        return true;
+    }
+    void for_each_leftover(auto visit) {
+        for (std::size_t i = 0; i < boxes_used_; ++i)
+            if (const box& each = boxes_[i]; each.taken < each.count())
+                visit(each.to, each.from, each.letters[std::min(each.arrived, each.count() - 1)], each.arrived);
+    }
+
+    // What a communicator does.
+
+    /// What one rank has opened on one communicator; others may look at it to its end.
+    struct seat {
+        std::uint64_t group = 0;
+        int rank = 0;
+        opened_lanes opened;
+    };
+    [[nodiscard]] seat& take_seat(std::uint64_t group, int rank) {
+        if (seats_used_ == seats_.size()) seats_.push_back(std::make_unique<seat>());
+        seat& own = *seats_[seats_used_++];
+        own = {group, rank, {}};
+        return own;
+    }
+    [[nodiscard]] const opened_lanes::entry* find_opened(std::uint64_t group, int rank, lane on) const {
+        for (std::size_t i = 0; i < seats_used_; ++i)
+            if (const seat& each = *seats_[i]; each.group == group && each.rank == rank)
+                if (const auto* const found = each.opened.find(on)) return found;
+        return nullptr;
+    }
+    void post(int to, const explored_channel& from, explored_letter&& letter) {
+        letter.posted_in = step_;
+        find_or_make(to, from).letters.push_back(std::move(letter));
+    }
+    /// The next message that has been delivered to a rank on this channel.
+    [[nodiscard]] std::optional<explored_letter> take_delivered(int rank, const explored_channel& from) {
+        box* const found = find(rank, from);
+        if (found == nullptr || found->taken == found->arrived) return std::nullopt;
+        return std::move(found->letters[found->taken++]);
+    }
+    void ask(int rank, const explored_channel& from) {
+        auto& asked = of(rank).asked;
+        if (std::ranges::find(asked, from) == asked.end()) asked.push_back(from);
+    }
+    /// Called by a rank that cannot go on, or would like to know whether it can.
+    explored_turn stop(int rank, place at) {
+        rank_state& self = of(rank);
+        self.at = at;
+        self.own->leave();
+        self.at = place::running;
+        return self.turn;
+    }
+    [[nodiscard]] bool is_over(int rank) { return of(rank).turn == explored_turn::released; }
+    /// Whether a call that throws because all is over is one of many.
+    [[nodiscard]] bool has_heard_enough(int rank) {
+        constexpr int most_refusals = 100;
+        rank_state& self = of(rank);
+        if (self.refusals < most_refusals && ++self.refusals < most_refusals) return false;
+        self.asked.clear();
+        return true;
+    }
+    void note_failure(int rank, cause&& why) {
+        rank_state& self = of(rank);
+        if (!is_over(rank) && (!self.failure || !self.failure->is_known)) self.failure = std::move(why);
+    }
+
+  private:
+    struct box {
+        int to = 0;
+        explored_channel from;
+        std::vector<explored_letter> letters;
+        std::size_t arrived = 0, taken = 0;
+        [[nodiscard]] std::size_t count() const noexcept { return letters.size(); }
+    };
+
+    static void go_on(rank_state& rank, explored_turn turn) {
+        rank.turn = turn;
+        rank.own->enter();
+    }
+    [[nodiscard]] box* find(int to, const explored_channel& from) {
+        for (std::size_t i = 0; i < boxes_used_; ++i)
+            if (boxes_[i].to == to && boxes_[i].from == from) return &boxes_[i];
+        return nullptr;
+    }
+    [[nodiscard]] box& find_or_make(int to, const explored_channel& from) {
+        if (box* const found = find(to, from)) return *found;
+        if (boxes_used_ == boxes_.size()) boxes_.emplace_back();
+        box& fresh = boxes_[boxes_used_++];
+        fresh.to = to;
+        fresh.from = from;
+        fresh.letters.clear();
+        fresh.arrived = fresh.taken = 0;
+        return fresh;
+    }
+
+    int tests_, most_tests_;
+    body run_;
+    int step_ = -1;
+    std::vector<rank_state> ranks_;
+    std::vector<box> boxes_;  // those that are in use come first: their memory serves the next execution
+    std::size_t boxes_used_ = 0;
+    std::vector<std::unique_ptr<seat>> seats_;
+    std::size_t seats_used_ = 0;
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <ranges>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/search_tree.hpp"
+#include "allfold/analysis/exploration.hpp"
+#include "allfold/error.hpp"
+#include "allfold/transport/detail/cause.hpp"
+
+/// @file
+/// Runs execution after execution, and says what is wrong with each.
+
+namespace allfold::detail {
+
+/// A value as people read it, where it can be written.
+template <class T>
+[[nodiscard]] std::string value_text(const T& value) {
+    if constexpr (requires(std::ostream& out) { out << value; }) {
+        std::ostringstream out;
+        out << value;
+        return out.str();
+    } else if constexpr (std::ranges::input_range<const T>) {
+        std::string all = "{";
+        for (const auto& each : value) all += (all.size() > 1 ? ", " : "") + value_text(each);
+        return all + "}";
+    } else {
+        return "a value that cannot be written";
+    }
+}
+
+/// What the ranks of a program return, beside what they have returned in the first execution.
+class explored_values {
+  public:
+    virtual ~explored_values() = default;
+    virtual void begin() = 0;
+    /// Of the execution that has just ended; keeps the values of the first one. Empty where nothing differs.
+    [[nodiscard]] virtual std::string difference() = 0;
+    virtual void forget() = 0;
+};
+
+class no_values final : public explored_values {
+  public:
+    void begin() override {}
+    [[nodiscard]] std::string difference() override { return {}; }
+    void forget() override {}
+};
+
+template <class T>
+class values_of final : public explored_values {
+  public:
+    explicit values_of(int size) : now_(static_cast<std::size_t>(size)), first_(now_) {}
+    void begin() override {
+        for (auto& each : now_) each.reset();
+    }
+    void set(int rank, T value) { now_[static_cast<std::size_t>(rank)].emplace(std::move(value)); }
+    [[nodiscard]] std::string difference() override {
+        if (!std::exchange(has_first_, true)) first_.swap(now_);
+        for (std::size_t r = 0; r < now_.size(); ++r)
+            if (now_[r] && first_[r] && !(*now_[r] == *first_[r]))
+                return text({"rank ", r, " returns ", value_text(*now_[r]), ", but ", value_text(*first_[r]),
+                             " in the first execution"});
+        return {};
+    }
+    void forget() override { has_first_ = false; }
+
+  private:
+    std::vector<std::optional<T>> now_, first_;
+    bool has_first_ = false;
+};
+
+/// The choices of one execution, as a token: a letter for each, those at the end that are the first ones left out.
+class explored_token {
+  public:
+    static void add(std::string& token, int choice) {
+        constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuvwxyz";
+        const auto which = static_cast<std::size_t>(choice);
+        token += which < letters.size() ? std::string(1, letters[which]) : "(" + std::to_string(choice) + ")";
+    }
+    [[nodiscard]] static std::string shortened(std::string token) {
+        token.erase(token.find_last_not_of('0') + 1);
+        return token;
+    }
+    /// Throws `bad_argument` for what is none.
+    [[nodiscard]] static std::vector<int> choices(std::string_view token) {
+        std::vector<int> all;
+        for (std::size_t i = 0; i < token.size(); ++i) {
+            const char c = token[i];
+            if (c >= '0' && c <= '9')
+                all.push_back(c - '0');
+            else if (c >= 'a' && c <= 'z')
+                all.push_back(c - 'a' + 10);
+            else
+                all.push_back(long_number(token, i));
+        }
+        return all;
+    }
+
+  private:
+    [[nodiscard]] static int long_number(std::string_view token, std::size_t& i) {
+        int number = 0;
+        if (token[i] == '(')
+            while (++i < token.size() && token[i] >= '0' && token[i] <= '9' && number < 1'000'000)
+                number = 10 * number + (token[i] - '0');
+        if (i >= token.size() || token[i] != ')')
+            throw error(errc::bad_argument, text({"replay: ", token, " is not a schedule that explore has found"}));
+        return number;
+    }
+};
+
+class explorer {
+  public:
+    explorer(explored_world& world, explored_values& values, const explore_options& options)
+        : world_(world), values_(values), options_(options), tree_(world.size(), options.reduced) {
+        found_.ranks_ = world.size();
+    }
+
+    [[nodiscard]] exploration explore() {
+        const auto began = clock::now();
+        for (;;) {
+            const ending end =
+                run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
+            const auto leftovers = find_leftovers();
+            if (end == ending::changed || (end == ending::complete && tree_.depth() < tree_.path_length())) {
+                add(verdict::not_deterministic,
+                    text({"step ", tree_.depth() + 1,
+                          " of an execution cannot be repeated: the program depends on "
+                          "something other than messages (time, random numbers, addresses, what it keeps from one "
+                          "execution to the next)"}));
+                static_cast<void>(world_.release());
+                break;
+            }
+            end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
+            if (end == ending::complete) judge();
+            if (!released() || !repeats()) break;
+            found_.complete_ = !tree_.next(leftovers);
+            found_.seconds_ = std::chrono::duration<double>(clock::now() - began).count();
+            if (!wants_more() || found_.complete_) break;
+        }
+        found_.seconds_ = std::chrono::duration<double>(clock::now() - began).count();
+        return std::move(found_);
+    }
+
+    /// The executions of a token, one after another.
+    [[nodiscard]] exploration replay(std::string_view schedule) {
+        for (const std::string_view each : parts_of(schedule)) {
+            const std::vector<int> choices = explored_token::choices(each);
+            const ending end = run_forced(choices);
+            end == ending::complete ? judge()
+                                    : add(verdict::not_deterministic, "the schedule does not fit the program");
+            ++found_.executions_;
+            if (!difference_.empty())
+                add(verdict::different_values, difference_, std::string(schedule.substr(schedule.find(':') + 1)));
+            if (!released()) break;
+        }
+        return std::move(found_);
+    }
+
+  private:
+    using clock = std::chrono::steady_clock;
+    using place = explored_world::place;
+    enum class ending : std::uint8_t { complete, asleep, changed };
+
+    template <class Choose>
+    ending run_one(Choose choose, bool noted) {
+        token_.clear();
+        tree_.begin();
+        values_.begin();
+        world_.begin();
+        for (;;) {
+            const std::uint64_t settled = world_.find_steps(possible_);
+            if (possible_.empty()) return ending::complete;
+            const int choice = choose(settled);
+            if (choice < 0) return choice == search_tree::asleep ? ending::asleep : ending::changed;
+            explored_token::add(token_, choice);
+            const explored_step step = possible_[static_cast<std::size_t>(choice)];
+            if (noted) tree_.note(step, world_.of(step.rank).asked, world_.posted_in(step));
+            world_.take(step);
+        }
+    }
+    ending run_forced(const std::vector<int>& choices) {
+        std::size_t next = 0;
+        return run_one(
+            [&](std::uint64_t) {
+                const int choice = next < choices.size() ? choices[next++] : 0;
+                return static_cast<std::size_t>(choice) < possible_.size() ? choice : search_tree::changed;
+            },
+            false);
+    }
+
+    [[nodiscard]] bool wants_more() const {
+        const exploring so_far{found_.executions_, found_.redundant_, tree_.depth(), found_.seconds_};
+        if (options_.watch && !options_.watch(so_far)) return false;
+        return found_.executions_ < options_.executions && found_.seconds_ < options_.seconds;
+    }
+    [[nodiscard]] std::vector<explored_leftover> find_leftovers() {
+        std::vector<explored_leftover> all;
+        world_.for_each_leftover([&](int to, const explored_channel& from, const explored_letter& first, std::size_t) {
+            all.push_back({to, from, first.posted_in});
+        });
+        return all;
+    }
+    /// False where the world cannot be used again.
+    [[nodiscard]] bool released() {
+        if (world_.release()) return true;
+        add(verdict::no_progress, "a rank does not return though its calls throw again and again");
+        return false;
+    }
+    /// Where values differ: whether they do not when the first execution is repeated.
+    [[nodiscard]] bool repeats() {
+        if (difference_.empty()) return true;
+        const std::string what = std::exchange(difference_, {}), token = explored_token::shortened(token_);
+        if (!std::exchange(has_repeated_, true)) {
+            static_cast<void>(run_forced(explored_token::choices(first_token_)));
+            const std::string again = values_.difference();
+            if (!released()) return false;
+            if (!again.empty()) {
+                add(verdict::not_deterministic, "the first execution is repeated, and " + again, first_token_);
+                return false;
+            }
+        }
+        add(verdict::different_values, what, explored_token::shortened(first_token_) + "/" + token);
+        return true;
+    }
+
+    void judge() {
+        if (first_token_.empty()) first_token_ = token_;
+        const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
+        if (!any_failed() && waits) world_.look();
+        if (any_failed()) return add_failures();
+        if (waits || tests) {
+            const verdict what = tests ? verdict::no_progress : verdict::deadlock;
+            return add(what, text({tests ? "ranks test, or wait, and nothing comes any more"
+                                         : "all ranks wait, and nothing is in flight",
+                                   for_each_rank()}));
+        }
+        std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
+        world_.for_each_leftover([&](int to, const explored_channel& from, const explored_letter& first, std::size_t) {
+            lost.push_back(leftover_text(to, from, first));
+        });
+        std::ranges::sort(lost);
+        std::string all;
+        for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
+        if (!all.empty()) add(verdict::never_received, all);
+        difference_ = values_.difference();
+    }
+    [[nodiscard]] bool any_is_at(place where) {
+        for (int r = 0; r < world_.size(); ++r)
+            if (world_.of(r).at == where) return true;
+        return false;
+    }
+    [[nodiscard]] bool any_failed() {
+        for (int r = 0; r < world_.size(); ++r)
+            if (world_.of(r).failure) return true;
+        return false;
+    }
+    void add_failures() {
+        verdict what = verdict::failed;
+        std::string all;
+        for (int r = 0; r < world_.size(); ++r) {
+            const auto& each = world_.of(r);
+            if (!each.failure) continue;
+            if (each.failure->code == errc::mismatch) what = verdict::disagreement;
+            if (each.left_in_flight > 0 && what == verdict::failed) what = verdict::never_completed;
+            all += (all.empty() ? "" : "\n    ") + text({"rank ", r, ": ", each.failure->why});
+        }
+        add(what, all);
+    }
+    [[nodiscard]] std::string for_each_rank() {
+        std::string all;
+        for (int r = 0; r < world_.size(); ++r) all += "\n    " + state_text(r);
+        return all;
+    }
+    [[nodiscard]] std::string state_text(int rank) {
+        const auto& each = world_.of(rank);
+        if (each.at == place::returned) return text({"rank ", rank, " has returned"});
+        if (each.at == place::tests)
+            return text({"rank ", rank, " has tested ", each.tests_in_vain, " times since its latest message"});
+        std::string words = text({"rank ", rank, " waits in ", each.where.what});
+        if (each.where.rounds > 0) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
+        if (each.where.peer >= 0) {
+            words += text({", for rank ", each.where.peer});
+            if (world_.of(each.where.peer).at == place::returned) words += ", which has returned";
+        } else if (!each.asked.empty()) {
+            words += ", for a message of rank ";
+            for (std::size_t i = 0; i < each.asked.size(); ++i)
+                words += text({i == 0 ? "" : " or ", each.asked[i].from});
+        }
+        return words;
+    }
+    [[nodiscard]] std::string leftover_text(int to, const explored_channel& from, const explored_letter& first) const {
+        std::string words =
+            text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
+                  " to rank ", to, " is never received"});
+        if (const auto* const call = world_.find_opened(from.group, from.from, from.on))
+            words += text({" (", call->what.what, ")"});
+        return words;
+    }
+
+    void add(verdict what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
+    void add(verdict what, const std::string& words, const std::string& token) {
+        for (const finding& known : found_.findings_)
+            if (known.what == what && known.text == words) return;
+        if (found_.findings_.size() < options_.findings)
+            found_.findings_.push_back({what, words, text({world_.size(), ":", token})});
+        else
+            ++found_.left_out_;
+    }
+    [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {
+        const std::string begin = text({world_.size(), ":"});
+        if (!schedule.starts_with(begin))
+            throw error(errc::bad_argument,
+                        text({"replay: ", schedule, " is not a schedule of ", world_.size(), " ranks"}));
+        schedule.remove_prefix(begin.size());
+        const std::size_t cut = schedule.find('/');
+        if (cut == std::string_view::npos) return {schedule};
+        return {schedule.substr(0, cut), schedule.substr(cut + 1)};
+    }
+
+    explored_world& world_;
+    explored_values& values_;
+    explore_options options_;
+    search_tree tree_;
+    exploration found_;
+    std::vector<explored_step> possible_;
+    std::string token_, first_token_, difference_;
+    bool has_repeated_ = false;
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <cxxabi.h>
+#include <new>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <utility>
+
+#include "allfold/transport/background.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ALLFOLD_FIBRES_UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ALLFOLD_FIBRES_UNDER_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define ALLFOLD_FIBRES_UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ALLFOLD_FIBRES_UNDER_TSAN 1
+#endif
+#endif
+#if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(ALLFOLD_FIBRES_UNDER_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+#if defined(_LIBCPP_VERSION)  // libstdc++ declares it itself
+namespace __cxxabiv1 {
+struct __cxa_eh_globals;
+extern "C" __cxa_eh_globals* __cxa_get_globals() noexcept;
+}  // namespace __cxxabiv1
+#endif
+
+/// @file
+/// Ranks that share a thread: each has a stack of its own, and runs until it leaves. Needs POSIX.
+///
+/// ucontext, since the libraries that switch faster (Boost.Context) have to be linked with. A switch takes 170 ns, most
+/// of it the system call for the mask of signals; an execution of three ranks and six messages has about 20.
+
+namespace allfold::detail {
+
+/// A stack between two pages that nobody may touch, so that what runs over its end stops there.
+class fibre_stack {
+  public:
+    explicit fibre_stack(std::size_t bytes)
+        : page_(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))),
+          bytes_((bytes + page_ - 1) / page_ * page_ + 2 * page_),
+          memory_(::mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+        if (memory_ == MAP_FAILED) throw std::bad_alloc();
+        if (::mprotect(bottom(), size(), PROT_READ | PROT_WRITE) == 0) return;
+        ::munmap(memory_, bytes_);
+        throw std::bad_alloc();
+    }
+    fibre_stack(const fibre_stack&) = delete;
+    fibre_stack& operator=(const fibre_stack&) = delete;
+    ~fibre_stack() { ::munmap(memory_, bytes_); }
+
+    [[nodiscard]] std::byte* bottom() const noexcept { return static_cast<std::byte*>(memory_) + page_; }
+    [[nodiscard]] std::size_t size() const noexcept { return bytes_ - 2 * page_; }
+
+  private:
+    std::size_t page_, bytes_;
+    void* memory_;
+};
+
+/// The exceptions that are caught or on their way: the language keeps them by thread.
+class exceptions_of_one_rank {
+  public:
+    void change_places() noexcept {
+        void* const current = static_cast<void*>(abi::__cxa_get_globals());
+        kept before;
+        std::memcpy(&before, current, sizeof before);
+        std::memcpy(current, &kept_, sizeof kept_);
+        kept_ = before;
+    }
+
+  private:
+    struct kept {  // as the C++ ABI has it
+        void* caught = nullptr;
+        unsigned uncaught = 0;
+    };
+    kept kept_;
+};
+
+/// Calls `body(argument)` again and again: it has ended when it `leave`s for the last time, and is never unwound.
+class fibre {
+  public:
+    fibre(std::size_t stack_bytes, void (*body)(void*), void* argument)
+        : stack_(stack_bytes), body_(body), argument_(argument) {
+        ::getcontext(&own_);
+        own_.uc_stack.ss_sp = stack_.bottom();
+        own_.uc_stack.ss_size = stack_.size();
+        own_.uc_link = nullptr;
+        ::makecontext(&own_, &run, 0);
+#if defined(ALLFOLD_FIBRES_UNDER_TSAN)
+        own_fibre_ = __tsan_create_fiber(0);
+#endif
+    }
+    fibre(const fibre&) = delete;
+    fibre& operator=(const fibre&) = delete;
+    ~fibre() {
+#if defined(ALLFOLD_FIBRES_UNDER_TSAN)
+        __tsan_destroy_fiber(own_fibre_);
+#endif
+    }
+
+    /// Lets it run until it leaves.
+    void enter() {
+        entered = this;
+        in_flight_.change_places();
+        exceptions_.change_places();
+#if defined(ALLFOLD_FIBRES_UNDER_TSAN)
+        outer_fibre_ = __tsan_get_current_fiber();
+        __tsan_switch_to_fiber(own_fibre_, 0);
+#endif
+#if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+        void* fake = nullptr;
+        __sanitizer_start_switch_fiber(&fake, stack_.bottom(), stack_.size());
+#endif
+        ::swapcontext(&outer_, &own_);
+#if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+        __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+        exceptions_.change_places();
+        in_flight_.change_places();
+    }
+    /// From within.
+    void leave() {
+#if defined(ALLFOLD_FIBRES_UNDER_TSAN)
+        __tsan_switch_to_fiber(outer_fibre_, 0);
+#endif
+#if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+        void* fake = nullptr;
+        __sanitizer_start_switch_fiber(&fake, outer_bottom_, outer_size_);
+#endif
+        ::swapcontext(&own_, &outer_);
+#if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+        __sanitizer_finish_switch_fiber(fake, &outer_bottom_, &outer_size_);
+#endif
+    }
+
+  private:
+    [[noreturn]] static void run() {
+        fibre& self = *entered;  // makecontext hands on ints only
+#if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+        __sanitizer_finish_switch_fiber(nullptr, &self.outer_bottom_, &self.outer_size_);
+#endif
+        for (;;) {
+            self.body_(self.argument_);
+            self.leave();
+        }
+    }
+
+    static inline constinit thread_local fibre* entered = nullptr;
+
+    fibre_stack stack_;
+    void (*body_)(void*);
+    void* argument_;
+    ucontext_t own_{}, outer_{};
+    background::of_one_rank in_flight_;
+    exceptions_of_one_rank exceptions_;
+#if defined(ALLFOLD_FIBRES_UNDER_ASAN)
+    const void* outer_bottom_ = nullptr;
+    std::size_t outer_size_ = 0;
+#endif
+#if defined(ALLFOLD_FIBRES_UNDER_TSAN)
+    void* own_fibre_ = nullptr;
+    void* outer_fibre_ = nullptr;
+#endif
+};
+
+}  // namespace allfold::detail

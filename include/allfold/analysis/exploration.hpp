@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/error.hpp"
+
+/// @file
+/// What exploring a program has found.
+
+namespace allfold {
+
+/// What may be wrong with an execution.
+enum class verdict : std::uint8_t {
+    deadlock,          ///< ranks wait, and nothing is in flight
+    no_progress,       ///< ranks test again and again, and nothing comes any more
+    failed,            ///< an exception leaves a rank, or a collective on it
+    disagreement,      ///< ranks do not make the same calls of collectives, or not in the same order
+    never_completed,   ///< operations are in flight when their communicator ends
+    never_received,    ///< all ranks have returned, and messages are left
+    different_values,  ///< a rank returns another value than in the first execution
+    not_deterministic  ///< the program depends on something other than messages
+};
+
+[[nodiscard]] constexpr const char* name_of(verdict what) noexcept {
+    switch (what) {
+        case verdict::deadlock: return "deadlock";
+        case verdict::no_progress: return "no progress";
+        case verdict::failed: return "a rank fails";
+        case verdict::disagreement: return "ranks disagree";
+        case verdict::never_completed: return "operation never completed";
+        case verdict::never_received: return "message never received";
+        case verdict::different_values: return "different values";
+        case verdict::not_deterministic: return "not deterministic";
+    }
+    return "";
+}
+
+/// A fault, and how to see it again.
+struct finding {
+    verdict what;
+    std::string text;      ///< ranks, and what each of them waits for
+    std::string schedule;  ///< what `replay` takes
+};
+
+/// How far an exploration has got.
+struct exploring {
+    std::uint64_t executions = 0;  ///< that ended
+    std::uint64_t redundant = 0;   ///< that were given up
+    std::size_t steps = 0;         ///< of the latest one
+    double seconds = 0;
+    [[nodiscard]] double executions_per_second() const noexcept {
+        return seconds > 0 ? static_cast<double>(executions + redundant) / seconds : 0;
+    }
+};
+
+/// How far to explore.
+struct explore_options {
+    std::uint64_t executions = 1'000'000;  ///< at most
+    double seconds = 60;                   ///< at most; looked at between executions
+    std::size_t findings = 16;             ///< at most so many are kept
+    /// How many times in a row a test may find nothing while a message may still come. Who tests on is then like one
+    /// that waits, until nothing else can happen.
+    int tests = 1;
+    int most_tests = 1000;                ///< then: so many are no progress
+    std::size_t stack_bytes = 256 << 10;  ///< of each rank; between pages that nobody may touch
+    bool reduced = true;                  ///< otherwise executions that differ in the order of independent steps too
+    std::function<bool(const exploring&)> watch = {};  ///< called after each execution; false stops
+};
+
+namespace detail {
+class explorer;
+}
+
+/// What `explore` returns.
+class exploration {
+  public:
+    /// No fault was found: in any execution if it is `complete`, otherwise as far as it got.
+    [[nodiscard]] bool ok() const noexcept { return findings_.empty(); }
+    /// All executions were explored.
+    [[nodiscard]] bool complete() const noexcept { return complete_; }
+    /// Executions that ended, no two of them the same.
+    [[nodiscard]] std::uint64_t executions() const noexcept { return executions_; }
+    /// Those that were given up because all that could follow had been seen.
+    [[nodiscard]] std::uint64_t redundant() const noexcept { return redundant_; }
+    [[nodiscard]] double seconds() const noexcept { return seconds_; }
+    [[nodiscard]] int ranks() const noexcept { return ranks_; }
+    /// Each once, in the order in which they were found.
+    [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
+    /// How many more there were than are kept.
+    [[nodiscard]] std::size_t left_out() const noexcept { return left_out_; }
+    /// Throws `bad_argument` where there is none.
+    [[nodiscard]] const finding& first() const {
+        if (findings_.empty()) throw error(errc::bad_argument, "explore: no fault was found");
+        return findings_.front();
+    }
+
+  private:
+    friend class detail::explorer;
+    int ranks_ = 0;
+    bool complete_ = false;
+    std::uint64_t executions_ = 0, redundant_ = 0;
+    double seconds_ = 0;
+    std::vector<finding> findings_;
+    std::size_t left_out_ = 0;
+};
+
+/// What was found, for people.
+[[nodiscard]] inline std::string explain(const exploration& found) {
+    std::string all = detail::text(
+        {found.ranks(), found.ranks() == 1 ? " rank, " : " ranks, ", found.executions(),
+         found.executions() == 1 ? " execution" : " executions",
+         found.complete() ? ", all there are: " : ", not all there are: ", found.ok() ? "no fault found\n" : ""});
+    if (!found.ok())
+        all += detail::text({found.findings().size() + found.left_out(),
+                             found.findings().size() + found.left_out() == 1 ? " fault\n" : " faults\n"});
+    for (const finding& each : found.findings())
+        all += detail::text({name_of(each.what), ": ", each.text, "\n    replay: ", each.schedule, "\n"});
+    if (found.left_out() > 0) all += detail::text({"and ", found.left_out(), " more\n"});
+    return all;
+}
+
+}  // namespace allfold

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <concepts>
+#include <functional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/explorer.hpp"
+#include "allfold/analysis/detail/search_tree.hpp"
+#include "allfold/analysis/exploration.hpp"
+#include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/error.hpp"
+#include "allfold/transport/detail/cause.hpp"
+
+/// @file
+/// Runs a program in every way that the semantics of messages allow.
+///
+/// Not in `allfold.hpp`: it needs <ucontext.h> and <sys/mman.h>, of POSIX.
+
+namespace allfold {
+namespace detail {
+
+template <class Program>
+using value_of_program = std::remove_cvref_t<std::invoke_result_t<Program&, explored_communicator&>>;
+
+/// Calls with_explorer(explorer&) for a program.
+template <class Program, class WithExplorer>
+exploration with_explorer(int size, Program& program, const explore_options& options, WithExplorer use) {
+    using value = value_of_program<Program>;
+    constexpr bool returns_nothing = std::is_void_v<value>;
+    static_assert(returns_nothing || std::equality_comparable<std::conditional_t<returns_nothing, int, value>>,
+                  "allfold: what a program that is explored returns is compared: give it an operator ==");
+    if (size < 1 || size > search_tree::most_ranks)
+        throw error(errc::bad_argument, text({"explore: ", size, " ranks, it must be 1 to ", search_tree::most_ranks}));
+    auto values = [&] {
+        if constexpr (returns_nothing)
+            return no_values();
+        else
+            return values_of<value>(size);
+    }();
+    explored_world* world = nullptr;
+    explored_world all(size, options.stack_bytes, options.tests, options.most_tests, [&](int rank) {
+        try {
+            explored_communicator comm(*world, rank);
+            try {
+                if constexpr (returns_nothing)
+                    program(comm);
+                else
+                    values.set(rank, program(comm));
+            } catch (...) {
+                comm.abandon();
+            }
+        } catch (...) {
+            world->note_failure(rank, cause_at_hand());
+        }
+    });
+    world = &all;
+    explorer what(all, values, options);
+    return use(what);
+}
+
+}  // namespace detail
+
+/// Runs `program(comm)` on `size` ranks, as `run` does, once for each order in which messages may arrive, and says what
+/// is wrong with any of these executions:
+///
+///     const auto found = explore(3, [](auto& comm) { ... return what_to_compare; });
+///     REQUIRE(found.ok());  // or explain(found), and replay(3, program, found.first().schedule)
+///
+/// - A message arrives when its receiver waits for it, or tests: then, or later. Messages of one rank on one lane keep
+///   their order, all others arrive in any. Collectives run on the engine that runs them elsewhere. Executions that
+///   differ only in the order in which different ranks make their steps are one, and run once.
+/// - A rank that fails stops; the others run on as far as they can without it.
+/// - What ranks return is compared with the first execution, with ==.
+/// - The program is called many times, by one thread: what it keeps outside has to be made anew by each call. All that
+///   it does has to follow from its rank and its messages; where it is seen not to, it is told so. Its `comm` is an
+///   `explored_communicator`, which carries bytes: strings need a serializer, as they do over MPI.
+/// - Ranks have stacks of `stack_bytes` each, 256 KiB unless said otherwise: deep recursion and large local arrays need
+///   more. Beyond its end lies a page that stops the program.
+/// - A rank that waits for something outside (a mutex that another rank holds) stops all for good; one that catches
+///   whatever is thrown, and calls again, ends the exploration, and what it holds is never freed.
+/// - Not explored: that time passes, so deadlines do not; that a transport refuses a post for lack of room; that
+///   several messages arrive at once at a rank that waits: `wait_some` then tells of one operation after another.
+/// - Cost: memory grows with the length of an execution, not with their number. 64 ranks at most.
+/// - Errors: `bad_argument` for a number of ranks that is not in [1, 64].
+/// - Source: see analysis/detail/search_tree.hpp.
+template <class Program>
+    requires std::invocable<Program&, explored_communicator&>
+[[nodiscard]] exploration explore(int size, Program&& program, const explore_options& options = {}) {
+    return detail::with_explorer(size, program, options, [](detail::explorer& all) { return all.explore(); });
+}
+
+/// Runs exactly the execution of a finding, or, where two differ, both of them one after the other: to be looked at in
+/// a debugger. The options must be those it was found with. Throws `bad_argument` for what is no schedule of so many
+/// ranks.
+template <class Program>
+    requires std::invocable<Program&, explored_communicator&>
+[[nodiscard]] exploration replay(int size, Program&& program, std::string_view schedule,
+                                 const explore_options& options = {}) {
+    return detail::with_explorer(size, program, options, [&](detail::explorer& all) { return all.replay(schedule); });
+}
+
+}  // namespace allfold

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/error.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/cause.hpp"
+#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/rank_list.hpp"
+#include "allfold/transport/team.hpp"
+
+/// @file
+/// The communicator of programs that are explored.
+
+namespace allfold {
+
+/// One rank's end of a program that `explore` runs. Models `communicator`, and forms teams of its own kind.
+///
+/// A message is copied when it is posted, for which there is always room, and arrives when the search says so: at a
+/// rank that waits for it, or that tests. Bytes go between ranks, not objects, as they do over MPI.
+class explored_communicator : public transport_defaults {
+  public:
+    static constexpr bool shares_memory = false;
+    static constexpr bool sleeps = false;
+    static constexpr bool waits_to_form = false;
+
+    class arrival_type {
+      public:
+        arrival_type() = default;
+        explicit arrival_type(detail::explored_letter&& letter) noexcept : letter_(std::move(letter)) {}
+        [[nodiscard]] std::uint32_t signature() const noexcept { return letter_.signature; }
+        [[nodiscard]] std::size_t bytes() const noexcept { return letter_.bytes; }
+        [[nodiscard]] std::byte* packed() const noexcept { return letter_.memory.data(); }
+        [[nodiscard]] std::span<const part> parts() const noexcept { return {}; }
+
+      private:
+        detail::explored_letter letter_;
+    };
+
+    explored_communicator(detail::explored_world& world, int rank)
+        : explored_communicator(world, 0, rank_list::strided(0, world.size()), rank) {}
+    /// A team of these ranks of the program, in which this one is rank `rank`.
+    explored_communicator(detail::explored_world& world, std::uint64_t group, rank_list ranks, int rank)
+        : world_(world),
+          group_(group),
+          ranks_(std::move(ranks)),
+          rank_(rank),
+          self_(ranks_[rank]),
+          seat_(world.take_seat(group, self_)) {}
+    explored_communicator(const explored_communicator&) = delete;
+    explored_communicator& operator=(const explored_communicator&) = delete;
+    ~explored_communicator() {
+        if (!world_.is_over(self_)) world_.of(self_).left_in_flight += background_.size();
+        background_.end();
+    }
+
+    [[nodiscard]] int rank() const noexcept { return rank_; }
+    [[nodiscard]] int size() const noexcept { return ranks_.size(); }
+    [[nodiscard]] allfold::background& background() noexcept { return background_; }
+    [[nodiscard]] bool lends(std::size_t, bool) const noexcept { return false; }
+
+    lane open(const signature& what, unsigned lanes) {
+        throw_if_over();
+        seat_.opened.add(next_lane_, lanes, what);
+        return std::exchange(next_lane_, next_lane_ + lanes);
+    }
+    void announce(lane first, unsigned lanes, const signature& what) { seat_.opened.add(first, lanes, what); }
+    [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
+        const auto* const found = world_.find_opened(group_, ranks_[peer], on);
+        return found ? std::optional(found->what) : std::nullopt;
+    }
+    bool try_post(int to, lane on, const outgoing& message) {
+        detail::explored_letter letter{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
+        detail::pack(message.parts, message.alignment, letter.memory.data());
+        world_.post(ranks_[to], {group_, self_, on}, std::move(letter));
+        return true;
+    }
+    template <class Sink>
+    bool try_receive(int from, lane on, Sink&& sink) {
+        const detail::explored_channel channel{group_, ranks_[from], on};
+        auto letter = world_.take_delivered(self_, channel);
+        if (!letter && tests_by_itself()) {
+            test(channel);
+            letter = world_.take_delivered(self_, channel);
+        }
+        if (!letter) {
+            world_.ask(self_, channel);
+            return false;
+        }
+        sink(arrival_type(std::move(*letter)));
+        return true;
+    }
+    /// Where it is called neither by a rank that waits nor by a start, somebody tests: a message may come before it.
+    void progress() {
+        throw_if_over();
+        const std::uint64_t pass = background_.pass();
+        const bool is_new = pass != 0 && pass != std::exchange(latest_pass_, pass);
+        if (world_.of(self_).waits == 0 && (is_new || !is_running())) test();
+    }
+    template <pending_work Work>
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
+        auto& self = world_.of(self_);
+        const within_a_wait here(self.waits);
+        for (;;) {
+            throw_if_over();
+            self.asked.clear();
+            if (work.poll()) return;
+            self.where = work.blocked_on();
+            if (self.where.peer >= 0) self.where.peer = ranks_[self.where.peer];
+            while (world_.stop(self_, place::waits) == detail::explored_turn::looks) work.check();
+        }
+    }
+    void abandon() noexcept {
+        is_broken_ = true;
+        world_.note_failure(self_, detail::cause_at_hand());
+    }
+    [[nodiscard]] team<explored_communicator> form_team(const rank_list& members) {
+        throw_if_over();
+        rank_list ranks = members.among(ranks_);
+        std::uint64_t group = mixed(group_, ++formed_);
+        for (int i = 0; i < ranks.size(); ++i) group = mixed(group, static_cast<std::uint64_t>(ranks[i]));
+        if (!members.contains(rank_)) return {members, nullptr, nullptr};
+        return {members, nullptr,
+                std::make_unique<explored_communicator>(world_, group, std::move(ranks), members.find(rank_))};
+    }
+
+  private:
+    using place = detail::explored_world::place;
+
+    class within_a_wait {
+      public:
+        explicit within_a_wait(int& depth) noexcept : depth_(++depth) {}
+        within_a_wait(const within_a_wait&) = delete;
+        within_a_wait& operator=(const within_a_wait&) = delete;
+        ~within_a_wait() { --depth_; }
+
+      private:
+        int& depth_;
+    };
+
+    [[nodiscard]] static std::uint64_t mixed(std::uint64_t a, std::uint64_t b) noexcept {
+        const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
+        return all ^ all >> 32;
+    }
+    [[nodiscard]] bool is_running() noexcept { return background_.is_running(); }
+    /// Whether a look for a message is the program's own.
+    [[nodiscard]] bool tests_by_itself() noexcept { return world_.of(self_).waits == 0 && !is_running(); }
+
+    /// One message may come, of those that this communicator has looked for in vain.
+    void test() {
+        stop_to_test();
+        std::erase_if(world_.of(self_).asked, [this](const auto& each) { return each.group == group_; });
+    }
+    /// This message may come.
+    void test(const detail::explored_channel& channel) {
+        auto& asked = world_.of(self_).asked;
+        auto others = std::exchange(asked, {channel});
+        stop_to_test();
+        asked = std::move(others);
+    }
+    void stop_to_test() {
+        throw_if_over();
+        world_.stop(self_, place::tests);
+        throw_if_over();
+    }
+    void throw_if_over() {
+        if (!world_.is_over(self_) && !is_broken_) return;
+        if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch what is thrown for ever
+        if (world_.is_over(self_))
+            throw error(errc::peer_failed, "explore: the execution is over, and this rank has not returned");
+        if (is_broken_)
+            throw error(errc::peer_failed, "explore: this rank has failed, and uses its communicator again");
+    }
+
+    detail::explored_world& world_;
+    std::uint64_t group_;
+    rank_list ranks_;
+    int rank_;
+    int self_;
+    detail::explored_world::seat& seat_;
+    lane next_lane_ = 0;
+    std::uint64_t formed_ = 0, latest_pass_ = 0;
+    bool is_broken_ = false;
+    allfold::background background_;
+};
+
+static_assert(forming_teams<explored_communicator>);
+
+}  // namespace allfold

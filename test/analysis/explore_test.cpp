@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/analysis/explore.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <optional>
+#include <random>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/error.hpp"
+#include "allfold/schedule/ring.hpp"
+#include "test/support/catch.hpp"
+
+/// @file
+/// The checker against a search without reduction, against numbers of executions that are known, and against programs
+/// with one fault each.
+
+using allfold::all_reduce;
+using allfold::explain;
+using allfold::explore;
+using allfold::explored_communicator;
+
+using allfold::replay;
+using allfold::sum;
+using allfold::verdict;
+
+namespace {
+
+using vector = std::vector<int>;  // an operand
+
+/// A number goes to a rank.
+void post(explored_communicator& comm, int to, allfold::lane on, std::uint32_t number) {
+    std::array<std::byte, 1> nothing{};
+    const std::array<allfold::part, 1> parts{{{nothing.data(), 1}}};
+    std::atomic<int> lent = 0;
+    REQUIRE(comm.try_post(to, on, {parts, 1, 1, true, number, &lent}));
+}
+/// What arrives first from one of these ranks.
+struct first_of {
+    explored_communicator& comm;
+    std::span<const int> ranks;
+    allfold::lane on;
+    int from = -1;
+    std::uint32_t number = 0;
+
+    bool poll() {
+        for (const int r : ranks)
+            if (from < 0 && comm.try_receive(r, on, [&](auto&& message) { number = message.signature(); })) from = r;
+        return from >= 0;
+    }
+    [[nodiscard]] static allfold::waiting blocked_on() { return {.what = "receive"}; }
+    static void check() {}
+};
+first_of receive(explored_communicator& comm, std::span<const int> ranks, allfold::lane on) {
+    first_of next{comm, ranks, on};
+    comm.wait(next, std::nullopt);
+    return next;
+}
+
+/// Everybody but rank 0 sends to it, which takes what comes first, and returns in which order.
+vector take_all(explored_communicator& comm) {
+    const allfold::lane on = comm.open({}, 1);
+    vector senders, order;
+    for (int r = 1; r < comm.size(); ++r) senders.push_back(r);
+    if (comm.rank() != 0) post(comm, 0, on, 1);
+    while (comm.rank() == 0 && order.size() < senders.size()) order.push_back(receive(comm, senders, on).from);
+    return order;
+}
+
+/// A small program that nobody wrote: sends, receives from the first of some ranks, and tests. What a rank sends, and
+/// sometimes to whom, depends on what it has received before.
+struct random_program {
+    struct action {
+        enum class kind : std::uint8_t { send, receive, test } what;
+        int peer;
+        allfold::lane on;
+        vector ranks;
+        bool depends;
+    };
+    std::vector<std::vector<action>> of_rank;
+
+    random_program(std::mt19937& dice, int size, std::size_t steps, bool tests) {
+        const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(dice); };
+        of_rank.resize(static_cast<std::size_t>(size));
+        for (std::size_t i = 0; i < steps; ++i) {  // a send and a receive each, so that most programs end
+            const std::size_t from = below(of_rank.size());
+            const std::size_t to = (from + 1 + below(of_rank.size() - 1)) % of_rank.size();
+            const auto on = static_cast<allfold::lane>(below(2));
+            of_rank[from].push_back({action::kind::send, static_cast<int>(to), on, {}, below(4) == 0});
+            vector ranks{static_cast<int>(from)};
+            for (int r = 0; r < size; ++r)
+                if (r != static_cast<int>(to) && r != ranks[0] && below(2) == 0) ranks.push_back(r);
+            const auto what = tests && below(3) == 0 ? action::kind::test : action::kind::receive;
+            of_rank[to].push_back({what, 0, on, ranks, false});
+        }
+        for (auto& each : of_rank)
+            if (each.size() > 1 && below(2) == 0) std::swap(each[below(each.size())], each[below(each.size())]);
+    }
+    /// `seen` tells all that this rank has received, also where it does not return.
+    void operator()(explored_communicator& comm, std::uint32_t& seen) const {
+        seen = 1000 + static_cast<std::uint32_t>(comm.rank());
+        const auto mix = [&](std::uint32_t x) { seen = (seen ^ (x + 0x85ebca6bU)) * 0x9e3779b1U + (seen >> 7); };
+        static_cast<void>(comm.open({}, 2));
+        for (const action& each : of_rank[static_cast<std::size_t>(comm.rank())]) {
+            if (each.what == action::kind::send) {
+                const int other = each.depends ? 1 + static_cast<int>(seen % 2) : 0;
+                const int to = (each.peer + other) % comm.size();
+                if (to != comm.rank()) post(comm, to, each.on, seen);
+            } else if (each.what == action::kind::receive) {
+                const first_of got = receive(comm, each.ranks, each.on);
+                mix(static_cast<std::uint32_t>(got.from) + got.number);
+            } else {
+                const bool is_there = comm.try_receive(each.ranks[0], each.on, [&](auto&& m) { mix(m.signature()); });
+                mix(is_there ? 17 : 18);
+            }
+        }
+    }
+};
+
+/// What ranks have seen in each execution of a program.
+std::multiset<vector> outcomes_of(int size, const random_program& program, bool reduced, allfold::exploration& found) {
+    std::multiset<vector> all;
+    std::vector<std::uint32_t> now(static_cast<std::size_t>(size));
+    allfold::explore_options options;
+    options.reduced = reduced;
+    options.executions = 20000;
+    options.watch = [&, ended = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
+        if (std::exchange(ended, so_far.executions) != so_far.executions) all.emplace(now.begin(), now.end());
+        return true;
+    };
+    found = explore(
+        size, [&](explored_communicator& comm) { program(comm, now[static_cast<std::size_t>(comm.rank())]); }, options);
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("executions that differ in the order of independent steps are explored once") {
+    const auto pairs = [](explored_communicator& comm) {
+        const int partner = comm.rank() ^ 1;
+        const allfold::lane on = comm.open({}, 1);
+        for (int turn = 0; turn < 3; ++turn) {
+            post(comm, partner, on, 1);
+            static_cast<void>(receive(comm, std::array{partner}, on));
+        }
+    };
+    const auto two = explore(2, pairs), six = explore(6, pairs);
+    CHECK((two.ok() && two.complete() && two.executions() == 1 && two.redundant() == 0));
+    CHECK((six.ok() && six.complete() && six.executions() == 1 && six.redundant() == 0));
+    CHECK(explain(six) == "6 ranks, 1 execution, all there are: no fault found\n");
+}
+
+TEST_CASE("n senders to a rank that takes what comes first are n! executions") {
+    std::uint64_t expected = 1;
+    for (int n = 1; n <= 6; ++n) {
+        expected *= static_cast<std::uint64_t>(n);
+        const auto found = explore(n + 1, [](explored_communicator& comm) { take_all(comm); });
+        INFO(n << " senders: " << explain(found));
+        CHECK((found.ok() && found.complete() && found.executions() == expected));
+    }
+}
+
+TEST_CASE("messages of one rank keep their order, those of different lanes and communicators do not") {
+    const auto found = explore(2, [](explored_communicator& comm) {
+        const allfold::lane on = comm.open({}, 1);
+        vector numbers;
+        if (comm.rank() == 0)
+            for (std::uint32_t i = 0; i < 4; ++i) post(comm, 1, on, i);
+        else
+            for (int i = 0; i < 4; ++i) numbers.push_back(static_cast<int>(receive(comm, std::array{0}, on).number));
+        return numbers;
+    });
+    CHECK((found.ok() && found.executions() == 1));
+    const auto tested = explore(2, [](explored_communicator& comm) {
+        const allfold::lane on = comm.open({}, 1);
+        int tests = 0;
+        if (comm.rank() == 0) post(comm, 1, on, 1);
+        if (comm.rank() == 1)
+            while (!comm.try_receive(0, on, [](auto&&) {})) ++tests;
+        return tests > 0;
+    });
+    INFO(explain(tested));
+    CHECK((tested.complete() && tested.executions() == 2 && tested.first().what == verdict::different_values));
+}
+
+TEST_CASE("who tests in vain while nothing else can happen goes on, each of several first") {
+    const auto program = [](explored_communicator& comm) {  // the first one to give up tells the other one
+        const int partner = 1 - comm.rank();
+        const allfold::lane on = comm.open({}, 1);
+        int tests = 0;
+        while (tests < 3 && !comm.try_receive(partner, on, [](auto&&) {})) ++tests;
+        if (tests == 3) post(comm, partner, on, 1);
+        return tests;
+    };
+    allfold::explore_options every;
+    every.reduced = false;
+    std::size_t findings[] = {explore(2, program).findings().size(), explore(2, program, every).findings().size()};
+    CHECK(findings[0] == findings[1]);
+    CHECK(findings[0] > 2);
+}
+
+TEST_CASE("what the reduction leaves out has the outcome of what it explores") {
+    const std::uint32_t seed = std::random_device()();
+    INFO("seed " << seed);
+    std::mt19937 dice(seed);
+    std::uint64_t executions = 0, redundant = 0, without = 0;
+    int compared = 0;
+    for (int i = 0; i < 400; ++i) {
+        const int size = 2 + static_cast<int>(dice() % 3);
+        const random_program program(dice, size, 3 + dice() % 4, i % 2 == 1);
+        allfold::exploration reduced, all;
+        const auto some = outcomes_of(size, program, true, reduced);
+        const auto every = outcomes_of(size, program, false, all);
+        if (!all.complete()) continue;
+        ++compared;
+        INFO("program " << i << ": " << explain(reduced) << "without reduction: " << explain(all));
+        const std::set<vector> these(some.begin(), some.end()), those(every.begin(), every.end());
+        REQUIRE((reduced.complete() && these == those));
+        if (i % 2 == 0) REQUIRE(some.size() == these.size());  // each once
+        REQUIRE(reduced.findings().size() == all.findings().size());
+        executions += reduced.executions();
+        redundant += reduced.redundant();
+        without += all.executions();
+    }
+    INFO(executions << " executions and " << redundant << " given up, without reduction " << without);
+    CHECK((compared > 300 && executions < without / 2));
+}
+
+TEST_CASE("collectives are explored on three ranks, and do what they do elsewhere in every order") {
+    const auto check = [](const char* name, std::uint64_t most, auto program) {
+        const auto found = explore(3, program);
+        INFO(name << ": " << explain(found));
+        CHECK((found.ok() && found.complete() && found.executions() >= 1 && found.executions() <= most));
+    };
+    const auto expect = [](const vector& found, const vector& expected) {
+        if (found != expected) throw std::runtime_error("another result");
+        return found;
+    };
+    check("all_reduce", 1, [&](auto& comm) {
+        vector x{comm.rank(), 1};
+        all_reduce(comm, x, sum());
+        return expect(x, {3, 3});
+    });
+    check("ring", 1, [&](auto& comm) {
+        vector x{comm.rank(), 1, 2, 3, 4, 5};
+        all_reduce(comm, x, sum(), allfold::ring());
+        return expect(x, {3, 3, 6, 9, 12, 15});
+    });
+    check("two windows", 100, [&](auto& comm) {
+        vector x{comm.rank(), 1};
+        all_reduce(comm, x, sum(), allfold::window{4});
+        return expect(x, {3, 3});
+    });
+    check("broadcast and reduce", 10, [&](auto& comm) {
+        vector x{comm.rank() == 1 ? 7 : 0}, total{0};
+        allfold::broadcast(comm, x, allfold::root{1});
+        allfold::reduce(comm, x, total, sum(), allfold::root{2});
+        return expect(x, {7});
+    });
+    check("scans", 10, [&](auto& comm) {
+        vector x{comm.rank() + 1}, before{0};
+        allfold::inclusive_scan(comm, x, sum());
+        allfold::exclusive_scan(comm, x, before, sum());
+        return expect(x, {std::array{1, 3, 6}[static_cast<std::size_t>(comm.rank())]});
+    });
+    check("gather, scatter, all_gather, all_to_all", 2000, [&](auto& comm) {
+        vector own{comm.rank()}, all(3), back{-1}, turned(3);
+        allfold::gather(comm, own, all);
+        allfold::scatter(comm, all, back);
+        allfold::all_gather(comm, back, all);
+        allfold::all_to_all(comm, all, turned);
+        return expect(turned, vector(3, comm.rank()));
+    });
+    check("reduce_scatter, permute, barrier", 100, [&](auto& comm) {
+        vector x{1, 2, 3}, own{0}, moved{0};
+        allfold::reduce_scatter(comm, x, own, sum());
+        allfold::permute(comm, own, moved, allfold::shift{1});
+        allfold::barrier(comm);
+        return expect(moved, {3 * (1 + (comm.rank() + 2) % 3)});
+    });
+    check("two in flight, waited for in opposite orders", 100, [&](auto& comm) {
+        vector x{1}, y{2};
+        auto first = all_reduce.start(comm, x, sum()), second = all_reduce.start(comm, y, sum());
+        comm.rank() == 0 ? second.wait() : first.wait();
+        comm.rank() == 0 ? first.wait() : second.wait();
+        return expect({x[0], y[0]}, {3, 6});
+    });
+    check("two communicators, waited for in opposite orders", 100, [&](auto& comm) {
+        const auto other = allfold::subset(comm, allfold::rank_list{2, 0, 1});
+        vector x{1}, y{2};
+        auto first = all_reduce.start(comm, x, sum()), second = all_reduce.start(*other, y, sum());
+        comm.rank() == 0 ? second.wait() : first.wait();
+        comm.rank() == 0 ? first.wait() : second.wait();
+        return expect({x[0], y[0], other->rank()}, {3, 6, (comm.rank() + 1) % 3});
+    });
+    check("teams", 100, [&](auto& comm) {
+        const auto mine = allfold::split(comm, allfold::color{comm.rank() / 2});
+        vector x{1};
+        all_reduce(*mine, x, sum());
+        return expect(x, {comm.rank() < 2 ? 2 : 1});
+    });
+    check("a test before each wait", 1000, [&](auto& comm) {
+        vector x{1};
+        auto operation = all_reduce.start(comm, x, sum());
+        static_cast<void>(operation.done());
+        operation.wait();
+        return expect(x, {3});
+    });
+    check("a loop that tests", 1000, [&](auto& comm) {
+        vector x{1};
+        auto operation = all_reduce.start(comm, x, sum());
+        while (!operation.done()) {
+        }
+        return expect(x, {3});
+    });
+}
+
+namespace {
+
+/// A program with this fault: what is said of it, and that its schedule shows it again.
+template <class Program>
+void check_fault(int size, Program program, verdict what, std::initializer_list<const char*> words) {
+    const auto found = explore(size, program);
+    INFO(explain(found));
+    REQUIRE_FALSE(found.ok());
+    CHECK(found.first().what == what);
+    for (const char* each : words) {
+        INFO(each);
+        CHECK(found.first().text.find(each) != std::string::npos);
+    }
+    const auto again = replay(size, program, found.first().schedule);
+    INFO("again: " << explain(again));
+    REQUIRE_FALSE(again.ok());
+    CHECK((again.first().what == what && again.first().text == found.first().text));
+    CHECK(explain(found).find(found.first().schedule) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("a deadlock is found where one order of many leads to it, with what each rank waits for") {
+    check_fault(3,
+                [](explored_communicator& comm) {  // a message that comes first is taken for that of rank 1
+                    const allfold::lane on = comm.open({}, 1);
+                    if (comm.rank() != 0) return post(comm, 0, on, 1);
+                    static_cast<void>(receive(comm, std::array{1, 2}, on));
+                    static_cast<void>(receive(comm, std::array{2}, on));
+                },
+                verdict::deadlock,
+                {"all ranks wait, and nothing is in flight", "rank 0 waits in receive, for a message of rank 2",
+                 "rank 1 has returned"});
+    check_fault(3,
+                [](auto& comm) {
+                    if (comm.rank() != 1) allfold::barrier(comm);
+                },
+                verdict::deadlock, {"waits in barrier, round 1 of 2, for rank 1, which has returned"});
+    check_fault(2,
+                [](explored_communicator& comm) {
+                    const allfold::lane on = comm.open({}, 1);
+                    if (comm.rank() == 0) static_cast<void>(receive(comm, std::array{1}, on));
+                    while (comm.rank() == 1 && !comm.try_receive(0, on, [](auto&&) {})) {
+                    }
+                },
+                verdict::no_progress,
+                {"rank 0 waits in receive", "rank 1 has tested 1000 times since its latest message"});
+}
+
+TEST_CASE("ranks that disagree about a collective, or its order, are named") {
+    check_fault(3,
+                [](auto& comm) {
+                    vector x(comm.rank() == 1 ? 9 : 10, 1);
+                    all_reduce(comm, x, sum());
+                },
+                verdict::disagreement, {"elements", "rank 1 has 9"});
+    check_fault(2,
+                [](auto& comm) {
+                    vector x{1};
+                    if (comm.rank() == 0) allfold::barrier(comm);
+                    all_reduce(comm, x, sum());
+                    if (comm.rank() == 1) allfold::barrier(comm);
+                },
+                verdict::disagreement, {"calls barrier", "calls all_reduce"});
+    check_fault(2,
+                [](auto& comm) {  // two roots that wait for each other, without a message that would show it
+                    vector x{1};
+                    allfold::broadcast(comm, x, allfold::root{1 - comm.rank()});
+                },
+                verdict::disagreement, {"names root "});
+}
+
+TEST_CASE("what leaves a rank is told with that rank, in whatever order it happens") {
+    check_fault(3,
+                [](explored_communicator& comm) {
+                    const vector order = take_all(comm);
+                    if (comm.rank() == 0 && order[0] == 2) throw std::runtime_error("rank 2 must not come first");
+                },
+                verdict::failed, {"rank 0: rank 2 must not come first"});
+    check_fault(3,
+                [](auto& comm) {
+                    vector x{1};
+                    all_reduce(comm, x, sum());
+                    if (comm.rank() == 1) throw 42;
+                    allfold::barrier(comm);
+                },
+                verdict::failed, {"rank 1: it was left by an exception"});
+}
+
+TEST_CASE("what is left at the end is told: messages, and operations in flight") {
+    check_fault(3,
+                [](explored_communicator& comm) {
+                    const allfold::lane on = comm.open({}, 1);
+                    if (comm.rank() != 0) return post(comm, 0, on, 1);
+                    static_cast<void>(receive(comm, std::array{1, 2}, on));
+                },
+                verdict::never_received, {"a message of 1 byte from rank 2 to rank 0 is never received"});
+    check_fault(2,
+                [kept = std::vector<allfold::operation>()](auto& comm) mutable {
+                    static vector x{1, 1};
+                    if (kept.size() >= 2) kept.clear();
+                    kept.push_back(all_reduce.start(comm, x, sum()));
+                },
+                verdict::never_completed, {"its communicator ended before it was done"});
+}
+
+TEST_CASE("a result that depends on the order of arrival is shown beside the first one") {
+    check_fault(3, [](explored_communicator& comm) { return take_all(comm); }, verdict::different_values,
+                {"rank 0 returns {2, 1}, but {1, 2} in the first execution"});
+}
+
+TEST_CASE("a program that depends on something else is told so") {
+    int calls = 0;
+    const auto counted = explore(3, [&](explored_communicator& comm) {
+        take_all(comm);
+        return ++calls;
+    });
+    INFO(explain(counted));
+    CHECK((counted.first().what == verdict::not_deterministic));
+    calls = 0;
+    const auto changed = explore(3, [&](explored_communicator& comm) {
+        if (++calls <= 3) take_all(comm);
+    });
+    INFO(explain(changed));
+    CHECK((changed.first().what == verdict::not_deterministic &&
+           changed.first().text.find("cannot be repeated") != std::string::npos));
+}
+
+TEST_CASE("an exploration ends at its limits, and a schedule that is none is refused") {
+    const auto program = [](explored_communicator& comm) { take_all(comm); };
+    allfold::explore_options few;
+    few.executions = 7;
+    const auto some = explore(6, program, few);
+    CHECK((some.ok() && !some.complete() && some.executions() == 7));
+    CHECK(explain(some) == "6 ranks, 7 executions, not all there are: no fault found\n");
+    few.watch = [](const allfold::exploring& so_far) { return so_far.executions < 3; };
+    CHECK(explore(6, program, few).executions() == 3);
+    CHECK_THROWS_AS(explore(0, program), allfold::error);
+    CHECK_THROWS_AS(explore(65, program), allfold::error);
+    for (const char* schedule : {"", "2:0", "3:?", "3:(", "3:(5"})
+        CHECK_THROWS_AS(replay(3, program, schedule), allfold::error);
+    CHECK(replay(3, program, "3:99").first().what == verdict::not_deterministic);
+    CHECK_THROWS_AS(some.first(), allfold::error);
+}
+
+TEST_CASE("a rank that catches for ever what is thrown ends the exploration") {
+    const auto found = explore(2, [](explored_communicator& comm) {
+        const allfold::lane on = comm.open({}, 1);
+        while (comm.rank() == 0) try {
+                static_cast<void>(receive(comm, std::array{1}, on));
+            } catch (const allfold::error&) {
+            }
+    });
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 2);
+    CHECK((found.first().what == verdict::deadlock && !found.complete()));
+    CHECK(found.findings()[1].text == "a rank does not return though its calls throw again and again");
+}
+
+TEST_CASE("ranks that are explored catch exceptions, and call allfold where they do") {
+    const auto found = explore(3, [](auto& comm) {
+        vector x{1};
+        try {
+            throw std::runtime_error("caught");
+        } catch (const std::exception& e) {
+            all_reduce(comm, x, sum());  // others throw and catch meanwhile
+            if (std::string(e.what()) != "caught" || std::uncaught_exceptions() != 0) throw;
+        }
+        return x;
+    });
+    INFO(explain(found));
+    CHECK(found.ok());
+}
