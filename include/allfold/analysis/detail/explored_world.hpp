@@ -101,7 +101,7 @@ class explored_world {
     std::uint64_t find_steps(std::vector<explored_step>& possible) {
         possible.clear();
         std::uint64_t settled = 0;
-        for (rank_state& each : ranks_) {
+        for (const rank_state& each : ranks_) {
             if (each.at != place::waits && each.at != place::tests) continue;
             const std::size_t before = possible.size();
             for (const explored_channel& from : each.asked)
@@ -205,7 +205,8 @@ class explored_world {
     [[nodiscard]] bool has_heard_enough(int rank) {
         constexpr int most_refusals = 100;
         rank_state& self = of(rank);
-        if (self.refusals < most_refusals && ++self.refusals < most_refusals) return false;
+        if (self.refusals < most_refusals) ++self.refusals;
+        if (self.refusals < most_refusals) return false;
         self.asked.clear();
         return true;
     }

@@ -113,7 +113,7 @@ class explored_token {
     [[nodiscard]] static int long_number(std::string_view token, std::size_t& i) {
         int number = 0;
         if (token[i] == '(')
-            while (++i < token.size() && token[i] >= '0' && token[i] <= '9' && number < 1'000'000)
+            for (++i; i < token.size() && token[i] >= '0' && token[i] <= '9' && number < 1'000'000; ++i)
                 number = 10 * number + (token[i] - '0');
         if (i >= token.size() || token[i] != ')')
             throw error(errc::bad_argument, text({"replay: ", token, " is not a schedule that explore has found"}));

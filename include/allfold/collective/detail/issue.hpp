@@ -317,45 +317,51 @@ inline constexpr bool has_own_lengths =
 /// The end of the line for types: arguments are bound, and the engine does what the verb says. A rank that finds its
 /// arguments wrong breaks the communicator, so that nobody waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+outcome_of<V> issue_here(Comm& comm, const Op& op, Data bind, const Options&... options) {
+    using element = typename call_types<Op, In, Out>::state;
+    using bound = arguments_for<Op, In, Out, Options...>;
+    try {
+        [[maybe_unused]] call_key key;
+        if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>) {
+            if (run_remembered<Collective, In, Out>(comm, op, bind, key, options...)) return;
+        } else if constexpr (V != verb::call && may_be_remembered<Comm, Op, In, Out, Options...> &&
+                             !has_option<list_mark, Options...>) {
+            if (auto known = prepare_remembered<Collective, In, Out>(comm, op, bind, key, options...))
+                return hand_out<V>(std::move(known));
+        }
+        request what = make_request<Collective, reach_of<Comm>, Op, element>(options...);
+        if constexpr (says_commutative<Op, element>)
+            ask_operator<element, order_among<Options...>>(what, op, comm.rank());
+        if (key.types != nullptr) what.key = &key;
+        if constexpr (V == verb::call) {
+            auto data = bind([&](auto&... x) { return bound(op, x...); });
+            engine<Comm>::run(comm, what, data,
+                              native_for<Comm, Collective, bound, algorithm_among<Options...>>(what.level));
+        } else {
+            auto data = bind([&](auto&... x) { return std::make_unique<bound>(op, x...); });
+            return hand_out<V>(engine<Comm>::prepare(comm, what, std::move(data)));
+        }
+    } catch (...) {
+        give_up(comm);
+        throw;
+    }
+}
+
+/// The same, if there is nothing wrong with the types, and on the communicator that can do what the options ask for.
+template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... options) {
     using element = typename call_types<Op, In, Out>::state;
-    using algorithm_type = algorithm_among<Options...>;
-    constexpr reach here = reach_of<Comm>;
-    if constexpr ((is_sync_mode<Options> || ...)) {
+    if constexpr ((is_sync_mode<Options> || ...))
         return issue_synchronised<V, Collective, In, Out>(comm, op, bind, options...);
-    } else if constexpr (Comm::has_groups && has_own_lengths<Collective, Options...>) {
+    else if constexpr (Comm::has_groups && has_own_lengths<Collective, Options...>)
         return issue<V, Collective, In, Out>(comm.flat(), op, bind, options...);
-    } else if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
-                         require_front<Collective, In, Out, Options...>() &&
-                         fits<Collective, here, algorithm_type, Op, element, order_among<Options...>>()) {
-        using bound = arguments_for<Op, In, Out, Options...>;
-        try {
-            [[maybe_unused]] call_key key;
-            if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>) {
-                if (run_remembered<Collective, In, Out>(comm, op, bind, key, options...)) return;
-            } else if constexpr (V != verb::call && may_be_remembered<Comm, Op, In, Out, Options...> &&
-                                 !(has_option<list_mark, Options...>)) {
-                if (auto known = prepare_remembered<Collective, In, Out>(comm, op, bind, key, options...))
-                    return hand_out<V>(std::move(known));
-            }
-            request what = make_request<Collective, here, Op, element>(options...);
-            if constexpr (says_commutative<Op, element>)
-                ask_operator<element, order_among<Options...>>(what, op, comm.rank());
-            if (key.types != nullptr) what.key = &key;
-            if constexpr (V == verb::call) {
-                auto data = bind([&](auto&... x) { return bound(op, x...); });
-                engine<Comm>::run(comm, what, data, native_for<Comm, Collective, bound, algorithm_type>(what.level));
-            } else {
-                auto data = bind([&](auto&... x) { return std::make_unique<bound>(op, x...); });
-                return hand_out<V>(engine<Comm>::prepare(comm, what, std::move(data)));
-            }
-        } catch (...) {
-            give_up(comm);
-            throw;
-        }
-    } else if constexpr (V != verb::call) {
+    else if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
+                       require_front<Collective, In, Out, Options...>() &&
+                       fits<Collective, reach_of<Comm>, algorithm_among<Options...>, Op, element,
+                            order_among<Options...>>())
+        return issue_here<V, Collective, In, Out>(comm, op, bind, options...);
+    else if constexpr (V != verb::call)
         return {};
-    }
 }
 
 /// Makes something of arguments: a rank that finds them wrong breaks the communicator, so that nobody waits for it.
