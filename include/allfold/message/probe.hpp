@@ -137,7 +137,7 @@ struct try_probe_verb {
             if (r.source == null_rank) return message();
             port_of<Comm> port(comm, office);
             comm.background().take_over();
-            office.turn(port, 0);
+            office.turn(port);
             std::unique_ptr<held_message> held = office.take_held(r);
             if (!held) return std::nullopt;
             return message(comm, std::move(held));

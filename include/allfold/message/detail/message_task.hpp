@@ -233,13 +233,10 @@ class message_task final : public task<Comm> {
     }
     void send_copy();
     bool poll_run() override {
-        port_of<Comm> port(*this->comm_, office_);
-        if (!has_come()) {
-            this->comm_->progress();
-            office_.flush(port);
+        if (!has_come() || office_.owes_answers()) {
+            port_of<Comm> port(*this->comm_, office_);
+            office_.turn(port, this->comm_->background().pass(), [this] { return has_come(); });
         }
-        if (!has_come()) office_.turn(port, this->comm_->background().pass());
-        if (has_come() && office_.has_queued()) office_.flush(port);
         return has_come() && !office_.owes_answers();
     }
     [[nodiscard]] bool has_come() const noexcept { return (!out_ || out_->is_done) && (!in_ || in_->is_done); }

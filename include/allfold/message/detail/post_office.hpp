@@ -151,18 +151,23 @@ class post_office final : public background::keepsake {
     void forget(sending& s) noexcept;
     void forget(receiving& r) noexcept;
 
-    /// Sends and takes in what can be; once in each pass along what is in flight, if it is in one.
-    void turn(post_port& port, std::uint64_t pass) {
+    /// Sends what can be, and takes in what has come unless that was all that was wanted; once in each pass along what
+    /// is in flight, if it is in one.
+    template <class IsEnough>
+    void turn(post_port& port, std::uint64_t pass, IsEnough is_enough) {
         if (pass != 0 && pass == latest_pass_) return;
         latest_pass_ = pass;
         port.progress();
-        flush(port);
+        if (queued_ != 0) flush(port);
+        if (is_enough()) return;
         for (int r = 0; r < size(); ++r)
             if (r != rank_) port.take_in(r);
         if (queued_ != 0) flush(port);
         collect();
     }
-    void flush(post_port& port);
+    void turn(post_port& port) {
+        turn(port, 0, [] { return false; });
+    }
 
     /// The first message held that fits; null where there is none.
     [[nodiscard]] std::unique_ptr<held_message> take_held(const receiving& r) {
@@ -198,11 +203,13 @@ class post_office final : public background::keepsake {
             if (r != rank_ && !peers_[static_cast<std::size_t>(r)].is_gone) return r;
         return -1;
     }
-    [[nodiscard]] std::size_t held_messages() const noexcept { return held_.size(); }
+    /// Visits what is held, in the order in which it came.
+    template <class Visit>
+    void for_each_held(Visit visit) const {
+        for (const auto& each : held_) visit(*each);
+    }
 
-    /// Whether something waits for room to be sent.
-    [[nodiscard]] bool has_queued() const noexcept { return queued_ != 0; }
-    /// Whether among that are answers for which no operation of this rank waits.
+    /// Whether answers wait for room to be sent, for which no operation of this rank waits.
     [[nodiscard]] bool owes_answers() const noexcept { return owed_ != 0; }
 
     /// What `mode::buffered` has copied.
@@ -273,6 +280,7 @@ class post_office final : public background::keepsake {
         ++queued_;
         return queued;
     }
+    void flush(post_port& port);
     [[nodiscard]] bool post(record& r, post_port& port);
     void take_own(const record& r);
     void retire(std::unique_ptr<record> over) {
@@ -340,7 +348,7 @@ inline void post_office::start(sending& s, post_port& port) {
     bool is_eager = (s.how == mode::standard || s.how == mode::buffered) && s.data.assign == nullptr &&
                     bytes <= longest_eager && !port.lends(sizeof(message_head) + bytes);
     if (is_eager && !has_room(there, bytes)) {
-        turn(port, 0);  // it may have been freed
+        turn(port);  // it may have been freed
         is_eager = has_room(there, bytes);
     }
     record& asking = queue_for(s.receiver, is_eager ? kind::eager : kind::request);
