@@ -86,7 +86,7 @@ TEST_CASE("a message arrives, whatever its length, its mode, and who waits for w
     on_all_transports(2, [](auto& comm) {
         const int other = 1 - comm.rank();
         attach_buffer(comm, 4 << 20);
-        for (const std::size_t n : {0, 1, 5, 1000, 100000})
+        for (const std::size_t n : std::vector<std::size_t>{0, 1, 5, 1000, 100000})
             for (const mode how : {mode::standard, mode::buffered, mode::synchronous}) {
                 std::vector<int> x(n + 3, -1), y(n + 3, -1);
                 std::iota(x.begin(), x.end() - 3, static_cast<int>(how) + comm.rank());

@@ -23,7 +23,7 @@ struct message_data {
     std::size_t element_bytes = 1;
     std::uint64_t type = 0;
     const char* type_name = "";
-    void (*assign)(std::byte* to, const std::byte* from, std::size_t elements) = nullptr;  // null: bytes are copied
+    void (*assign)(std::byte*, const std::byte*, std::size_t elements) = nullptr;  // to, from; null: bytes are copied
 
     [[nodiscard]] std::size_t bytes() const noexcept { return elements * element_bytes; }
 };
@@ -39,9 +39,9 @@ template <class T>
                      nullptr};
     if constexpr (!std::is_trivially_copyable_v<element>) {
         static_assert(std::is_copy_assignable_v<element>, "allfold: elements of a message must be copyable");
-        all.assign = [](std::byte* to, const std::byte* from, std::size_t n) {
-            const element* const values = reinterpret_cast<const element*>(from);
-            element* const places = reinterpret_cast<element*>(to);
+        all.assign = [](std::byte* to_memory, const std::byte* from_memory, std::size_t n) {
+            const auto* const values = static_cast<const element*>(static_cast<const void*>(from_memory));
+            auto* const places = static_cast<element*>(static_cast<void*>(to_memory));
             for (std::size_t i = 0; i < n; ++i) places[i] = values[i];
         };
     }

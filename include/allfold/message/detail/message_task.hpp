@@ -37,10 +37,11 @@ class port_of final : public post_port {
     [[nodiscard]] bool lends(std::size_t bytes) const override { return comm_.lends(bytes, true); }
     void take_in(int sender) override {
         using arrival_type = typename Comm::arrival_type;
-        const auto take = [&](const arrival_type& came) { take_envelope(sender, came); };
+        auto take = [&](const arrival_type& came) { take_envelope(sender, came); };
         while (comm_.try_receive(sender, envelopes_lane, take)) {
         }
-        while (office_.next_expected(sender) != nullptr && comm_.try_receive(sender, data_lane, data_sink{*this, sender})) {
+        data_sink data{*this, sender};
+        while (office_.next_expected(sender) != nullptr && comm_.try_receive(sender, data_lane, data)) {
         }
     }
 
