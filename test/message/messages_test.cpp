@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSL-1.0
-#include "allfold/message.hpp"
-
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -15,7 +13,10 @@
 #include <vector>
 
 #include "allfold/collective.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/message.hpp"
+#include "allfold/transport/hierarchy.hpp"
 #include "allfold/transport/self.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
@@ -159,7 +160,8 @@ TEST_CASE("messages of one rank under one tag come in their order, whatever come
             std::vector<operation> sent;
             for (int i = 0; i < rounds; ++i) {
                 all.emplace_back(static_cast<std::size_t>(1 + i % 7 * 300), i);
-                sent.push_back(send.start(comm, all.back(), to{0}, tag{i % 2}, i % 5 == 0 ? mode::synchronous : mode()));
+                sent.push_back(
+                    send.start(comm, all.back(), to{0}, tag{i % 2}, i % 5 == 0 ? mode::synchronous : mode()));
             }
             allfold::wait_all(sent);
         } else {
@@ -233,7 +235,7 @@ TEST_CASE("a ready send needs its receive") {
         int x = 5 + comm.rank(), y = 0;
         if (comm.rank() == 0) {
             allfold::barrier(comm);
-            send(comm, x, to{1}, tag{1}, mode::ready);
+            send.start(comm, x, to{1}, tag{1}, mode::ready).wait();
             const outcome o = outcome_of([&] { send(comm, x, to{1}, tag{2}, mode::ready); });
             expect_error(o, errc::bad_argument, {"rank 0", "rank 1", "tag 2", "ready"});
             send(comm, x, to{1}, tag{3});
@@ -263,7 +265,9 @@ TEST_CASE("a probe hands out a message that nobody else gets") {
             message first = probe(comm, from{any}, tag{1});
             expect(first.about() == status{0, 1, 3000, false}, "what a probe tells");
             expect(receive(comm, y, from{0}, tag{1}).elements == 9000, "the one after it");
-            { const message unread = probe(comm, from{0}, tag{any}); }  // is there again
+            {
+                const message unread = probe(comm, from{0}, tag{any});
+            }  // is there again
             message second;
             while (!second)
                 if (auto found = try_probe(comm, from{any}, tag{0})) second = std::move(*found);
@@ -334,7 +338,7 @@ TEST_CASE("prepared messages are started again and again; any, some and all are 
             expect_error(outcome_of([&] { both.start(); }), errc::bad_argument, {"exchange", "in flight"});
             alone();
             expect(in_place[1] == right, "in place");
-            for (persistent& each : halves) each.start();
+            start_all(halves);
             std::size_t ended = 0;
             if (i % 3 == 0)
                 for (; wait_any(halves) < 2; ++ended) {
@@ -391,11 +395,12 @@ TEST_CASE("a buffered send ends at once, up to what is attached") {
         if (comm.rank() == 0) {
             attach_buffer(comm, 2 * bytes);
             send(comm, x, to{1}, mode::buffered);
-            send(comm, x, to{1}, mode::buffered);
+            expect(send.start(comm, x, to{1}, mode::buffered).done(), "waits");
             std::fill(x.begin(), x.end(), 9);
             const outcome full = outcome_of([&] { send(comm, x, to{1}, mode::buffered); });
             expect_error(full, errc::bad_argument, {"rank 0", "rank 1", "mode::buffered", "0 are free"});
-            expect_error(outcome_of([&] { attach_buffer(comm, 1); }), errc::bad_argument, {"attached a buffer already"});
+            expect_error(outcome_of([&] { attach_buffer(comm, 1); }), errc::bad_argument,
+                         {"attached a buffer already"});
             allfold::barrier(comm);
             expect(detach_buffer(comm) == 2 * bytes, "detached");
         } else {
@@ -496,6 +501,24 @@ TEST_CASE("a halo exchange in two dimensions, with nobody at the borders") {
             for (std::size_t side = 0; side < 4; ++side)
                 expect(halo[side] == std::vector<int>(700, around[side] < 0 ? -1 : around[side] * 10 + step), "halo");
         }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("any threads of any processes send messages to each other, as a team") {
+    on_ranks(2, [](auto& across) {
+        allfold::run(across, 2, [](auto& comm) {
+            const auto all = allfold::subset(comm, allfold::rank_list({0, 1, 2, 3}));
+            allfold::relayed_communicator& mine = *all;
+            const int right = (mine.rank() + 1) % 4, left = (mine.rank() + 3) % 4;
+            for (const std::size_t n : std::vector<std::size_t>{1, 1000, 100000}) {
+                const std::vector<int> x(n, mine.rank());
+                std::vector<int> y(n, -1);
+                exchange(mine, x, to{right}, y, from{any}, mode::synchronous);
+                expect(y == std::vector<int>(n, left), "from the left");
+                allfold::barrier(mine);
+            }
+        });
     });
     SUCCEED();
 }

@@ -111,7 +111,8 @@ TEST_CASE("over MPI too, a progress thread pushes operations on, and runs blocki
     }
 }
 
-TEST_CASE("over MPI too, messages come in order, whatever their length, and collectives in between are none of theirs") {
+TEST_CASE(
+    "over MPI too, messages come in order, whatever their length, and collectives in between are none of theirs") {
     const watchdog watch("messages over MPI");
     using allfold::any, allfold::from, allfold::tag, allfold::to, allfold::mode, allfold::status;
     for (const int tags : {2, 1 << 20}) {  // few, so that messages and collectives share them

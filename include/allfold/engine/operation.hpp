@@ -356,6 +356,11 @@ class until_any final : public erased_work {
 
 }  // namespace detail
 
+/// Starts all prepared operations of a range, in its order.
+template <detail::range_of_handles Operations>
+void start_all(Operations&& operations) {
+    for (auto& each : operations) each.start();
+}
 /// Waits for all operations of a range.
 template <detail::range_of_handles Operations>
 void wait_all(Operations&& operations) {

@@ -41,8 +41,8 @@ struct exchange_verb {
         requires(!message_option<std::remove_cvref_t<Y>>)
     [[nodiscard]] operation start(Comm& comm, X&& x, to there, Y&& y, from here, const Options&... options) const {
         if constexpr (fit<Comm, true, X, Y, Options...>()) {
-            auto made =
-                std::make_unique<message_task<Comm>>(comm, request(comm, x, y, message_options(there, here, options...)));
+            auto made = std::make_unique<message_task<Comm>>(
+                comm, request(comm, x, y, message_options(there, here, options...)));
             made->start();
             return operation(std::move(made));
         }
@@ -66,8 +66,8 @@ struct exchange_verb {
     template <communicator Comm, class X, class... Options>
     [[nodiscard]] persistent prepare(Comm& comm, X&& x, to there, from here, const Options&... options) const {
         if constexpr (fit<Comm, true, X, X, Options...>())
-            return persistent(
-                std::make_unique<message_task<Comm>>(comm, in_place(comm, x, message_options(there, here, options...))));
+            return persistent(std::make_unique<message_task<Comm>>(
+                comm, in_place(comm, x, message_options(there, here, options...))));
     }
 
   private:

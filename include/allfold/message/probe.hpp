@@ -44,9 +44,7 @@ class message {
     ~message() { put_back(); }
 
     /// From whom, under which tag, and how long.
-    [[nodiscard]] status about() const noexcept {
-        return held_ ? detail::post_office::status_of(*held_) : status{};
-    }
+    [[nodiscard]] status about() const noexcept { return held_ ? detail::post_office::status_of(*held_) : status{}; }
     /// Whether it is still to be received.
     [[nodiscard]] explicit operator bool() const noexcept { return held_ != nullptr; }
 

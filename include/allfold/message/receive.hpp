@@ -39,7 +39,8 @@ struct receive_verb {
     template <communicator Comm, class Y, class... Options>
     [[nodiscard]] persistent prepare(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, true, Y, Options...>())
-            return persistent(std::make_unique<message_task<Comm>>(comm, request(comm, y, message_options(options...))));
+            return persistent(
+                std::make_unique<message_task<Comm>>(comm, request(comm, y, message_options(options...))));
     }
 
     /// Of a message that has been probed for.

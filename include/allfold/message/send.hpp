@@ -39,7 +39,8 @@ struct send_verb {
     template <communicator Comm, class X, class... Options>
     [[nodiscard]] persistent prepare(Comm& comm, X&& x, const Options&... options) const {
         if constexpr (fits<Comm, true, X, Options...>())
-            return persistent(std::make_unique<message_task<Comm>>(comm, request(comm, x, message_options(options...))));
+            return persistent(
+                std::make_unique<message_task<Comm>>(comm, request(comm, x, message_options(options...))));
     }
 
   private:
@@ -68,12 +69,13 @@ struct send_verb {
 ///   share memory anything that can be assigned goes, from where it lies.
 /// - Order: of two messages of one rank to another that a receive could both take, it takes the one that was sent, or
 ///   started, first. Messages and collectives never mix.
-/// - Cost: a message of 64 KiB or less, and of no more than the transport copies, is one message as long as its receiver
+/// - Cost: a message of 64 KiB or less, and of no more than the transport copies, is one message as long as its
+/// receiver
 ///   holds less than 256 KiB of this rank's that it has not received; otherwise it is three, and waits for the receive.
 ///   Do not rely on being held.
 /// - Errors: `bad_rank`, `bad_argument` for `tag{any}`, a negative tag, null data, or no room for `mode::buffered`,
-///   before anything is sent; `bad_argument` where `mode::ready` found no receive; `peer_failed` if the receiver returns
-///   without having received what must be.
+///   before anything is sent; `bad_argument` where `mode::ready` found no receive; `peer_failed` if the receiver
+///   returns without having received what must be.
 /// - Source: MPI-4.1, sections 3.2 to 3.7.
 inline constexpr detail::send_verb send{};
 
@@ -86,8 +88,8 @@ void attach_buffer(Comm& comm, std::size_t bytes) {
     office.buffer_bytes = bytes;
 }
 
-/// Returns when all that `mode::buffered` has kept for this rank has been sent, and how many bytes it could keep; now it
-/// keeps nothing any more.
+/// Returns when all that `mode::buffered` has kept for this rank has been sent, and how many bytes it could keep; now
+/// it keeps nothing any more.
 template <communicator Comm>
 std::size_t detach_buffer(Comm& comm) {
     detail::require_outside_operator(comm, "detach_buffer");

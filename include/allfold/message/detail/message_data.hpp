@@ -53,8 +53,9 @@ template <class X>
     if constexpr (tensor_view<std::remove_const_t<X>>) {
         if (!is_contiguous(x))
             throw error(errc::bad_argument,
-                        text({what, ": a tensor view with gaps: a message is made of elements that lie one after the "
-                                    "other"}));
+                        text({what,
+                              ": a tensor view with gaps: a message is made of elements that lie one after the "
+                              "other"}));
         return message_data_at(tensor_access<std::remove_const_t<X>>::data(x), count_of(x));
     } else if constexpr (element_range<X>) {
         const auto count = static_cast<std::size_t>(std::ranges::size(x));
@@ -92,8 +93,7 @@ inline constexpr bool is_place<X> = writable<X>;
 template <bool SharesMemory, bool IsPlace, bool Returns, class X>
 [[nodiscard]] consteval bool require_message_data() {
     using data = std::remove_cvref_t<X>;
-    constexpr bool crosses =
-        SharesMemory || std::is_trivially_copyable_v<typename message_element<data>::type>;
+    constexpr bool crosses = SharesMemory || std::is_trivially_copyable_v<typename message_element<data>::type>;
     static_assert(crosses,
                   "allfold: these ranks do not share memory: elements of a message must be trivially copyable");
     constexpr bool is_writable = !IsPlace || is_place<std::remove_reference_t<X>>;

@@ -149,7 +149,9 @@ class message_task final : public task<Comm> {
         where.rounds = 1;
         where.on = envelopes_lane;
         if (in_ && !in_->is_done)
-            where.peer = is_open() ? office_.first_present() : in_->found.source != null_rank ? in_->found.source : in_->source;
+            where.peer = is_open()                        ? office_.first_present()
+                         : in_->found.source != null_rank ? in_->found.source
+                                                          : in_->source;
         else if (out_ && !out_->is_done)
             where.peer = out_->receiver;
         return where;

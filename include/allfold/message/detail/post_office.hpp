@@ -242,8 +242,8 @@ class post_office final : public background::keepsake {
         lane on = envelopes_lane;
         bool copyable = true;
         std::atomic<int> lent{0};
-        sending* sent = nullptr;        // done when this has been read
-        receiving* refused = nullptr;   // the same
+        sending* sent = nullptr;       // done when this has been read
+        receiving* refused = nullptr;  // the same
     };
     struct counterpart {
         std::deque<std::unique_ptr<record>> queue;
@@ -506,14 +506,13 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
 inline std::exception_ptr post_office::objection(const receiving& r, int source, const message_head& head) const {
     if (head.type != r.place.type)
         return std::make_exception_ptr(
-            error(errc::mismatch, text({"receive: rank ", rank_, " receives elements of type ", r.place.type_name,
-                                        ", and rank ", source, " has sent elements of type ", head.type_name.data(),
-                                        ", under tag ", head.tag})));
+            error(errc::mismatch,
+                  text({"receive: rank ", rank_, " receives elements of type ", r.place.type_name, ", and rank ",
+                        source, " has sent elements of type ", head.type_name.data(), ", under tag ", head.tag})));
     if (head.elements() > r.place.elements)
-        return std::make_exception_ptr(
-            error(errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements,
-                                         " elements, and rank ", source, " has sent ", head.elements(), ", under tag ",
-                                         head.tag})));
+        return std::make_exception_ptr(error(
+            errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements, " elements, and rank ",
+                                   source, " has sent ", head.elements(), ", under tag ", head.tag})));
     return nullptr;
 }
 
@@ -546,15 +545,15 @@ inline void post_office::hear_answer(int source, const message_head& head) {
         return;
     }
     if (head.was_unexpected)
-        s.failure = std::make_exception_ptr(
-            error(errc::bad_argument, text({"send: rank ", rank_, " sends to rank ", source, " under tag ", s.label,
-                                            " in mode::ready, and rank ", source, " had not posted a receive for it"})));
+        s.failure = std::make_exception_ptr(error(
+            errc::bad_argument, text({"send: rank ", rank_, " sends to rank ", source, " under tag ", s.label,
+                                      " in mode::ready, and rank ", source, " had not posted a receive for it"})));
     s.is_done = true;
 }
 
 inline void post_office::put_back(std::unique_ptr<held_message> unread) {
-    const auto found = std::ranges::find_if(
-        waiting_, [&](const receiving* r) { return r->takes(unread->source, unread->head.tag); });
+    const auto found =
+        std::ranges::find_if(waiting_, [&](const receiving* r) { return r->takes(unread->source, unread->head.tag); });
     if (found != waiting_.end()) {
         receiving& r = **found;
         waiting_.erase(found);
