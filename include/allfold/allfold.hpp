@@ -27,7 +27,6 @@
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
 #include "allfold/engine/progress_thread.hpp"
-#include "allfold/message.hpp"
 #include "allfold/schedule/mirrored_doubling.hpp"
 #include "allfold/schedule/one_two_three_doubling.hpp"
 #include "allfold/schedule/scatter_all_gather.hpp"
