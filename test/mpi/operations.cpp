@@ -10,6 +10,7 @@
 #include "allfold/collective/barrier.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/progress_thread.hpp"
+#include "allfold/message.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/transport/mpi.hpp"
 #include "test/collective/sync_checks.hpp"
@@ -107,5 +108,48 @@ TEST_CASE("over MPI too, a progress thread pushes operations on, and runs blocki
         CHECK(z == 3 * comm.size());
         allfold::all_reduce(comm, z, sum());  // on this thread again
         CHECK(z == 3 * comm.size() * comm.size());
+    }
+}
+
+TEST_CASE(
+    "over MPI too, messages come in order, whatever their length, and collectives in between are none of theirs") {
+    const watchdog watch("messages over MPI");
+    using allfold::any, allfold::from, allfold::tag, allfold::to, allfold::mode, allfold::status;
+    for (const int tags : {2, 1 << 20}) {  // few, so that messages and collectives share them
+        allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.tags = tags});
+        const int right = (comm.rank() + 1) % comm.size(), left = (comm.rank() + comm.size() - 1) % comm.size();
+        for (const std::size_t n : {std::size_t{0}, std::size_t{3}, std::size_t{3000}, std::size_t{300000}})
+            for (const mode how : {mode::standard, mode::synchronous}) {
+                std::vector<std::vector<int>> x, y;
+                std::vector<operation> all;
+                for (int i = 0; i < 6; ++i) {
+                    x.emplace_back(n, comm.rank() + i);
+                    y.emplace_back(n + 2, -1);
+                }
+                for (std::size_t i = 0; i < 6; ++i)
+                    all.push_back(allfold::send.start(comm, x[i], to{right}, tag{static_cast<int>(i % 2)}, how));
+                int total = 1;
+                allfold::all_reduce(comm, total, sum());
+                CHECK(total == comm.size());
+                for (const std::size_t i : {1u, 3u, 5u})
+                    all.push_back(allfold::receive.start(comm, y[i], from{left}, tag{1}));
+                for (const std::size_t i : {0u, 2u})
+                    CHECK(allfold::receive(comm, y[i], from{any}) == status{left, 0, n, false});
+                allfold::message found = allfold::probe(comm, from{any}, tag{any});
+                CHECK(allfold::receive(found, y[4]) == status{left, 0, n, false});
+                wait_all(all);
+                for (std::size_t i = 0; i < 6; ++i) {
+                    std::vector<int> expected(n, left + static_cast<int>(i));
+                    expected.resize(n + 2, -1);
+                    REQUIRE(y[i] == expected);
+                }
+                std::vector<int> shorter(n / 2);
+                operation sent = allfold::send.start(comm, x[0], to{right});
+                if (n > 0)
+                    CHECK_THROWS_AS(allfold::receive(comm, shorter, from{left}), allfold::error);
+                else
+                    allfold::receive(comm, shorter, from{left});
+                sent.wait();
+            }
     }
 }

@@ -56,6 +56,8 @@ class pending : public background::work {
     virtual bool finish_early() { return done(); }
     /// Ends by itself when it is done.
     virtual void detach() noexcept {}
+    /// True if it ends now, and nothing has come of it.
+    [[nodiscard]] virtual bool cancel() noexcept { return false; }
     /// Throws when waiting is in vain.
     virtual void check() const = 0;
     /// The same for an operation with whose communicator nobody waits: it fails if it waits in vain.
@@ -183,6 +185,10 @@ class operation {
         work_->tell();
     }
 
+    /// Gives up a receive that no message has been matched with: then it is done, its place is untouched, and this is
+    /// true. Otherwise nothing changes, and it completes: a collective always does.
+    bool cancel() noexcept { return work_ && !work_->done() && work_->cancel(); }
+
     /// Has f called once at the end of the collective (of this start of it, if it is a prepared one): f() if it
     /// completes, or f(std::exception_ptr), which also hears of a failure, and gets null where there is none. Called at
     /// once if there is nothing to wait for; else by whatever call of this thread finds the collective complete, before
@@ -232,6 +238,7 @@ class operation {
 /// prepared in different orders.
 class persistent : private operation {
   public:
+    using operation::cancel;
     using operation::done;
     using operation::operation;
     using operation::then;
@@ -349,6 +356,11 @@ class until_any final : public erased_work {
 
 }  // namespace detail
 
+/// Starts all prepared operations of a range, in its order.
+template <detail::range_of_handles Operations>
+void start_all(Operations&& operations) {
+    for (auto& each : operations) each.start();
+}
 /// Waits for all operations of a range.
 template <detail::range_of_handles Operations>
 void wait_all(Operations&& operations) {

@@ -137,6 +137,8 @@ class background {
         virtual ~keepsake() = default;
     };
     std::unique_ptr<keepsake> kept;
+    /// What is known of messages between its ranks, once there are some.
+    std::shared_ptr<keepsake> office;
 
     /// Nothing in flight.
     [[nodiscard]] bool empty() const noexcept { return flying_ == 0; }

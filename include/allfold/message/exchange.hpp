@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "allfold/engine/operation.hpp"
+#include "allfold/message/detail/message_data.hpp"
+#include "allfold/message/detail/message_task.hpp"
+#include "allfold/message/options.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// A message to one rank and one from another, at the same time.
+
+namespace allfold {
+namespace detail {
+
+struct exchange_verb {
+    template <communicator Comm, class X, class Y, class... Options>
+        requires(!message_option<std::remove_cvref_t<Y>>)
+    status operator()(Comm& comm, X&& x, to there, Y&& y, from here, const Options&... options) const {
+        if constexpr (fit<Comm, false, X, Y, Options...>()) {
+            message_task<Comm> run(comm, request(comm, x, y, message_options(there, here, options...)));
+            run_message(run);
+            return run.found();
+        }
+    }
+    template <communicator Comm, class X, class... Options>
+    status operator()(Comm& comm, X&& x, to there, from here, const Options&... options) const {
+        if constexpr (fit<Comm, false, X, X, Options...>()) {
+            message_task<Comm> run(comm, in_place(comm, x, message_options(there, here, options...)));
+            run_message(run);
+            return run.found();
+        }
+    }
+    template <communicator Comm, class X, class Y, class... Options>
+        requires(!message_option<std::remove_cvref_t<Y>>)
+    [[nodiscard]] operation start(Comm& comm, X&& x, to there, Y&& y, from here, const Options&... options) const {
+        if constexpr (fit<Comm, true, X, Y, Options...>()) {
+            auto made = std::make_unique<message_task<Comm>>(
+                comm, request(comm, x, y, message_options(there, here, options...)));
+            made->start();
+            return operation(std::move(made));
+        }
+    }
+    template <communicator Comm, class X, class... Options>
+    [[nodiscard]] operation start(Comm& comm, X&& x, to there, from here, const Options&... options) const {
+        if constexpr (fit<Comm, true, X, X, Options...>()) {
+            auto made =
+                std::make_unique<message_task<Comm>>(comm, in_place(comm, x, message_options(there, here, options...)));
+            made->start();
+            return operation(std::move(made));
+        }
+    }
+    template <communicator Comm, class X, class Y, class... Options>
+        requires(!message_option<std::remove_cvref_t<Y>>)
+    [[nodiscard]] persistent prepare(Comm& comm, X&& x, to there, Y&& y, from here, const Options&... options) const {
+        if constexpr (fit<Comm, true, X, Y, Options...>())
+            return persistent(std::make_unique<message_task<Comm>>(
+                comm, request(comm, x, y, message_options(there, here, options...))));
+    }
+    template <communicator Comm, class X, class... Options>
+    [[nodiscard]] persistent prepare(Comm& comm, X&& x, to there, from here, const Options&... options) const {
+        if constexpr (fit<Comm, true, X, X, Options...>())
+            return persistent(std::make_unique<message_task<Comm>>(
+                comm, in_place(comm, x, message_options(there, here, options...))));
+    }
+
+  private:
+    template <class Comm, bool Returns, class X, class Y, class... Options>
+    [[nodiscard]] static consteval bool fit() {
+        return require_message_options<true, true, to, from, Options...>() &&
+               require_message_data<Comm::shares_memory, false, Returns, X>() &&
+               require_message_data<Comm::shares_memory, true, Returns, Y>();
+    }
+    template <class Comm, class X, class Y>
+    [[nodiscard]] static message_request request(Comm& comm, X& x, Y& y, const message_options& said) {
+        message_request asked("exchange", said);
+        asked.out = sending_of(comm, "exchange", message_data_of(x, "exchange"), said);
+        asked.in = receiving_of(comm, "exchange", message_data_of(y, "exchange"), said);
+        return asked;
+    }
+    template <class Comm, class X>
+    [[nodiscard]] static message_request in_place(Comm& comm, X& x, const message_options& said) {
+        using element = typename message_element<std::remove_cvref_t<X>>::type;
+        static_assert(std::is_trivially_copyable_v<element>,
+                      "allfold: an exchange in place copies bytes: give objects a place of their own");
+        message_request asked = request(comm, x, x, said);
+        asked.is_in_place = true;
+        return asked;
+    }
+};
+
+}  // namespace detail
+
+/// Sends to one rank and receives from another, or the same one, at the same time: no order of ranks deadlocks.
+///
+///     exchange(comm, x, to{right}, y, from{left})
+///     exchange(comm, x, to{right}, from{left}, tag{7})     in place: x is copied, and then written
+///
+/// - Afterwards y, or x, holds what came, as `receive` says, and what x held has been sent, as `send` says. The tag is
+///   that of both, so it cannot be `any`. A mode is that of what is sent.
+/// - Errors: those of `send` and `receive`.
+/// - Source: MPI-4.1, section 3.11, MPI_Sendrecv and MPI_Sendrecv_replace.
+inline constexpr detail::exchange_verb exchange{};
+
+}  // namespace allfold

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "allfold/engine/operation.hpp"
+#include "allfold/message/detail/message_data.hpp"
+#include "allfold/message/detail/message_task.hpp"
+#include "allfold/message/options.hpp"
+#include "allfold/message/probe.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// A message from another rank.
+
+namespace allfold {
+namespace detail {
+
+struct receive_verb {
+    template <communicator Comm, class Y, class... Options>
+    status operator()(Comm& comm, Y&& y, const Options&... options) const {
+        if constexpr (fits<Comm, false, Y, Options...>()) {
+            message_task<Comm> run(comm, request(comm, y, message_options(options...)));
+            run_message(run);
+            return run.found();
+        }
+    }
+    template <communicator Comm, class Y, class... Options>
+    [[nodiscard]] operation start(Comm& comm, Y&& y, const Options&... options) const {
+        if constexpr (fits<Comm, true, Y, Options...>()) {
+            auto made = std::make_unique<message_task<Comm>>(comm, request(comm, y, message_options(options...)));
+            made->start();
+            return operation(std::move(made));
+        }
+    }
+    template <communicator Comm, class Y, class... Options>
+    [[nodiscard]] persistent prepare(Comm& comm, Y&& y, const Options&... options) const {
+        if constexpr (fits<Comm, true, Y, Options...>())
+            return persistent(
+                std::make_unique<message_task<Comm>>(comm, request(comm, y, message_options(options...))));
+    }
+
+    /// Of a message that has been probed for.
+    template <class Y>
+    status operator()(message& m, Y&& y) const {
+        static_assert(require_message_data<true, true, false, Y>());
+        status found;
+        m.receive(message_data_of(y, "receive"), &found)();
+        return found;
+    }
+    template <class Y>
+    [[nodiscard]] operation start(message& m, Y&& y) const {
+        static_assert(require_message_data<true, true, true, Y>());
+        return m.receive(message_data_of(y, "receive"), nullptr).start();
+    }
+
+  private:
+    template <class Comm, bool Returns, class Y, class... Options>
+    [[nodiscard]] static consteval bool fits() {
+        return require_message_options<false, true, Options...>() &&
+               require_message_data<Comm::shares_memory, true, Returns, Y>();
+    }
+    template <class Comm, class Y>
+    [[nodiscard]] static message_request request(Comm& comm, Y& y, const message_options& said) {
+        message_request asked("receive", said);
+        asked.in = receiving_of(comm, "receive", message_data_of(y, "receive"), said);
+        return asked;
+    }
+};
+
+}  // namespace detail
+
+/// Receives the first message that fits.
+///
+///     status s = receive(comm, y, from{3})
+///     status s = receive(comm, y, from{any}, tag{any})
+///     status s = receive(m, y)                  of a message that a probe has found
+///     operation a = receive.start(comm, y, from{3}, status_in{s})
+///
+/// - Afterwards y holds the message, and the status says from whom it came, under which tag, and how many elements it
+///   has. What y has beyond those is untouched.
+/// - Order: a message goes to the receive that was called, or started, first, of those that fit.
+/// - Errors: `truncated` for a message with more elements than y, `mismatch` for elements of another type: the message
+///   is gone, y is untouched, and the communicator is sound. `bad_rank` and `bad_argument` as for `send`. `peer_failed`
+///   if the sender returns, or with `from{any}` all others do, and no message fits.
+/// - Source: MPI-4.1, sections 3.2 to 3.8.
+inline constexpr detail::receive_verb receive{};
+
+}  // namespace allfold

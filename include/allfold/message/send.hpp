@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "allfold/engine/operation.hpp"
+#include "allfold/engine/task.hpp"
+#include "allfold/message/detail/message_data.hpp"
+#include "allfold/message/detail/message_task.hpp"
+#include "allfold/message/options.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// A message to another rank.
+
+namespace allfold {
+namespace detail {
+
+struct send_verb {
+    template <communicator Comm, class X, class... Options>
+    void operator()(Comm& comm, X&& x, const Options&... options) const {
+        if constexpr (fits<Comm, false, X, Options...>()) {
+            message_task<Comm> run(comm, request(comm, x, message_options(options...)));
+            run_message(run);
+        }
+    }
+    template <communicator Comm, class X, class... Options>
+    [[nodiscard]] operation start(Comm& comm, X&& x, const Options&... options) const {
+        if constexpr (fits<Comm, true, X, Options...>()) {
+            auto made = std::make_unique<message_task<Comm>>(comm, request(comm, x, message_options(options...)));
+            made->start();
+            return operation(std::move(made));
+        }
+    }
+    template <communicator Comm, class X, class... Options>
+    [[nodiscard]] persistent prepare(Comm& comm, X&& x, const Options&... options) const {
+        if constexpr (fits<Comm, true, X, Options...>())
+            return persistent(
+                std::make_unique<message_task<Comm>>(comm, request(comm, x, message_options(options...))));
+    }
+
+  private:
+    template <class Comm, bool Returns, class X, class... Options>
+    [[nodiscard]] static consteval bool fits() {
+        return require_message_options<true, false, Options...>() &&
+               require_message_data<Comm::shares_memory, false, Returns, X>();
+    }
+    template <class Comm, class X>
+    [[nodiscard]] static message_request request(Comm& comm, X& x, const message_options& said) {
+        message_request asked("send", said);
+        asked.out = sending_of(comm, "send", message_data_of(x, "send"), said);
+        return asked;
+    }
+};
+
+}  // namespace detail
+
+/// Sends a message to one rank, which receives it.
+///
+///     send(comm, x, to{3})
+///     send(comm, x, to{3}, tag{7}, mode::synchronous)
+///
+/// - Returns, or its operation is done, when `mode` says so; then x may be written again.
+/// - Data: a contiguous range, a contiguous tensor view, or one object. Elements are trivially copyable; where ranks
+///   share memory anything that can be assigned goes, from where it lies.
+/// - Order: of two messages of one rank to another that a receive could both take, it takes the one that was sent, or
+///   started, first. Messages and collectives never mix.
+/// - Cost: a message of 64 KiB or less, and of no more than the transport copies, is one message as long as its
+/// receiver
+///   holds less than 256 KiB of this rank's that it has not received; otherwise it is three, and waits for the receive.
+///   Do not rely on being held.
+/// - Errors: `bad_rank`, `bad_argument` for `tag{any}`, a negative tag, null data, or no room for `mode::buffered`,
+///   before anything is sent; `bad_argument` where `mode::ready` found no receive; `peer_failed` if the receiver
+///   returns without having received what must be.
+/// - Source: MPI-4.1, sections 3.2 to 3.7.
+inline constexpr detail::send_verb send{};
+
+/// From now on `mode::buffered` may keep so many bytes for this rank. There was no other buffer.
+template <communicator Comm>
+void attach_buffer(Comm& comm, std::size_t bytes) {
+    detail::post_office& office = detail::office_of(comm);
+    if (office.buffer_bytes != 0)
+        detail::reject_message("attach_buffer", comm.rank(), "has attached a buffer already: detach it first");
+    office.buffer_bytes = bytes;
+}
+
+/// Returns when all that `mode::buffered` has kept for this rank has been sent, and how many bytes it could keep; now
+/// it keeps nothing any more.
+template <communicator Comm>
+std::size_t detach_buffer(Comm& comm) {
+    detail::require_outside_operator(comm, "detach_buffer");
+    detail::post_office& office = detail::office_of(comm);
+    for (office.forget_kept(); office.first_kept() != nullptr; office.forget_kept())
+        detail::wait_for(*office.first_kept());
+    return std::exchange(office.buffer_bytes, 0);
+}
+
+}  // namespace allfold

@@ -1,0 +1,626 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/collective.hpp"
+#include "allfold/collective/subset.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "allfold/message.hpp"
+#include "allfold/transport/hierarchy.hpp"
+#include "allfold/transport/self.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
+
+using namespace test;
+using allfold::any;
+using allfold::attach_buffer;
+using allfold::detach_buffer;
+using allfold::errc;
+using allfold::exchange;
+using allfold::from;
+using allfold::message;
+using allfold::mode;
+using allfold::none;
+using allfold::operation;
+using allfold::persistent;
+using allfold::probe;
+using allfold::receive;
+using allfold::send;
+using allfold::status;
+using allfold::status_in;
+using allfold::tag;
+using allfold::to;
+using allfold::try_probe;
+
+namespace {
+
+/// Runs it on threads that hold short messages, on those that lend all of them, and on ranks that share no memory.
+template <class Fn>
+void on_all_transports(int size, Fn fn) {
+    on_ranks(size, [&](auto& comm) { fn(comm); });
+    on_ranks(size, [&](auto& comm) { fn(comm); }, noticing);
+    on_ranks(
+        size,
+        [&](auto& comm) {
+            remote far(comm);
+            fn(far);
+        },
+        roomy);
+}
+
+/// What an error of this rank says, and which one it was.
+template <class Body>
+outcome outcome_of(Body body) {
+    try {
+        body();
+    } catch (...) {
+        return outcome_of_exception();
+    }
+    return {};
+}
+
+struct named {
+    int number;
+    char name;
+};
+
+void expect_error(const outcome& o, errc code, std::initializer_list<const char*> parts) {
+    expect(o.code == code, "another code: " + o.text);
+    for (const char* part : parts) expect(o.says(part), "\"" + o.text + "\" does not say " + part);
+}
+
+}  // namespace
+
+TEST_CASE("a message arrives, whatever its length, its mode, and who waits for whom") {
+    on_all_transports(2, [](auto& comm) {
+        const int other = 1 - comm.rank();
+        attach_buffer(comm, 4 << 20);
+        for (const std::size_t n : std::vector<std::size_t>{0, 1, 5, 1000, 100000})
+            for (const mode how : {mode::standard, mode::buffered, mode::synchronous}) {
+                std::vector<int> x(n + 3, -1), y(n + 3, -1);
+                std::iota(x.begin(), x.end() - 3, static_cast<int>(how) + comm.rank());
+                std::vector<int> expected(x);
+                std::iota(expected.begin(), expected.end() - 3, static_cast<int>(how) + other);
+                const std::span<const int> sent(x.data(), n);
+                if (comm.rank() == 0) {
+                    send(comm, sent, to{other}, tag{3}, how);
+                    expect(receive(comm, y, from{other}, tag{4}) == status{other, 4, n, false}, "status");
+                } else {
+                    expect(receive(comm, y, from{any}, tag{any}) == status{other, 3, n, false}, "status");
+                    send(comm, sent, to{other}, tag{4}, how);
+                }
+                expect(y == expected, "another message, or more than that");
+                // Both at the same time, and once more in place.
+                std::fill(y.begin(), y.end(), -1);
+                exchange(comm, sent, to{other}, y, from{other}, how);
+                expect(y == expected, "exchanged");
+                exchange(comm, x, to{other}, from{other}, how);
+                expect(x == expected, "exchanged in place");
+                // With itself.
+                std::fill(y.begin(), y.end(), -1);
+                operation own = send.start(comm, std::span<const int>(expected.data(), n), to{comm.rank()}, how);
+                receive(comm, y, from{comm.rank()});
+                own.wait();
+                expect(y == expected, "from itself");
+            }
+        allfold::barrier(comm);
+        expect(detach_buffer(comm) == 4 << 20, "the buffer");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("data: single objects, arrays, tensor views, and objects that own memory where it is shared") {
+    on_all_transports(2, [](auto& comm) {
+        using comm_type = std::remove_cvref_t<decltype(comm)>;
+        const int other = 1 - comm.rank();
+        double d = 0;
+        exchange(comm, 1.5 + comm.rank(), to{other}, d, from{other});
+        expect(d == 1.5 + other, "a double");
+        std::array<named, 2> pairs{}, own{{{comm.rank(), 'a'}, {7, 'b'}}};
+        exchange(comm, own, to{other}, pairs, from{other});
+        expect(pairs[0].number == other && pairs[1].name == 'b', "records");
+        std::vector<int> square(12, comm.rank()), into(12, -1);
+        const allfold::tensor<int, 2> rows(square.data(), {3, 4}), places(into.data(), {3, 4});
+        exchange(comm, rows, to{other}, places, from{other});
+        expect(into == std::vector<int>(12, other), "a tensor");
+        const allfold::tensor<int, 2> gaps(square.data(), {3, 2}, {4, 1});
+        expect_error(outcome_of([&] { send(comm, gaps, to{other}); }), errc::bad_argument, {"send", "gaps"});
+        if constexpr (comm_type::shares_memory) {
+            const std::string name = "the long name of rank " + std::to_string(comm.rank());
+            std::string theirs;
+            exchange(comm, name, to{other}, theirs, from{other});
+            expect(theirs == "the long name of rank " + std::to_string(other), "a string");
+            std::vector<std::string> words{"a", name}, copies(3);
+            operation sent = send.start(comm, words, to{comm.rank()});
+            expect(receive(comm, copies, from{any}).elements == 2, "words");
+            sent.wait();
+            expect(copies[1] == name && copies[2].empty(), "words");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("messages of one rank under one tag come in their order, whatever comes in between") {
+    on_all_transports(3, [](auto& comm) {
+        constexpr int rounds = 200;
+        if (comm.rank() != 0) {
+            std::vector<std::vector<int>> all;
+            std::vector<operation> sent;
+            for (int i = 0; i < rounds; ++i) {
+                all.emplace_back(static_cast<std::size_t>(1 + i % 7 * 300), i);
+                sent.push_back(
+                    send.start(comm, all.back(), to{0}, tag{i % 2}, i % 5 == 0 ? mode::synchronous : mode()));
+            }
+            allfold::wait_all(sent);
+        } else {
+            std::vector<int> y(2000);
+            std::array<std::array<int, 2>, 3> next{{{0, 1}, {0, 1}, {0, 1}}};
+            const auto check = [&](const status& s) {
+                int& expected = next[static_cast<std::size_t>(s.source)][static_cast<std::size_t>(s.tag)];
+                expect(y[0] == expected && s.elements == static_cast<std::size_t>(1 + expected % 7 * 300), "order");
+                expected += 2;
+            };
+            for (int i = 0; i < rounds / 2; ++i) check(receive(comm, y, from{2}, tag{1}));
+            for (int i = 0; i < rounds / 2; ++i) check(receive(comm, y, from{any}, tag{0}));
+            for (int i = 0; i < rounds; ++i) check(receive(comm, y, from{any}, tag{any}));
+        }
+        int total = 1;  // and a collective is none of it
+        allfold::all_reduce(comm, total, allfold::sum());
+        expect(total == 3, "sum");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("what is too long, or of another type, is an error of its receive alone") {
+    for (const std::size_t n : {std::size_t{20}, std::size_t{50000}})
+        on_all_transports(2, [&](auto& comm) {
+            std::vector<int> x(n, 7), y(n, -1);
+            const std::span<int> shorter(y.data(), n / 2);
+            if (comm.rank() == 0) {
+                send(comm, x, to{1}, tag{5});
+                send(comm, x, to{1}, tag{5}, mode::synchronous);
+                send(comm, x, to{1}, tag{6});
+            } else {
+                const outcome cut = outcome_of([&] { receive(comm, shorter, from{0}, tag{5}); });
+                expect_error(cut, errc::truncated, {"rank 1", "rank 0", "room for", "tag 5"});
+                std::vector<float> z(n);
+                const outcome other = outcome_of([&] { receive(comm, z, from{0}, tag{5}); });
+                expect_error(other, errc::mismatch, {"rank 1", "float", "rank 0", "int"});
+                expect(y == std::vector<int>(n, -1), "written");
+                persistent again = receive.prepare(comm, y, from{0}, tag{6});
+                again();
+                expect(y == x, "the next one");
+            }
+            allfold::barrier(comm);
+        });
+    SUCCEED();
+}
+
+TEST_CASE("arguments are checked before anything is sent") {
+    on_all_transports(2, [](auto& comm) {
+        int x = 1;
+        const std::span<int> null(static_cast<int*>(nullptr), 3);
+        expect_error(outcome_of([&] { send(comm, x, to{2}); }), errc::bad_rank, {"send", "rank 2", "[0, 2)"});
+        expect_error(outcome_of([&] { receive(comm, x, from{-1}); }), errc::bad_rank, {"receive", "-1"});
+        expect_error(outcome_of([&] { send(comm, x, to{0}, tag{-1}); }), errc::bad_argument, {"negative tag"});
+        expect_error(outcome_of([&] { send(comm, x, to{0}, tag{any}); }), errc::bad_argument, {"tag{any}"});
+        expect_error(outcome_of([&] { send(comm, null, to{0}); }), errc::bad_argument, {"without memory"});
+        expect_error(outcome_of([&] { receive(comm, null, from{any}); }), errc::bad_argument, {"without memory"});
+        expect_error(outcome_of([&] { send(comm, x, to{1 - comm.rank()}, mode::buffered); }), errc::bad_argument,
+                     {"mode::buffered", "4 bytes", "0 bytes"});
+        // Nobody is a partner like any other.
+        send(comm, x, to{none});
+        expect(receive(comm, x, from{none}) == status{}, "from nobody");
+        exchange(comm, x, to{none}, from{none}, mode::synchronous);
+        expect(!probe(comm, from{none}) && x == 1, "of nobody");
+        allfold::barrier(comm);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a ready send needs its receive") {
+    on_all_transports(2, [](auto& comm) {
+        int x = 5 + comm.rank(), y = 0;
+        if (comm.rank() == 0) {
+            allfold::barrier(comm);
+            send.start(comm, x, to{1}, tag{1}, mode::ready).wait();
+            const outcome o = outcome_of([&] { send(comm, x, to{1}, tag{2}, mode::ready); });
+            expect_error(o, errc::bad_argument, {"rank 0", "rank 1", "tag 2", "ready"});
+            send(comm, x, to{1}, tag{3});
+        } else {
+            operation early = receive.start(comm, y, from{0}, tag{1});
+            allfold::barrier(comm);
+            early.wait();
+            expect(y == 5, "ready");
+            receive(comm, y, from{0}, tag{3});
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a probe hands out a message that nobody else gets") {
+    on_all_transports(2, [](auto& comm) {
+        if (comm.rank() == 0) {
+            std::deque<std::vector<int>> all;
+            std::vector<operation> sent;
+            for (int i = 1; i <= 6; ++i) {
+                all.emplace_back(static_cast<std::size_t>(i * 3000), i);
+                sent.push_back(send.start(comm, all.back(), to{1}, tag{i % 2}));
+            }
+            wait_all(sent);
+        } else {
+            std::vector<int> y(20000);
+            message first = probe(comm, from{any}, tag{1});
+            expect(first.about() == status{0, 1, 3000, false}, "what a probe tells");
+            expect(receive(comm, y, from{0}, tag{1}).elements == 9000, "the one after it");
+            {
+                const message unread = probe(comm, from{0}, tag{any});
+            }  // is there again
+            message second;
+            while (!second)
+                if (auto found = try_probe(comm, from{any}, tag{0})) second = std::move(*found);
+            expect(second.about().elements == 6000, "put back at its old place");
+            expect(!try_probe(comm, from{any}, tag{9}), "nothing to be found");
+            status s;
+            std::vector<int> exact(first.about().elements);
+            s = receive(first, exact);
+            expect(s.elements == 3000 && exact[0] == 1 && exact.back() == 1 && !first, "received late");
+            operation last = receive.start(second, y);
+            for (const int i : {4, 5, 6}) {
+                const status each = receive(comm, std::span<int>(exact = std::vector<int>(18000)), from{0}, tag{any});
+                expect(each == status{0, i % 2, static_cast<std::size_t>(i * 3000), false}, "the others");
+            }
+            last.wait();
+            expect(y[5999] == 2, "the second one");
+            expect_error(outcome_of([&] { receive(first, y); }), errc::bad_argument, {"already"});
+        }
+        allfold::barrier(comm);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a receive is cancelled or completed, never both") {
+    on_all_transports(2, [](auto& comm) {
+        for (int i = 0; i < 50; ++i) {
+            int x = i, y = -1, z = -1;
+            if (comm.rank() == 0) {
+                send(comm, x, to{1}, tag{i});
+            } else {
+                status first;
+                operation a = receive.start(comm, y, from{0}, tag{i}, status_in{first});
+                operation b = receive.start(comm, z, from{any}, tag{i});
+                const bool cancelled = a.cancel();
+                a.wait();
+                expect(first.cancelled == cancelled && !a.cancel(), "cancelled");
+                if (cancelled) {
+                    b.wait();
+                    expect(y == -1 && z == i, "both");
+                } else {
+                    expect(y == i && b.cancel() && z == -1, "neither");
+                }
+            }
+        }
+        int sum = 1;
+        operation collective = allfold::all_reduce.start(comm, sum, allfold::sum());
+        expect(!collective.cancel(), "a collective");
+        collective.wait();
+    });
+    SUCCEED();
+}
+
+TEST_CASE("prepared messages are started again and again; any, some and all are waited for") {
+    on_all_transports(3, [](auto& comm) {
+        const int left = (comm.rank() + 2) % 3, right = (comm.rank() + 1) % 3;
+        std::vector<int> x(3000), y(3000), in_place(2);
+        persistent both = exchange.prepare(comm, x, to{right}, y, from{left}, tag{2});
+        persistent alone = exchange.prepare(comm, in_place, to{left}, from{right});
+        std::vector<persistent> halves;
+        std::vector<int> out(5), in(5);
+        halves.push_back(send.prepare(comm, out, to{right}, mode::synchronous));
+        halves.push_back(receive.prepare(comm, in, from{left}));
+        for (int i = 0; i < 20; ++i) {
+            std::fill(x.begin(), x.end(), i + comm.rank());
+            std::fill(in_place.begin(), in_place.end(), comm.rank());
+            std::fill(out.begin(), out.end(), i + comm.rank());
+            both.start();
+            expect_error(outcome_of([&] { both.start(); }), errc::bad_argument, {"exchange", "in flight"});
+            alone();
+            expect(in_place[1] == right, "in place");
+            start_all(halves);
+            std::size_t ended = 0;
+            if (i % 3 == 0)
+                for (; wait_any(halves) < 2; ++ended) {
+                }
+            else if (i % 3 == 1)
+                for (std::vector<std::size_t> some; !(some = wait_some(halves)).empty();) ended += some.size();
+            else
+                for (ended = 2; !test_all(halves);) std::this_thread::yield();
+            expect(ended == 2 && in[4] == i + left, "halves");
+            both.wait();
+            expect(y[2999] == i + left, "both");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("thousands of messages that nobody expects keep nobody from going on, and little memory") {
+    on_all_transports(3, [](auto& comm) {
+        constexpr int many = 4000;
+        if (comm.rank() == 0) {
+            std::vector<int> x(16);
+            std::vector<operation> sent;
+            for (int i = 0; i < many; ++i) sent.push_back(send.start(comm, x, to{1}, tag{1}));
+            int last = 42;
+            sent.push_back(send.start(comm, last, to{1}, tag{2}));
+            allfold::barrier(comm);
+            wait_all(sent);
+        } else if (comm.rank() == 1) {
+            int last = 0;
+            std::array<int, 16> y{};
+            allfold::barrier(comm);  // while the others' messages lie somewhere
+            receive(comm, last, from{0}, tag{2});
+            expect(last == 42, "the last one first");
+            // Of those that were held no more than agreed have been copied.
+            std::size_t copied = 0;
+            const auto& office = allfold::detail::office_of(comm);
+            office.for_each_held([&](const auto& held) { copied += held.data.empty() ? 0 : 64 + held.data.size(); });
+            expect(copied <= std::size_t{64} * allfold::detail::post_office::most_held, "held too much");
+            for (int i = 0; i < many; ++i) receive(comm, y, from{any}, tag{1});
+        } else {
+            allfold::barrier(comm);
+        }
+        int count = 1;
+        allfold::all_reduce(comm, count, allfold::sum());
+        expect(count == 3, "sum");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a buffered send ends at once, up to what is attached") {
+    on_all_transports(2, [](auto& comm) {
+        std::vector<int> x(100000, 3), y(100000);
+        const std::size_t bytes = x.size() * sizeof(int);
+        if (comm.rank() == 0) {
+            attach_buffer(comm, 2 * bytes);
+            send(comm, x, to{1}, mode::buffered);
+            expect(send.start(comm, x, to{1}, mode::buffered).done(), "waits");
+            std::fill(x.begin(), x.end(), 9);
+            const outcome full = outcome_of([&] { send(comm, x, to{1}, mode::buffered); });
+            expect_error(full, errc::bad_argument, {"rank 0", "rank 1", "mode::buffered", "0 are free"});
+            expect_error(outcome_of([&] { attach_buffer(comm, 1); }), errc::bad_argument,
+                         {"attached a buffer already"});
+            allfold::barrier(comm);
+            expect(detach_buffer(comm) == 2 * bytes, "detached");
+        } else {
+            allfold::barrier(comm);
+            for (int i = 0; i < 2; ++i) {
+                receive(comm, y, from{0});
+                expect(y == std::vector<int>(y.size(), 3), "what it was when it was sent");
+            }
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("nobody waits for who has returned, or failed") {
+    for (const auto& tuning : {allfold::thread_tuning{}, noticing}) {
+        // The one that it names, and all that might be meant: each has left a message before.
+        const auto named = outcomes_on_ranks(
+            3,
+            [](auto& comm) {
+                int x = 1;
+                if (comm.rank() != 0) return send(comm, x, to{0});
+                receive(comm, x, from{2});
+                receive(comm, x, from{2});
+            },
+            tuning);
+        REQUIRE(named[0].code == errc::peer_failed);
+        CHECK(named[0].says("rank 2"));
+        const auto whoever = outcomes_on_ranks(
+            4,
+            [](auto& comm) {
+                std::vector<int> x(50000);
+                if (comm.rank() != 0) return send(comm, x, to{0});
+                for (int i = 0; i < 4; ++i) receive(comm, x, from{any});
+            },
+            tuning);
+        REQUIRE(whoever[0].code == errc::peer_failed);
+        CHECK(whoever[0].says("any rank"));
+        const auto unread = outcomes_on_ranks(
+            2,
+            [](auto& comm) {
+                std::vector<int> x(500000);
+                if (comm.rank() == 0) send(comm, x, to{1}, mode::synchronous);
+            },
+            tuning);
+        CHECK(unread[0].code == errc::peer_failed);
+        const auto thrown = outcomes_on_ranks(
+            3,
+            [](auto& comm) {
+                int x = 1;
+                if (comm.rank() == 2) throw std::runtime_error("burnt");
+                receive(comm, x, from{any});
+            },
+            tuning);
+        CHECK(thrown[0].says("burnt"));
+        CHECK(thrown[1].says("burnt"));
+        using namespace std::chrono_literals;
+        const auto late = outcomes_on_ranks(
+            2,
+            [](auto& comm) {
+                int x = 1;
+                if (comm.rank() == 0)
+                    receive(comm, x, from{1}, allfold::deadline{10ms});
+                else
+                    receive(comm, x, from{0}, tag{3});
+            },
+            tuning);
+        CHECK(late[0].code == errc::timeout);
+        CHECK(!late[1].succeeded());
+    }
+    allfold::self alone;
+    int x = 3, y = 0;
+    operation own = send.start(alone, x, to{0}, mode::synchronous);
+    receive(alone, y, from{any});
+    own.wait();
+    CHECK(y == 3);
+    CHECK_THROWS_AS(receive(alone, y, from{any}), allfold::error);
+}
+
+TEST_CASE("a halo exchange in two dimensions, with nobody at the borders") {
+    on_all_transports(6, [](auto& comm) {
+        constexpr int width = 3, height = 2;
+        const int column = comm.rank() % width, row = comm.rank() / width;
+        const auto at = [&](int c, int r) { return c < 0 || c >= width || r < 0 || r >= height ? -1 : r * width + c; };
+        const std::array<int, 4> around{at(column - 1, row), at(column + 1, row), at(column, row - 1),
+                                        at(column, row + 1)};
+        std::array<std::vector<int>, 4> own, halo;
+        for (int step = 0; step < 10; ++step) {
+            std::vector<operation> all;
+            for (std::size_t side = 0; side < 4; ++side) {
+                const int peer = around[side];
+                own[side].assign(700, comm.rank() * 10 + step);
+                halo[side].assign(700, -1);
+                const auto opposite = static_cast<int>(side ^ 1u);
+                all.push_back(receive.start(comm, halo[side], peer < 0 ? from{none} : from{peer}, tag{opposite}));
+                all.push_back(send.start(comm, own[side], peer < 0 ? to{none} : to{peer}, tag{static_cast<int>(side)}));
+            }
+            wait_all(all);
+            for (std::size_t side = 0; side < 4; ++side)
+                expect(halo[side] == std::vector<int>(700, around[side] < 0 ? -1 : around[side] * 10 + step), "halo");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("any threads of any processes send messages to each other, as a team") {
+    on_ranks(2, [](auto& across) {
+        allfold::run(across, 2, [](auto& comm) {
+            const auto all = allfold::subset(comm, allfold::rank_list({0, 1, 2, 3}));
+            allfold::relayed_communicator& mine = *all;
+            const int right = (mine.rank() + 1) % 4, left = (mine.rank() + 3) % 4;
+            for (const std::size_t n : std::vector<std::size_t>{1, 1000, 100000}) {
+                const std::vector<int> x(n, mine.rank());
+                std::vector<int> y(n, -1);
+                exchange(mine, x, to{right}, y, from{any}, mode::synchronous);
+                expect(y == std::vector<int>(n, left), "from the left");
+                allfold::barrier(mine);
+            }
+        });
+    });
+    SUCCEED();
+}
+
+namespace {
+
+/// A step of a random program: a message, or a collective.
+struct step_of_program {
+    int sender = 0, receiver = 0;  // the same: a message to itself
+    int label = 0;
+    std::size_t elements = 0;
+    mode how = mode::standard;
+    bool is_collective = false, by_wildcard_tag = false;
+    int value = 0;
+};
+
+std::vector<step_of_program> random_messages(std::mt19937& random, int size, int steps) {
+    const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    std::vector<step_of_program> all(static_cast<std::size_t>(steps));
+    for (int i = 0; i < steps; ++i) {
+        step_of_program& s = all[static_cast<std::size_t>(i)];
+        s.value = i + 1;
+        s.is_collective = pick(6) == 0;
+        s.sender = pick(size);
+        s.receiver = pick(size);
+        s.label = pick(3);
+        s.how = std::array{mode::standard, mode::standard, mode::synchronous}[static_cast<std::size_t>(pick(3))];
+        constexpr std::array<std::size_t, 6> lengths{0, 1, 10, 800, 9000, 40000};
+        s.elements = lengths[static_cast<std::size_t>(pick(6))];
+    }
+    return all;
+}
+
+/// Every rank starts what is its own, in the order of the program, the receives among it in a random order that keeps
+/// that of each sender and tag; what each gets is what a sequential matching says.
+template <class Comm>
+void run_program(Comm& comm, const std::vector<step_of_program>& program, unsigned seed) {
+    std::mt19937 random(seed * 31 + static_cast<unsigned>(comm.rank()));
+    struct in_flight {
+        std::vector<int> data;
+        status found;
+        int total = 0;
+    };
+    std::deque<in_flight> memory;
+    std::vector<operation> started;
+    std::vector<std::pair<in_flight*, const step_of_program*>> received;
+    const auto receive_one = [&](const step_of_program& s) {
+        in_flight& f = memory.emplace_back();
+        f.data.assign(s.elements + 2, -1);
+        started.push_back(receive.start(comm, f.data, from{s.sender}, tag{s.label}, status_in{f.found}));
+        received.emplace_back(&f, &s);
+    };
+    std::vector<const step_of_program*> put_off;
+    const auto catch_up = [&] {
+        while (!put_off.empty()) {
+            std::size_t i = random() % put_off.size();
+            for (std::size_t j = 0; j < i; ++j)  // not before an older one of the same sender and tag
+                if (put_off[j]->sender == put_off[i]->sender && put_off[j]->label == put_off[i]->label) i = j;
+            receive_one(*put_off[i]);
+            put_off.erase(put_off.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+    };
+    for (const step_of_program& s : program) {
+        if (s.is_collective) {
+            in_flight& f = memory.emplace_back();
+            f.total = s.value + comm.rank();
+            if (s.label == 0) {
+                allfold::all_reduce(comm, f.total, allfold::sum());
+                expect(f.total == comm.size() * s.value + comm.size() * (comm.size() - 1) / 2, "a collective");
+            } else {
+                f.data.assign(s.elements + 1, s.value + comm.rank());
+                started.push_back(allfold::broadcast.start(comm, f.data, allfold::root{s.receiver}));
+            }
+            continue;
+        }
+        if (s.sender == comm.rank()) {
+            in_flight& f = memory.emplace_back();
+            f.data.assign(s.elements, s.value);
+            started.push_back(send.start(comm, f.data, to{s.receiver}, tag{s.label}, s.how));
+        }
+        if (s.receiver == comm.rank()) put_off.push_back(&s);
+        if (random() % 4 == 0) catch_up();
+    }
+    catch_up();
+    wait_all(started);
+    for (const auto& [f, s] : received) {
+        expect(f->found == status{s->sender, s->label, s->elements, false}, "status");
+        expect(std::vector<int>(f->data.begin(), f->data.end() - 2) == std::vector<int>(s->elements, s->value), "data");
+        expect(f->data[s->elements] == -1 && f->data[s->elements + 1] == -1, "beyond its place");
+    }
+}
+
+}  // namespace
+
+TEST_CASE("random programs of messages and collectives receive what a sequential matching says") {
+    const unsigned first = std::random_device{}();
+    for (unsigned seed = first; seed < first + 12; ++seed) {
+        INFO("seed " << seed);
+        std::mt19937 random(seed);
+        const int size = 1 + static_cast<int>(random() % 5);
+        const std::vector<step_of_program> program = random_messages(random, size, 150);
+        CAPTURE(size);
+        REQUIRE_NOTHROW(on_all_transports(size, [&](auto& comm) { run_program(comm, program, seed); }));
+    }
+}
