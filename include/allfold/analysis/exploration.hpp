@@ -29,6 +29,7 @@ enum class verdict : std::uint8_t {
     not_deterministic  ///< the program depends on something other than messages
 };
 
+/// In words, as `explain` says it.
 [[nodiscard]] constexpr const char* name_of(verdict what) noexcept {
     switch (what) {
         case verdict::deadlock: return "deadlock";

@@ -37,6 +37,7 @@ class explored_communicator : public transport_defaults {
     static constexpr bool sleeps = false;
     static constexpr bool waits_to_form = false;
 
+    /// A copy of what was posted.
     class arrival_type {
       public:
         arrival_type() = default;

@@ -45,14 +45,14 @@ struct receive_verb {
 
     /// Of a message that has been probed for.
     template <class Y>
-    status operator()(message& m, Y&& y) const {
+    status operator()(allfold::message& m, Y&& y) const {
         static_assert(require_message_data<true, true, false, Y>());
         status found;
         m.receive(message_data_of(y, "receive"), &found)();
         return found;
     }
     template <class Y>
-    [[nodiscard]] operation start(message& m, Y&& y) const {
+    [[nodiscard]] operation start(allfold::message& m, Y&& y) const {
         static_assert(require_message_data<true, true, true, Y>());
         return m.receive(message_data_of(y, "receive"), nullptr).start();
     }

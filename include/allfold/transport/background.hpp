@@ -273,8 +273,6 @@ class background {
         return runs_;
     }
 
-    /// What one of several ranks that run on this thread by turns has in flight: none of them pushes on what is
-    /// another's. Changed at each turn.
     class of_one_rank;
 
   private:
@@ -431,6 +429,8 @@ class background {
     std::array<std::uint32_t, 16> latest_calls_{};  // their first lanes
 };
 
+/// What one of several ranks that run on this thread by turns has in flight: none of them pushes on what is another's.
+/// Changed at each turn.
 class background::of_one_rank {
   public:
     of_one_rank() = default;
