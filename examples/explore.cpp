@@ -9,6 +9,7 @@
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/message.hpp"
 
 /// @file
 /// Programs with a mistake that shows in some orders of arrival only, or hangs, and their mended twins. Each is called
@@ -45,8 +46,45 @@ double in_order_of_completion(explored_communicator& comm, bool fixed) {
     return result;
 }
 
+/// Neighbours send to each other first: only memory that holds messages saves it.
+int head_to_head(explored_communicator& comm, bool fixed) {
+    using allfold::from, allfold::to;
+    const int other = 1 - comm.rank();
+    int x = comm.rank();
+    if (fixed) {
+        allfold::exchange(comm, x, to{other}, from{other});
+    } else {
+        allfold::send(comm, comm.rank(), to{other}, allfold::mode::synchronous);
+        allfold::receive(comm, x, from{other});
+    }
+    return x;
+}
+
+/// Rank 0 adds up what all others send in each of two phases: it may take in the first one what belongs to the second.
+std::array<int, 2> in_phases(explored_communicator& comm, bool fixed) {
+    std::array<int, 2> sums{};
+    for (int phase = 0; phase < 2; ++phase) {
+        const allfold::tag under{fixed ? phase : 0};
+        if (comm.rank() != 0) allfold::send(comm, 10 * phase + 1, allfold::to{0}, under);
+        for (int i = 1; comm.rank() == 0 && i < comm.size(); ++i) {
+            int x = 0;
+            allfold::receive(comm, x, allfold::from{allfold::any}, under);
+            sums[static_cast<std::size_t>(phase)] += x;
+        }
+    }
+    return sums;
+}
+
+/// One branch forgets to receive what its neighbour has sent.
+void forgetting_to_receive(explored_communicator& comm, bool fixed) {
+    int x = 0;
+    if (comm.rank() == 1) allfold::send(comm, 5, allfold::to{0});
+    if (comm.rank() == 0 && fixed) allfold::receive(comm, x, allfold::from{1});
+    allfold::barrier(comm);
+}
+
 bool shows(const char* name, const allfold::exploration& found, bool expected) {
-    std::printf("%s\n    %s\n", name, explain(found).c_str());
+    std::printf("--- %s\n%s\n", name, explain(found).c_str());
     return found.ok() == expected && found.complete();
 }
 
@@ -61,5 +99,12 @@ int main() {
     as_expected &= shows("a result that depends on what is done first", found, false);
     as_expected &= !allfold::replay(3, first_come, found.first().schedule).ok();  // this execution, under a debugger
     as_expected &= shows("mended", allfold::explore(3, in_turn), true);
+    const auto shows_both = [&](const char* name, int ranks, auto program) {
+        as_expected &= shows(name, allfold::explore(ranks, [&](auto& comm) { return program(comm, false); }), false);
+        as_expected &= shows("mended", allfold::explore(ranks, [&](auto& comm) { return program(comm, true); }), true);
+    };
+    shows_both("sends head to head", 2, head_to_head);
+    shows_both("a receive from any rank that takes a message of the next phase", 3, in_phases);
+    shows_both("a message that nobody receives", 2, forgetting_to_receive);
     return as_expected ? 0 : 1;
 }
