@@ -19,6 +19,6 @@ floor == "schedule" && /^struct [a-z_]+ \{/ && index($2, algorithm) == 1 { $0 = 
 floor == "schedule" && /^    class [a-z_]+ : public schedule_of</ && previous !~ /\/\/\// {
     $0 = "/** The schedule of @ref allfold::" $2 " \"" $2 "\". */ " $0
 }
-floor == "collective" && /^inline constexpr detail::/ { $0 = "inline constexpr auto " $4; sub(/\{\}/, "") }
+(floor == "collective" || floor == "message") && /^inline constexpr detail::/ { $0 = "inline constexpr auto " $4; sub(/\{\}/, "") }
 
 { print; previous = $0 }
