@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
+#include "allfold/analysis/explore.hpp"
+
 #include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
-#include "allfold/analysis/explore.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"

@@ -400,7 +400,8 @@ struct own_way<images<T>> {
         static_assert(!is_scan || is_list, "allfold: each image gets a prefix from a scan: pass images for them");
         constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
         static_assert(is_writable, "allfold: the output of this collective must not be const");
-        if constexpr (require_image_call<Collective>() && (!is_scan || is_list) && is_writable) {
+        if constexpr (require_image_call<Collective>() && (!is_scan || is_list) && is_writable &&
+                      require_lasting<false, Options...>()) {
             image_call<Collective, Comm, Op, T> call(comm, in, op);
             if constexpr (is_scan)
                 call.scan(out, options...);

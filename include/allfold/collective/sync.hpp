@@ -44,6 +44,8 @@ template <>
 inline constexpr bool is_sync_mode<in_sync> = true;
 template <>
 inline constexpr bool is_sync_mode<out_sync> = true;
+template <>
+inline constexpr bool is_end_mode<out_sync> = true;
 
 struct sync_modes {
     in_sync in = in_sync::mine;

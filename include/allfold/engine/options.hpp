@@ -168,6 +168,9 @@ inline constexpr bool is_arrangement =
 /// When data may begin to move, and when a call may end: `in_sync` and `out_sync` of collective/sync.hpp.
 template <class T>
 inline constexpr bool is_sync_mode = false;
+/// `out_sync`: others may read this rank's memory after the end.
+template <class T>
+inline constexpr bool is_end_mode = false;
 /// The call ends as soon as its result is there.
 struct ends_early {};
 

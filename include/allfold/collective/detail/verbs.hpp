@@ -30,6 +30,15 @@ namespace allfold::detail {
 template <class X>
 concept output = std::is_lvalue_reference_v<X> || refers<std::remove_cvref_t<X>>;
 
+/// Memory that ends with the call must not be read after it.
+template <bool Lasts, class... Options>
+[[nodiscard]] consteval bool require_lasting() {
+    constexpr bool lasts = Lasts || !(is_end_mode<Options> || ...);
+    static_assert(
+        lasts, "allfold: out_sync is for operands that outlive the call, which others may read later: pass variables");
+    return lasts;
+}
+
 /// An input that a call waits with: one that owns its elements lives long enough, temporary or not.
 template <class In>
 [[nodiscard]] constexpr decltype(auto) until_return(std::remove_reference_t<In>& in) noexcept {
@@ -198,15 +207,17 @@ class folding_verbs {
         using value = std::remove_cvref_t<X>;
         using operation = std::remove_cvref_t<Op>;
         value result(std::forward<X>(x));
-        if constexpr (!associative_operator<operation, typename state_of<operation, value>::type> ||
-                      require_first_value<Collective, operation, value>())
+        if constexpr (require_lasting<false, Options...>() &&
+                      (!associative_operator<operation, typename state_of<operation, value>::type> ||
+                       require_first_value<Collective, operation, value>()))
             in_place<verb::call>(comm, result, op, options...);
         return result;
     }
     template <communicator Comm, class In, output Out, class Op, any_option... Options>
         requires(!any_option<Op> && !operation_on<Out, In>)
     void operator()(Comm& comm, In&& in, Out&& out, Op&& op, Options&&... options) const {
-        out_of_place<verb::call>(comm, until_return<In>(in), std::forward<Out>(out), op, options...);
+        if constexpr (require_lasting<std::is_lvalue_reference_v<In> || refers<std::remove_cvref_t<In>>, Options...>())
+            out_of_place<verb::call>(comm, until_return<In>(in), std::forward<Out>(out), op, options...);
     }
 
     /// Starts the collective; the operation completes it.
@@ -326,13 +337,14 @@ class moving_verbs {
         requires(!any_option<X>)
     [[nodiscard]] std::remove_cvref_t<X> operator()(Comm& comm, X&& x, Options&&... options) const {
         std::remove_cvref_t<X> result(std::forward<X>(x));
-        in_place<verb::call>(comm, result, options...);
+        if constexpr (require_lasting<false, Options...>()) in_place<verb::call>(comm, result, options...);
         return result;
     }
     template <communicator Comm, class In, output Out, any_option... Options>
         requires(!any_option<Out>)
     void operator()(Comm& comm, In&& in, Out&& out, Options&&... options) const {
-        out_of_place<verb::call>(comm, until_return<In>(in), std::forward<Out>(out), options...);
+        if constexpr (require_lasting<std::is_lvalue_reference_v<In> || refers<std::remove_cvref_t<In>>, Options...>())
+            out_of_place<verb::call>(comm, until_return<In>(in), std::forward<Out>(out), options...);
     }
 
     template <communicator Comm, class X, any_option... Options>
