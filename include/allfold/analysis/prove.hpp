@@ -31,8 +31,8 @@
 /// 5. No step reads a slot where nothing lies, receives into what it sends, stores a block where another length may be,
 ///    or writes what is not its own.
 /// 6. The claims `scratch_slots` and `in_place` hold.
-/// 7. Where ranks that share memory run two steps as one pass (see `fused_pass_of`), they all do, and 3 to 6 hold of it
-/// too.
+/// 7. Where ranks that share memory run two steps as one pass (see `fused_pass_of`), they all do, and 3 to 6 hold of
+///    it too.
 
 namespace allfold {
 

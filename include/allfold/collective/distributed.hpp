@@ -39,9 +39,8 @@ namespace allfold {
 ///   elements move where they must. The first element of an exclusive scan becomes the identity of the operator; if it
 ///   has none, it stays as it was.
 /// - Shapes: x is a contiguous range of the elements that the layout gives this rank, in their order, 0 as well.
-/// Layouts
-///   are the same on all ranks; source and target have as many elements. Elements can be made without a value. In a
-///   scan both are the same memory, or share none, unless their layouts differ.
+///   Layouts are the same on all ranks; source and target have as many elements. Elements can be made without a value.
+///   In a scan both are the same memory, or share none, unless their layouts differ.
 /// - Order: that of the elements, unless the operator is commutative; then each rank folds its own first, and these
 ///   folds in rank order. `order::rank`: that of the elements for every operator. `order::global`: one bracketing too,
 ///   a tree over the numbers of the elements, so that the bits are the same for every P and layout; in scans as well.

@@ -85,8 +85,7 @@ template <class T, class X>
 /// - Order: that of the images, rank by rank; for every operator those of one rank are folded together first.
 ///   `order::tree`: one bracketing of these folds.
 /// - An operator with `lower` is told of the number of all images that contribute; that takes a collective of one
-/// number
-///   more.
+///   number more.
 /// - Cost: that of the collective on one operand; before, one fold of n elements for each image but the first, and a
 ///   copy of n; in scans as many folds again. An inclusive scan costs an exclusive one.
 /// - Errors: as in the collective; `mismatch` for images of different lengths, `bad_argument` for none without an

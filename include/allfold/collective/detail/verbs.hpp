@@ -125,8 +125,7 @@ consteval void explain_arguments() {
         static_assert(fits_no_form,
                       "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
                       "deadline{}, a partition, order::any, order::rank, order::tree, order::global, delegate::never, "
-                      "an algorithm such as "
-                      "ring{}");
+                      "an algorithm such as ring{}");
 }
 
 /// Options that contradict each other do not compile.
@@ -187,9 +186,8 @@ template <class Collective, class Comm, class... Options>
 template <class Collective, class... Arguments>
 class bound_call;
 
-/// The function object behind the name of a collective that folds. Arguments are `(comm, x, op, options...)` in place
-/// or
-/// `(comm, in, out, op, options...)`; options come in any order.
+/// The function object behind the name of a collective that folds. Arguments are `(comm, x, op, options...)` in place,
+/// or `(comm, in, out, op, options...)`; options come in any order.
 template <class Collective>
 class folding_verbs {
   public:
