@@ -62,17 +62,14 @@ struct permute_collective : moving_verbs<permute_collective> {
 ///     value = permute(comm, x, shift{-1})                 of a single object, as in `all_reduce`
 ///
 /// - Shapes: each rank has a length of its own, 0 as well; `out` is as long as what comes. In place, ranks that get
-/// each
-///   other's operands have equally many elements. In a hierarchy all ranks have equally many.
+///   each other's operands have equally many elements. In a hierarchy all ranks have equally many.
 /// - The permutation is the same one on all ranks, however they say it: `shift{1}` of three ranks is
 ///   `destinations{1, 2, 0}`. A rank may keep its own operand.
 /// - Cost: 1 round, one message for each rank that does not keep its operand, which is all that it sends. In place,
-/// long
-///   operands on shared memory are copied once more, on their way. A `window{}` has no effect.
+///   long operands on shared memory are copied once more, on their way. A `window{}` has no effect.
 /// - Errors: `bad_rank` for a list that is no permutation, `bad_argument` for one of another length than P, or for
-/// none;
-///   `mismatch` for ranks whose permutations differ, and for operands that are not as long as their receivers expect,
-///   with both ranks and figures. Nothing is overwritten.
+///   none; `mismatch` for ranks whose permutations differ, and for operands that are not as long as their receivers
+///   expect, with both ranks and figures. Nothing is overwritten.
 /// - Source: gasnet's collectives, and `ppermute` of JAX.
 /// - Example: examples/permute.cpp
 inline constexpr detail::permute_collective permute{};

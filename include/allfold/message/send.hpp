@@ -70,9 +70,8 @@ struct send_verb {
 /// - Order: of two messages of one rank to another that a receive could both take, it takes the one that was sent, or
 ///   started, first. Messages and collectives never mix.
 /// - Cost: a message of 64 KiB or less, and of no more than the transport copies, is one message as long as its
-/// receiver
-///   holds less than 256 KiB of this rank's that it has not received; otherwise it is three, and waits for the receive.
-///   Do not rely on being held.
+///   receiver holds less than 256 KiB of this rank's that it has not received; otherwise it is three, and waits for the
+///   receive. Do not rely on being held.
 /// - Errors: `bad_rank`, `bad_argument` for `tag{any}`, a negative tag, null data, or no room for `mode::buffered`,
 ///   before anything is sent; `bad_argument` where `mode::ready` found no receive; `peer_failed` if the receiver
 ///   returns without having received what must be.
