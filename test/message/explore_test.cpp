@@ -8,6 +8,7 @@
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/analysis/without_fault.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/engine/operation.hpp"
@@ -149,4 +150,16 @@ TEST_CASE("a receive that may be cancelled, and a wait for any of two, are explo
     });
     INFO(explain(found));
     CHECK((!found.ok() && found.first().what == verdict::different_values));
+}
+
+TEST_CASE("a test of a user's own says that a program has no fault, or which one") {
+    const auto adds = [](auto& comm) { return take_all(comm, 1, add); };
+    const auto appends = [](auto& comm) { return take_all(comm, 1, append); };
+    CHECK_THAT(explore(4, adds), allfold::without_fault());
+    const allfold::without_fault matcher;
+    CHECK_FALSE(matcher.match(explore(3, appends)));
+    CHECK_THAT(matcher.toString(), Catch::Matchers::ContainsSubstring("different values: rank 0 returns 21, but 12"));
+    allfold::explore_options few;
+    few.executions = 2;
+    CHECK_FALSE(matcher.match(explore(4, adds, few)));  // there are more, and one of them may have a fault
 }
