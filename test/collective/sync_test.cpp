@@ -137,6 +137,22 @@ TEST_CASE("what is still read when its call has ended is waited for where its co
     SUCCEED();
 }
 
+TEST_CASE("an operation that ended early may outlive its communicator, which waits for those who still read") {
+    std::vector<int> x(long_enough, 5);
+    operation outlives;
+    on_ranks(3, [&](auto& comm) {
+        if (comm.rank() == 0) {
+            outlives = allfold::broadcast.start(comm, x, out_sync::none, allfold::direct());
+            return outlives.wait();
+        }
+        std::vector<int> y(long_enough);
+        for (int i = 0; i < 100; ++i) std::this_thread::yield();
+        allfold::broadcast(comm, y, allfold::direct());
+        expect(y.front() == 5 && y.back() == 5, "what a rank got that came late");
+    });
+    CHECK(outlives.done());
+}
+
 TEST_CASE("a rank that fails while others still read ends the calls of all") {
     const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
         std::vector<int> x(long_enough, 5);

@@ -351,7 +351,7 @@ class execution_task final : public task<Comm> {
         if (is_own && this->done()) delete this;
     }
     void orphan() noexcept override {
-        if (is_detached_ && !this->done()) wait_for_readers();
+        if (is_finished_ && !this->done()) wait_for_readers();
         task<Comm>::orphan();
         if (is_detached_) delete this;
     }
