@@ -121,13 +121,7 @@ class ending_early final : public composite<Comm> {
     }
     /// Of the start before this one.
     void wait_for_readers() {
-        struct until_done final : erased_work {
-            explicit until_done(pending& of) : last(of) {}
-            pending& last;
-            bool poll() override { return last.done(); }
-            [[nodiscard]] waiting blocked_on() const override { return last.blocked_on(); }
-            void check() const override { last.check(); }
-        } readers(this->part(0));
+        until_done readers(this->part(0));
         this->part(0).wait(readers);
     }
 };

@@ -137,6 +137,18 @@ class continuation_with final : public pending::continuation {
     F f_;
 };
 
+/// Waits for one.
+class until_done final : public erased_work {
+  public:
+    explicit until_done(pending& work) noexcept : work_(work) {}
+    [[nodiscard]] bool poll() override { return work_.done(); }
+    [[nodiscard]] waiting blocked_on() const override { return work_.blocked_on(); }
+    void check() const override { work_.check(); }
+
+  private:
+    pending& work_;
+};
+
 struct handles;
 
 }  // namespace detail
@@ -179,7 +191,7 @@ class operation {
             work_->hurry();
         }
         if (!work_->done()) {
-            until_done all(*work_);
+            detail::until_done all(*work_);
             work_->wait(all);
         }
         work_->tell();
@@ -205,17 +217,6 @@ class operation {
   private:
     friend class persistent;
     friend struct detail::handles;
-
-    class until_done final : public detail::erased_work {
-      public:
-        explicit until_done(detail::pending& work) : work_(work) {}
-        [[nodiscard]] bool poll() override { return work_.done(); }
-        [[nodiscard]] waiting blocked_on() const override { return work_.blocked_on(); }
-        void check() const override { work_.check(); }
-
-      private:
-        detail::pending& work_;
-    };
 
     void finish() noexcept {
         if (!work_ || work_->done()) return;

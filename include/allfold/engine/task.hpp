@@ -196,16 +196,9 @@ class task : public pending {
         background::progress_all();
     }
     void wait(erased_work& what) override {
-        struct {
-            erased_work& what;
-            bool poll() { return what.poll(); }
-            bool has_become_done() { return what.poll(); }
-            [[nodiscard]] waiting blocked_on() const { return what.blocked_on(); }
-            void check() const { what.check(); }
-        } asked{what};
         require_outside_operator(*comm_, what_);
         try {
-            wait_pushing_on(*comm_, asked, std::nullopt);
+            wait_for(what);
         } catch (...) {
             fail(std::current_exception());
         }
@@ -233,6 +226,17 @@ class task : public pending {
     /// Lets go of what peers have lent.
     virtual void drop_run() noexcept = 0;
 
+    /// Throws what waiting throws.
+    void wait_for(erased_work& what) {
+        struct {
+            erased_work& what;
+            bool poll() { return what.poll(); }
+            bool has_become_done() { return what.poll(); }
+            [[nodiscard]] waiting blocked_on() const { return what.blocked_on(); }
+            void check() const { what.check(); }
+        } asked{what};
+        wait_pushing_on(*comm_, asked, std::nullopt);
+    }
     void require_startable() const {
         const auto refuse = [this](const char* why) { throw error(errc::bad_argument, text({what_, ": ", why})); };
         if (comm_ == nullptr) refuse("a prepared operation is started whose communicator ended");

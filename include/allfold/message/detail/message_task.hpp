@@ -167,17 +167,10 @@ class message_task final : public task<Comm> {
     /// While it is open from whom its message comes it waits for each of the others in turn: who has returned is no
     /// cause to give up as long as another one is there.
     void wait(erased_work& what) override {
-        struct {
-            erased_work& what;
-            bool poll() { return what.poll(); }
-            bool has_become_done() { return what.poll(); }
-            [[nodiscard]] waiting blocked_on() const { return what.blocked_on(); }
-            void check() const { what.check(); }
-        } asked{what};
         require_outside_operator(*this->comm_, this->what_);
         for (bool again = true; again;) {
             try {
-                wait_pushing_on(*this->comm_, asked, std::nullopt);
+                this->wait_for(what);
                 again = false;
             } catch (...) {
                 again = goes_on_without_peer();
@@ -331,13 +324,7 @@ void message_task<Comm>::send_copy() {
 }
 
 inline void wait_for(pending& run) {
-    struct until_done final : erased_work {
-        explicit until_done(pending& of) : work(of) {}
-        pending& work;
-        bool poll() override { return work.done(); }
-        [[nodiscard]] waiting blocked_on() const override { return work.blocked_on(); }
-        void check() const override { work.check(); }
-    } end(run);
+    until_done end(run);
     if (!run.done()) run.wait(end);
     run.tell();
 }
