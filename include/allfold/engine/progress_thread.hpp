@@ -208,14 +208,18 @@ class progress_thread {
         return {std::exchange(fresh_, {}), is_ending_, std::exchange(is_abandoned_, false)};
     }
     void begin(relay& what) {
+        std::exception_ptr failure;
         try {
             operation own = what.begin(comm_);
-            if (detail::handles::active(own) == nullptr) return what.end(nullptr);
-            flying_.push_back(std::move(own));
-            relays_of_flying_.push_back(&what);
+            if (detail::handles::active(own) != nullptr) {
+                flying_.push_back(std::move(own));
+                relays_of_flying_.push_back(&what);
+                return;
+            }
         } catch (...) {
-            what.end(std::current_exception());
+            failure = std::current_exception();
         }
+        what.end(std::move(failure));  // last, and outside the handler: only the owner uses the exception then
     }
     /// Until one of them is done, or something else is new.
     void push_on(unsigned seen) {
