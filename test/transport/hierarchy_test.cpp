@@ -74,6 +74,8 @@ TEMPLATE_TEST_CASE("a hierarchy moves blocks", "", words, matrices) {
                 }
                 check_uneven_all_to_all<TestType>(comm, "all_to_all" + group);
                 check_permutations<TestType>(comm, "permute" + group);
+                check_permutations<TestType>(comm, "permute" + group, allfold::two_level());
+                check_uneven_permutations<TestType>(comm, "permute" + group);
             });
         }
     SUCCEED();
@@ -91,13 +93,13 @@ TEST_CASE("all_to_all in two levels needs blocks of one length, and says so") {
     CHECK(outcomes[0].says("two-level needs blocks of one length"));
 }
 
-TEST_CASE("permute in a hierarchy needs operands of one length, and says so") {
+TEST_CASE("permute in two levels needs operands of one length, and says so") {
     const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
         allfold::run(across, 2, [&](auto& comm) {
             const int from = (comm.rank() + 3) % 4;
             std::vector<int> in(static_cast<std::size_t>(comm.rank() + 1)), out(static_cast<std::size_t>(from + 1), -1);
             try {
-                allfold::permute(comm, in, out, allfold::shift{1});
+                allfold::permute(comm, in, out, allfold::shift{1}, allfold::two_level());
             } catch (const allfold::error&) {
                 expect(out == std::vector(out.size(), -1), "written");
                 throw;

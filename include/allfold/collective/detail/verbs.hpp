@@ -392,10 +392,11 @@ class moving_verbs {
     /// What would run on the ranks of a communicator.
     template <communicator Comm, option... Options>
     [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Options&... options) const {
-        const setting where{0, comm.size(), 0, comm.group()};
+        constexpr bool is_flat = Comm::has_groups && goes_flat<Collective, Options...>;
+        constexpr reach how = is_flat ? reach::messages : reach_of<Comm>;
+        const setting where{0, comm.size(), 0, is_flat ? 1 : comm.group()};
         return with_short_way<Collective, Comm, Options...>(
-            make_plan<Collective, reach_of<Comm>, std::byte>(no_fold{}, where, bytes, comm.processors(), options...),
-            comm, bytes);
+            make_plan<Collective, how, std::byte>(no_fold{}, where, bytes, comm.processors(), options...), comm, bytes);
     }
 
   private:
