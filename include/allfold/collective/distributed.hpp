@@ -62,6 +62,7 @@ namespace allfold {
 /// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, prefix reduction and data layout.
 ///   Departures: folds of blocks go to one rank each, rather than to all of them in log2 P rounds; an array on one rank
 ///   is a long block, not a block of length 0; memory begins with the first element that a rank holds.
+/// - Example: examples/collectives.cpp
 template <class T>
 class distributed {
   public:

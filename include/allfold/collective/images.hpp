@@ -99,6 +99,7 @@ template <class T, class X>
 ///   identity, `overlap` in scans: the rank that has them throws before anything is sent, and others with it.
 /// - `start` and `prepare` are as of any collective; a prepared one reads the images at each start.
 /// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, where images are the threads of a node.
+/// - Example: examples/collectives.cpp
 template <class T>
 class images {
   public:
