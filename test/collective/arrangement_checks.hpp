@@ -375,8 +375,8 @@ void check_displacements(Comm& comm, std::size_t unit, const std::string& where)
         from.push_back(in.size() - place - blocks.elements);
         to.push_back(place + static_cast<std::size_t>(rank));
         for (std::size_t i = 0; i < lengths[static_cast<std::size_t>(r)]; ++i) {
-            in[from.back() + i] = Algebra::sample(rank, i);
-            expected[to.back() + i] = Algebra::sample(r, i);
+            in[from.back() + i] = Algebra::sample(rank, i + static_cast<std::size_t>(r));
+            expected[to.back() + i] = Algebra::sample(r, i + static_cast<std::size_t>(rank));
         }
     }
     allfold::all_to_all(comm, in, out, allfold::input_displacements{allfold::displacements(from)},

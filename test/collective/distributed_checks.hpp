@@ -70,6 +70,45 @@ void check_array(Comm& comm, const array<Algebra>& a, const block_cyclic& source
     expect_equal(out, held_by(comm, shifted, target), where + ", exclusive_scan");
 }
 
+/// The same of operations in flight, which ranks wait for in opposite orders, and of prepared ones.
+template <class Algebra, class Comm, class... Options>
+void check_started_array(Comm& comm, const array<Algebra>& a, const block_cyclic& source, const block_cyclic& target,
+                         const std::string& where, const Options&... options) {
+    using element = typename Algebra::element;
+    if (a.elements.empty()) return;
+    const auto mine = held_by(comm, a.elements, source);
+    const auto expected = held_by(comm, a.prefixes, target);
+    const int root = comm.size() - 1;
+    element total = Algebra::margin(), at_root = Algebra::margin();
+    std::vector<element> out(expected.size(), Algebra::margin()), x = mine;
+    std::vector<allfold::operation> all;
+    all.push_back(allfold::all_reduce.start(comm, distributed(mine, source), total, a.op, options...));
+    all.push_back(
+        allfold::inclusive_scan.start(comm, distributed(mine, source), distributed(out, target), a.op, options...));
+    all.push_back(
+        allfold::reduce.start(comm, distributed(mine, source), at_root, a.op, allfold::root{root}, options...));
+    all.push_back(allfold::inclusive_scan.start(comm, distributed(x, source), a.op, options...));
+    if (comm.rank() % 2 == 1) std::ranges::reverse(all);
+    wait_all(all);
+    expect(total == a.prefixes.back(), where + ", all_reduce started");
+    expect(at_root == (comm.rank() == root ? a.prefixes.back() : Algebra::margin()), where + ", reduce started");
+    expect_equal(out, expected, where + ", inclusive_scan started");
+    expect_equal(x, held_by(comm, a.prefixes, source), where + ", inclusive_scan in place started");
+
+    auto again =
+        allfold::inclusive_scan.prepare(comm, distributed(x, source), distributed(out, target), a.op, options...);
+    auto folded = allfold::all_reduce.prepare(comm, distributed(x, source), total, a.op, options...);
+    for (int turn = 0; turn < 2; ++turn) {
+        x = turn == 0 ? std::vector<element>(mine.size(), Algebra::margin()) : mine;
+        comm.rank() % 2 == 0 ? again.start() : folded.start();
+        comm.rank() % 2 == 0 ? folded.start() : again.start();
+        folded.wait();
+        again.wait();
+    }
+    expect(total == a.prefixes.back(), where + ", all_reduce prepared");
+    expect_equal(out, expected, where + ", inclusive_scan prepared");
+}
+
 inline std::string place_of(int ranks, const block_cyclic& source, const block_cyclic& target) {
     return std::to_string(ranks) + " ranks, from " + source.text() + " to " + target.text();
 }
@@ -98,6 +137,9 @@ void check_arrays(Comm& comm, const std::vector<std::size_t>& lengths) {
             const auto where = place_of(comm.size(), source, target);
             check_array(comm, a, source, target, where);
             check_array(comm, a, source, target, where + ", in one tree", allfold::order::global);
+            if (i == n % layouts.size()) check_started_array(comm, a, source, target, where);
+            if (i == (n + 3) % layouts.size())
+                check_started_array(comm, a, source, target, where, allfold::order::global);
         }
     }
 }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 #include <cstddef>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <span>
@@ -13,7 +14,9 @@
 #include "allfold/algebra/exact_sum.hpp"
 #include "allfold/algebra/mean.hpp"
 #include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/barrier.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
+#include "allfold/collective/together.hpp"
 #include "allfold/transport/hierarchy.hpp"
 #include "test/collective/distributed_checks.hpp"
 #include "test/support/algebras.hpp"
@@ -89,6 +92,43 @@ TEST_CASE("commutative operators fold what a rank holds first, and rank order is
         expect(total == 190, "a sum");
     });
     SUCCEED();
+}
+
+TEST_CASE("whether ranks fold what they hold first is asked of an operator that knows it only when the program runs") {
+    const auto first_if = [](bool commutes) { return allfold::commutative_if(commutes, [](int x, int) { return x; }); };
+    const block_cyclic layout{2, 3, 20};  // its first element is on rank 1
+    std::vector<int> all(20);
+    std::iota(all.begin(), all.end(), 0);
+    on_ranks(3, [&](auto& comm) {
+        const auto mine = held_by(comm, all, layout);
+        int total = -1;
+        allfold::all_reduce(comm, distributed(mine, layout), total, first_if(true));
+        expect(total == static_cast<int>(layout.global_index(0, 0, 3)), "rank 0 comes first");
+        allfold::all_reduce(comm, distributed(mine, layout), total, first_if(false));
+        expect(total == 0, "the first element comes first");
+        allfold::all_reduce(comm, distributed(mine, layout), total, first_if(true), order::rank);
+        expect(total == 0, "rank order was asked for");
+        allfold::all_reduce(comm, distributed(mine, layout), total, first_if(true), order::any);
+        expect(total != 0, "any order was asked for");
+        auto prefixes = mine;
+        allfold::inclusive_scan(comm, distributed(prefixes, layout), first_if(comm.rank() == 0));
+        for (const int each : prefixes) expect(each == 0, "a scan");
+    });
+    const auto refused = [&](auto call) {
+        return outcomes_on_ranks(3, [&](auto& comm) {
+            const auto mine = held_by(comm, all, layout);
+            int total = -1;
+            call(comm, distributed(mine, layout), total);
+        });
+    };
+    for (const outcome& each : refused([&](auto& comm, const auto& array, int& total) {
+             allfold::all_reduce(comm, array, total, first_if(comm.rank() == 1));
+         }))
+        CHECK(each.says("rank 1 calls another collective of distributed arrays than rank 0"));
+    for (const outcome& each : refused([&](auto& comm, const auto& array, int& total) {
+             allfold::all_reduce(comm, array, total, first_if(comm.rank() != 1), order::any);
+         }))
+        CHECK(each.says("rank 1: it asks for order::any, but the operator says that it is not commutative"));
 }
 
 TEST_CASE("what an operator folds is lifted, lowered, and has an identity") {
@@ -297,4 +337,67 @@ TEST_CASE("a rank whose operator throws releases all others") {
         allfold::inclusive_scan(comm, distributed(x, block_cyclic{2, 0, 12}), picky);
     });
     for (const outcome& each : outcomes) CHECK(each.says("out of memory"));
+}
+
+TEST_CASE("what is wrong with an array in flight all ranks are told, before or when they wait") {
+    const auto outcomes = [](auto start) {
+        return outcomes_on_ranks(3, [&](auto& comm) {
+            std::vector<int> x(4, 1);
+            start(comm, x).wait();
+        });
+    };
+    const block_cyclic all{4, 0, 12}, other{4, 12, 12};
+    for (const outcome& each : outcomes([&](auto& comm, auto& x) {
+             return allfold::inclusive_scan.start(comm, distributed(x, comm.rank() == 2 ? other : all), sum());
+         })) {
+        CHECK((each.code == errc::mismatch || each.code == errc::peer_failed));
+        CHECK(
+            each.says("the source of rank 2 is block_cyclic{4, 12, 12}, but that of rank 0 is block_cyclic{4, 0, 12}"));
+    }
+    for (const outcome& each : outcomes([&](auto& comm, auto& x) {
+             return allfold::inclusive_scan.start(comm, distributed(x, block_cyclic{comm.rank() == 1 ? 0U : 4U, 0, 12}),
+                                                  sum());
+         }))
+        CHECK(each.says("block_cyclic{0, 0, 12} has blocks of no elements"));
+    for (const outcome& each : outcomes([&](auto& comm, auto& x) {
+             const auto picky = allfold::associative([&comm](int a, int b) {
+                 if (comm.rank() == 1) throw std::runtime_error("out of memory");
+                 return a + b;
+             });
+             return allfold::inclusive_scan.start(comm, distributed(x, block_cyclic{2, 0, 12}), picky);
+         }))
+        CHECK(each.says("out of memory"));
+    for (const outcome& each : outcomes([&](auto& comm, auto& x) {
+             const auto late = allfold::associative([&comm](int a, int b) {
+                 if (comm.rank() == 2 && a == 10) throw std::runtime_error("at the last stage");
+                 return a + b;
+             });
+             return allfold::inclusive_scan.start(comm, distributed(x, block_cyclic{2, 0, 12}), late);
+         }))
+        CHECK(each.says("at the last stage"));
+}
+
+TEST_CASE("folds of arrays share packets with other collectives, and their operators may call nothing meanwhile") {
+    on_ranks(
+        3,
+        [](auto& base) {
+            remote comm(base);
+            const block_cyclic layout{1, 0, 6};
+            std::vector<int> x{comm.rank(), comm.rank() + 3};
+            int total = 0, count = 1;
+            allfold::together(comm, allfold::inclusive_scan.with(distributed(x, layout), sum()),
+                              allfold::all_reduce.with(count, sum()),
+                              allfold::all_reduce.with(distributed(x, layout), total, sum()));
+            expect(count == 3, "another collective");
+        },
+        roomy);
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        const auto nosy = allfold::associative([&comm](int a, int b) {
+            allfold::barrier(comm);
+            return a + b;
+        });
+        std::vector<int> x(4, 1);
+        allfold::inclusive_scan.start(comm, distributed(x, block_cyclic{4, 0, 8}), nosy).wait();
+    });
+    for (const outcome& each : outcomes) CHECK(each.says("calls it inside the operator of a collective"));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -83,6 +84,48 @@ void check_images(Comm& comm, const problem<Algebra>& p, const std::vector<int>&
             expect(x[i] != untouched || p.size() == 0, where + ", exclusive_scan: the identity");
 }
 
+/// The same of operations in flight, which ranks wait for in opposite orders, and of prepared ones.
+template <class Algebra, class Comm, class Op>
+void check_started_images(Comm& comm, const problem<Algebra>& p, const std::vector<int>& counts, const Op& op,
+                          const std::string& where) {
+    using element = typename Algebra::element;
+    const rank_images<Algebra, Comm> mine(comm, p, counts);
+    std::vector<element> total(p.size(), Algebra::margin()), at_root = total;
+    auto x = mine.values, y = x;
+    std::vector<allfold::operation> all;
+    all.push_back(allfold::all_reduce.start(comm, mine.list(mine.values), total, op));
+    all.push_back(allfold::inclusive_scan.start(comm, mine.list(x), op));
+    all.push_back(allfold::reduce.start(comm, mine.list(mine.values), at_root, op));
+    all.push_back(allfold::exclusive_scan.start(comm, mine.list(mine.values), mine.list(y), op));
+    if (comm.rank() % 2 == 1) std::ranges::reverse(all);
+    wait_all(all);
+    expect_same<Algebra>(total, p.total(), where + ", all_reduce started");
+    if (comm.rank() == 0) expect_same<Algebra>(at_root, p.total(), where + ", reduce started");
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const int k = mine.number(i);
+        expect_same<Algebra>(x[i], p.prefix(k), where + ", inclusive_scan started");
+        if (k > 0) expect_same<Algebra>(y[i], p.prefix(k - 1), where + ", exclusive_scan started");
+    }
+
+    const std::vector<element> untouched(p.size(), Algebra::margin());
+    x = mine.values;
+    auto again = allfold::inclusive_scan.prepare(comm, mine.list(x), mine.list(y), op);
+    auto folded = allfold::all_reduce.prepare(comm, mine.list(x), total, op);
+    for (int turn = 0; turn < 3; ++turn) {  // the second one of other values
+        x.assign(x.size(), untouched);
+        if (turn != 1) x = mine.values;
+        total = untouched;
+        comm.rank() % 2 == 0 ? again.start() : folded.start();
+        comm.rank() % 2 == 0 ? folded.start() : again.start();
+        again.wait();
+        folded.wait();
+        if (turn == 1) continue;
+        expect_same<Algebra>(total, p.total(), where + ", all_reduce prepared");
+        for (std::size_t i = 0; i < x.size(); ++i)
+            expect_same<Algebra>(y[i], p.prefix(mine.number(i)), where + ", inclusive_scan prepared");
+    }
+}
+
 /// Different numbers of images at the ranks, none where the operator has an identity.
 void check_images(auto& comm, const std::vector<std::size_t>& lengths) {
     const int size = comm.size();
@@ -104,10 +147,12 @@ void check_images(auto& comm, const std::vector<std::size_t>& lengths) {
         const auto where = std::to_string(size) + " ranks, " + std::to_string(n) + " elements";
         const problem<matrices> p(all_of(some), n), q(all_of(few), n);
         check_images(comm, p, some, p.op, where);
+        check_started_images(comm, p, some, p.op, where);
         check_images(comm, q, few, allfold::with_identity(q.op, matrix{1, 0, 0, 1}), where + ", none at some ranks");
         if constexpr (std::remove_reference_t<decltype(comm)>::shares_memory) {
             const problem<words> w(all_of(some), n);
             check_images(comm, w, some, w.op, where + ", words");
+            check_started_images(comm, w, some, w.op, where + ", words");
         }
     }
 }

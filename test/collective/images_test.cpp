@@ -123,3 +123,28 @@ TEST_CASE("images that do not fit are refused, and nobody waits for the rank tha
                       allfold::exclusive_scan(comm, images(x, x), images(y, is_wrong ? y : other), join);
                   });
 }
+
+TEST_CASE("operators of images that say their laws when the program runs fold in the order that they name") {
+    for (const bool commutes : {false, true})
+        on_ranks(4, [commutes](auto& comm) {
+            const auto op = allfold::commutative_if(commutes, [](int a, int b) { return a + b; });
+            std::vector<int> a(1000, comm.rank()), b(1000, 1), total(1000);
+            allfold::all_reduce(comm, images(a, b), total, op);
+            expect(total == std::vector(1000, 10), "the sum");
+            double x = comm.rank(), y = 1, average = 0;
+            allfold::all_reduce.start(comm, images(x, y), average, allfold::commutative_if(commutes, allfold::mean()))
+                .wait();
+            expect(average == 10.0 / 8, "the mean");
+        });
+    SUCCEED();
+}
+
+TEST_CASE("what is wrong with images in flight all ranks are told") {
+    const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
+        std::vector<int> x(4, 1), y(4);
+        const auto join = allfold::associative([](int a, int b) { return a + b; });
+        auto wrong = allfold::all_reduce.prepare(comm, comm.rank() == 1 ? images<int>::none(4) : images(x), y, join);
+        wrong();
+    });
+    for (const outcome& each : outcomes) CHECK(each.says("rank 1: it has no images, and the operator no identity"));
+}

@@ -97,14 +97,22 @@ void check_permute_both_ways(Comm& comm, const permutation& to, rank_lengths len
 }
 
 /// Lists and shifts, of one length.
-template <class Algebra, class Comm>
-void check_permutations(Comm& comm, const std::string& where) {
+template <class Algebra, class Comm, class... Options>
+void check_permutations(Comm& comm, const std::string& where, const Options&... options) {
     for (const rank_lengths lengths : {no_elements, one_element, some_elements}) {
         for (const auto& to : permutations_of(comm.size()))
-            check_permute_both_ways<Algebra>(comm, to, lengths, where, allfold::destinations(to));
+            check_permute_both_ways<Algebra>(comm, to, lengths, where, allfold::destinations(to), options...);
         for (const int by : {1, -1, 2 * comm.size() + comm.size() / 2})
-            check_permute_both_ways<Algebra>(comm, shifted(comm.size(), by), lengths, where, allfold::shift{by});
+            check_permute_both_ways<Algebra>(comm, shifted(comm.size(), by), lengths, where, options...,
+                                             allfold::shift{by});
     }
+}
+
+/// Of many lengths.
+template <class Algebra, class Comm>
+void check_uneven_permutations(Comm& comm, const std::string& where) {
+    for (const auto& to : permutations_of(comm.size()))
+        check_permute<Algebra>(comm, to, uneven_elements, where + ", uneven", allfold::destinations(to));
 }
 
 /// With every algorithm, operands of one length and of many.

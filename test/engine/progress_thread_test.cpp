@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -146,6 +147,28 @@ TEST_CASE("an exception at the owner of a progress thread releases the other ran
         });
         CHECK(outcomes[0].code == allfold::errc::peer_failed);
     }
+}
+
+TEST_CASE("an operation that an exception destroys is given up although others have not come to it") {
+    std::atomic<bool> left = false;
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        struct at_end {
+            std::atomic<bool>& flag;
+            ~at_end() { flag = true; }
+        };
+        int x = 1;
+        progress_thread helper(comm);
+        const auto sum_up = [&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); };
+        if (comm.rank() == 0) {
+            while (!left) std::this_thread::yield();
+            helper.start(sum_up).wait();
+        } else {
+            const at_end last{left};
+            const operation lost = helper.start(sum_up);
+            throw std::runtime_error("left");
+        }
+    });
+    CHECK(outcomes[0].code == allfold::errc::peer_failed);
 }
 
 TEST_CASE("an operation may outlive its progress thread, which ends when all is done") {

@@ -251,6 +251,17 @@ TEST_CASE("lists are remembered too") {
     CHECK((outcomes[0].code == allfold::errc::mismatch || outcomes[1].code == allfold::errc::mismatch));
 }
 
+TEST_CASE("a remembered list is looked at again: its tensors must not share memory") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        std::vector<int> x(6, 1);
+        const std::span all(x);
+        for (int turn = 0; turn < 2; ++turn)
+            allfold::all_reduce(comm, allfold::tensors(all.first(2), all.subspan(2)), allfold::sum());
+        allfold::all_reduce(comm, allfold::tensors(all.first(2), all.first(4)), allfold::sum());
+    });
+    for (const auto& each : outcomes) CHECK(each.says("tensors of the output share memory"));
+}
+
 TEST_CASE("while something is in flight, or an operator runs, no call goes the short way") {
     on_ranks(2, [](communicator& comm) {
         int x = 0, y = comm.rank();

@@ -78,6 +78,8 @@ TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length an
             }
             check_uneven_all_to_all<TestType>(comm, where);
             check_permutations<TestType>(comm, where);
+            check_permutations<TestType>(comm, where, allfold::two_level());
+            check_uneven_permutations<TestType>(comm, where);
             if (threads == 2) {
                 check_axes<TestType>(comm, 65, where);
                 check_split_and_concat<TestType>(comm, 65, true, where);

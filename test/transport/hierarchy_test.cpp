@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/transport/hierarchy.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <stdexcept>
@@ -10,6 +12,8 @@
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/broadcast.hpp"
+#include "allfold/collective/subset.hpp"
 #include "test/collective/all_reduce_checks.hpp"
 #include "test/collective/all_to_all_checks.hpp"
 #include "test/collective/gather_checks.hpp"
@@ -74,6 +78,8 @@ TEMPLATE_TEST_CASE("a hierarchy moves blocks", "", words, matrices) {
                 }
                 check_uneven_all_to_all<TestType>(comm, "all_to_all" + group);
                 check_permutations<TestType>(comm, "permute" + group);
+                check_permutations<TestType>(comm, "permute" + group, allfold::two_level());
+                check_uneven_permutations<TestType>(comm, "permute" + group);
             });
         }
     SUCCEED();
@@ -91,13 +97,13 @@ TEST_CASE("all_to_all in two levels needs blocks of one length, and says so") {
     CHECK(outcomes[0].says("two-level needs blocks of one length"));
 }
 
-TEST_CASE("permute in a hierarchy needs operands of one length, and says so") {
+TEST_CASE("permute in two levels needs operands of one length, and says so") {
     const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
         allfold::run(across, 2, [&](auto& comm) {
             const int from = (comm.rank() + 3) % 4;
             std::vector<int> in(static_cast<std::size_t>(comm.rank() + 1)), out(static_cast<std::size_t>(from + 1), -1);
             try {
-                allfold::permute(comm, in, out, allfold::shift{1});
+                allfold::permute(comm, in, out, allfold::shift{1}, allfold::two_level());
             } catch (const allfold::error&) {
                 expect(out == std::vector(out.size(), -1), "written");
                 throw;
@@ -281,4 +287,76 @@ TEST_CASE("members of a team of a hierarchy that give different lists hear of it
     INFO(all[0].text << " / " << all[3].text);
     CHECK((all[0].code == errc::mismatch || all[3].code == errc::mismatch));
     CHECK((!all[0].succeeded() && !all[3].succeeded()));
+}
+
+TEST_CASE("members that give different lists hear of it although they exchange nothing, and although others go on") {
+    using list = allfold::rank_list;
+    struct {
+        const char* what;
+        list own, other;  // of rank 0, and of rank 3
+    } cases[]{
+        {"rank 3 is in no team", {0, 3}, {}},
+        {"rank 3 is in another team", {0, 3}, {1, 3}},
+        {"rank 3 sends to others only", {0, 3}, {3, 2, 0}},
+    };
+    for (const auto& each : cases) {
+        INFO(each.what);
+        std::vector<outcome> all(4);
+        static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+            allfold::run(across, 2, [&](auto& comm) {
+                outcome& mine = all[static_cast<std::size_t>(comm.rank())];
+                try {
+                    const list given = comm.rank() == 0 ? each.own : comm.rank() == 3 ? each.other : list{};
+                    const auto team = allfold::subset(comm, given);
+                    int x = 1;
+                    if (comm.rank() == 0) allfold::broadcast(*team, x, allfold::root{1});
+                    allfold::barrier(comm);  // the others wait here for ever, unless rank 0 throws
+                } catch (...) {
+                    mine = outcome_of_exception();
+                    throw;
+                }
+            });
+        }));
+        INFO(all[0].text);
+        CHECK(all[0].code == errc::mismatch);
+        CHECK(all[0].says("ranks 3 and 0 of the hierarchy give different lists of members"));
+        CHECK(!all[3].succeeded());
+    }
+}
+
+TEST_CASE("a rank that only sends to another process does not run ahead without end") {
+    std::atomic<int> sent = 0;
+    int most_ahead = 0;
+    on_threads_of_threads(2, 2, [&](auto& comm) {
+        constexpr int all = 1500;
+        const auto team = allfold::subset(comm, {1, 3});
+        if (comm.rank() == 3)  // until the sender stops, or has sent all
+            for (int seen = -1; seen != sent; std::this_thread::sleep_for(20ms)) seen = sent;
+        for (int i = 0; team && i < all; ++i) {
+            int x = comm.rank() == 1 ? i : -1;
+            allfold::broadcast(*team, x);
+            expect(x == i, "what has been sent");
+            if (comm.rank() == 1)
+                ++sent;
+            else
+                most_ahead = std::max(most_ahead, sent - i);
+        }
+    });
+    CHECK(most_ahead > 200);
+    CHECK(most_ahead <= 257);
+}
+
+TEST_CASE("operations in flight on a team of a hierarchy, more than a rank may run ahead, end in any order") {
+    on_threads_of_threads(2, 2, [](auto& comm) {
+        const auto team = allfold::subset(comm, {3, 1, 2});
+        if (!team) return;
+        constexpr std::size_t many = 300;
+        std::vector<int> x(many, 1);
+        std::vector<allfold::operation> all;
+        for (int& each : x) all.push_back(allfold::all_reduce.start(*team, each, sum()));
+        if (comm.rank() == 1) std::ranges::reverse(all);
+        wait_all(all);
+        expect(x == std::vector(many, 3), "the sums");
+    });
+    SUCCEED();
 }

@@ -67,6 +67,7 @@ struct all_gather_collective : moving_verbs<all_gather_collective> {
 ///   same volume: among up to 16 ranks 1 round, but ceil(log2 P) for medium blocks; among more ceil(log2 P), or P-1 for
 ///   long blocks.
 /// - Errors: as in `reduce_scatter`.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::all_gather_collective all_gather{};
 
 }  // namespace allfold

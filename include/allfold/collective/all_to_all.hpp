@@ -158,6 +158,7 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///   one length, and not of the same one, or where a block is not as long as its receiver expects, with both ranks and
 ///   figures: it is found before that block is touched.
 /// - Source: see `bruck`, `pairwise` and `direct`.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::all_to_all_collective all_to_all{};
 
 }  // namespace allfold

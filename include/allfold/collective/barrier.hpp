@@ -63,6 +63,7 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
 ///
 /// - Cost: on shared memory up to 16 ranks 1 round of P-1 empty messages by each rank, else ceil(log2 P) rounds of one.
 /// - What a rank wrote before the barrier is visible to every rank of the process after it.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::barrier_collective barrier{};
 
 }  // namespace allfold

@@ -58,6 +58,7 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
 /// - Cost: on shared memory 1 round, the root sends (P-1)·n elements. `binomial{}`: ceil(log2 P) rounds.
 ///   `scatter_all_gather{}`: twice as many, the root sends 2·(P-1)/P·n elements.
 /// - Errors: `bad_rank` for a root outside [0, P); `mismatch` for different roots, sizes or types.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::broadcast_collective broadcast{};
 
 }  // namespace allfold

@@ -7,17 +7,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
 
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/detail/array_fold.hpp"
+#include "allfold/collective/detail/stages.hpp"
 #include "allfold/collective/exclusive_scan.hpp"
 #include "allfold/collective/inclusive_scan.hpp"
 #include "allfold/collective/reduce.hpp"
 #include "allfold/data/block_cyclic.hpp"
+#include "allfold/data/raw_rows.hpp"
 
 /// @file
 /// One array whose elements lie on several ranks: its fold, and its scans.
@@ -41,10 +43,10 @@ namespace allfold {
 /// - Shapes: x is a contiguous range of the elements that the layout gives this rank, in their order, 0 as well.
 ///   Layouts are the same on all ranks; source and target have as many elements. Elements can be made without a value.
 ///   In a scan both are the same memory, or share none, unless their layouts differ.
-/// - Order: that of the elements, unless the operator is commutative; then each rank folds its own first, and these
-///   folds in rank order. `order::rank`: that of the elements for every operator. `order::global`: one bracketing too,
-///   a tree over the numbers of the elements, so that the bits are the same for every P and layout; in scans as well.
-///   Of `order::tree` there is no other meaning here.
+/// - Order: that of the elements, unless the operator is commutative (by its type or, as of `commutative_if`, by its
+///   value); then each rank folds its own first, and these folds in rank order. `order::rank`: that of the elements for
+///   every operator. `order::global`: one bracketing too, a tree over the numbers of the elements, so that the bits are
+///   the same for every P and layout; in scans as well. Of `order::tree` there is no other meaning here.
 /// - Cost: n/P folds by each rank, twice as many in a scan under `order::global`; one round in which ranks compare 11
 ///   numbers; then an all_gather (or gather) of P folds or less. Where the order of elements is to be kept each rank
 ///   also sends the fold of each of its blocks to a rank that folds those of a section of the array, unless no rank has
@@ -54,11 +56,13 @@ namespace allfold {
 ///   lengths, and for ranks that hold more or fewer elements than their layout says; `bad_partition` for blocks of
 ///   nothing; `bad_rank`; `overlap`; `bad_argument` for no elements and no identity. All ranks throw these, before
 ///   anything is folded, and may use the communicator afterwards.
-/// - Options are `root{}`, `deadline{}` (of each of its messages' collectives) and an order level. There is no `start`
-///   and no `prepare`: a call waits between its rounds.
+/// - Options are `root{}`, `deadline{}` (of each of its messages' collectives) and an order level. `start` and
+/// `prepare`
+///   are as of any collective: what is wrong ends the communicator then.
 /// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, prefix reduction and data layout.
 ///   Departures: folds of blocks go to one rank each, rather than to all of them in log2 P rounds; an array on one rank
 ///   is a long block, not a block of length 0; memory begins with the first element that a rank holds.
+/// - Example: examples/collectives.cpp
 template <class T>
 class distributed {
   public:
@@ -67,6 +71,12 @@ class distributed {
     template <detail::element_range X>
     distributed(X&& x, const block_cyclic& layout)
         : elements_(std::ranges::data(x), static_cast<std::size_t>(std::ranges::size(x))), layout_(layout) {}
+    template <class Byte>
+    distributed(const raw_rows<Byte>&, const block_cyclic& layout) : layout_(layout) {
+        constexpr bool has_type = sizeof(Byte) == 0;
+        static_assert(has_type,
+                      "allfold: raw rows are no part of a distributed array, whose elements have a type: pass a span");
+    }
 
     [[nodiscard]] std::span<T> elements() const noexcept { return elements_; }
     [[nodiscard]] const block_cyclic& layout() const noexcept { return layout_; }
@@ -79,6 +89,8 @@ class distributed {
 /// Of constant elements where the range is.
 template <class X>
 distributed(X&&, const block_cyclic&) -> distributed<std::remove_reference_t<detail::range_reference<X>>>;
+template <class Byte>
+distributed(raw_rows<Byte>, const block_cyclic&) -> distributed<Byte>;
 
 namespace detail {
 
@@ -111,7 +123,7 @@ template <class Collective, class Op, class T, class... Options>
     static_assert(known, "allfold: of distributed arrays a collective takes root{}, deadline{} and an order level");
     constexpr bool is_made = std::default_initializable<T> && std::default_initializable<state>;
     static_assert(is_made, "allfold: elements of distributed arrays must be default constructible");
-    constexpr bool keeps_order = commutative_operator<Op, state> ||
+    constexpr bool keeps_order = commutative_operator<Op, state> || says_commutative<Op, state> ||
                                  !std::same_as<order_among<Options...>, std::remove_const_t<decltype(order::any)>>;
     static_assert(
         keeps_order,
@@ -121,97 +133,119 @@ template <class Collective, class Op, class T, class... Options>
 }
 
 /// One call of distributed arrays.
-template <class Collective, class Comm, class Op, class T, class... Options>
-class array_call {
-    static constexpr bool is_scan =
-        std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
+template <verb V, class Collective, class Comm, class Op, class T, class Out, class... Options>
+class array_call final : public background::keepsake {
     static constexpr bool is_inclusive = std::same_as<Collective, inclusive_scan_collective>;
+    static constexpr bool is_scan = is_inclusive || std::same_as<Collective, exclusive_scan_collective>;
+    static constexpr bool is_for_all = std::same_as<Collective, all_reduce_collective>;
     using level = order_among<Options...>;
     using state = typename state_of<Op, T>::type;
+    static constexpr bool is_asked = says_commutative<Op, state>;
     static constexpr bool may_mix = level_of<Op, state, level>() == order::any && !is_scan;
     static constexpr bool in_one_tree = level_of<Op, state, level>() >= order::tree;
 
   public:
-    array_call(Comm& comm, const Op& op, const Options&... options)
-        : comm_(comm), op_(op), folding_(make_folding(comm, op, options...)) {
+    /// `out`: a distributed array, or the address of a variable.
+    array_call(Comm& comm, const distributed<const T>& in, const Out& out, const Op& op, const Options&... options)
+        : comm_(comm), in_(in), out_(out), op_(op), folding_(make_folding(comm, op_, options...)) {
         if constexpr (has_option<root, Options...>) root_ = find_option<root>(options...)->rank;
     }
 
-    template <class Out>
-    void total(const distributed<const T>& in, Out& out) {
-        const block_cyclic& array = in.layout();
-        agree({array, array, in.elements().size(), in.elements().size(), type_mark<Out>(), root_mark(), 0});
-        require_lowered(array);
-        constexpr bool everyone = std::same_as<Collective, all_reduce_collective>;
-        if (array.count == 0) return set_identity(out, !everyone && comm_.rank() != root_);
-        made_or_given_up(comm_, [&] {
-            const int root = everyone ? -1 : root_;
-            const T* const x = in.elements().data();
-            const std::optional<state> all =
-                may_mix ? folding_.total(x, array, root) : folding_.total(x, parts_of(array), root);
-            if (all) store(out, *all, array.count);
-        });
+    template <class Stages>
+    void lay_out(Stages& stages) {
+        require_commuting();
+        if constexpr (is_scan)
+            scan(stages);
+        else
+            total(stages);
     }
 
-    template <class Out>
-    void scan(const distributed<const T>& in, const distributed<Out>& out) {
-        const block_cyclic &source = in.layout(), &target = out.layout();
-        agree({source, target, in.elements().size(), out.elements().size(), type_mark<Out>(), root_mark(),
-               overlap(in, out)});
+  private:
+    template <class Stages>
+    void total(Stages& stages) {
+        const block_cyclic& array = in_.layout();
+        using result = std::remove_pointer_t<Out>;
+        agree(stages,
+              {array, array, in_.elements().size(), in_.elements().size(), type_mark<result>(), root_mark(), 0});
+        require_lowered(array);
+        if (array.count == 0) return stages.compare([this] { set_identity(); });
+        made_or_given_up(comm_, [&] {
+            const int root = is_for_all ? -1 : root_;
+            const T* const x = in_.elements().data();
+            const auto done = [this](const state& all) { store(*out_, all, in_.layout().count); };
+            if (mixes())
+                folding_.total(stages, x, array, root, done);
+            else
+                folding_.total(stages, x, parts_of(array), root, done);
+        });
+    }
+    template <class Stages>
+    void scan(Stages& stages) {
+        const block_cyclic &source = in_.layout(), &target = out_.layout();
+        agree(stages, {source, target, in_.elements().size(), out_.elements().size(),
+                       type_mark<typename Out::element_type>(), root_mark(), overlap()});
         require_lowered(target);
         if (target.count == 0) return;
         made_or_given_up(comm_, [&] {
-            const T* x = in.elements().data();
-            heap_array<T> moved;
-            if (source != target) {
-                moved = folding_.moved(x, source, target);
-                x = moved.data();
-            }
-            const auto keep = [&](std::size_t at, std::size_t number, const state* prefix) {
-                Out& place = out.elements()[at];
+            const T* x = in_.elements().data();
+            if (source != target) x = folding_.moved(stages, x, source, target);
+            const auto keep = [this](std::size_t at, std::size_t number, const state* prefix) {
+                auto& place = out_.elements()[at];
                 if (prefix != nullptr)
                     store(place, *prefix, is_inclusive ? number + 1 : number);
                 else
                     store_identity(place);
             };
-            folding_.template prefixes<is_inclusive>(x, parts_of(target), keep);
+            folding_.template prefixes<is_inclusive>(stages, x, parts_of(target), keep);
         });
     }
 
-  private:
     [[nodiscard]] static auto make_folding(Comm& comm, const Op& op, const Options&... options) {
         if constexpr (has_option<deadline, Options...>)
-            return array_fold<Comm, Op, T, deadline>(comm, op, *find_option<deadline>(options...));
+            return array_fold<Op, T, deadline>(comm.rank(), comm.size(), op, *find_option<deadline>(options...));
         else
-            return array_fold<Comm, Op, T>(comm, op);
+            return array_fold<Op, T>(comm.rank(), comm.size(), op);
+    }
+    /// Whether ranks may fold what they hold in an order of their own.
+    [[nodiscard]] bool mixes() const {
+        if constexpr (is_asked && std::is_void_v<level>)
+            return !is_scan && op_.commutative();
+        else
+            return may_mix;
+    }
+    void require_commuting() const {
+        if constexpr (is_asked && level_of<Op, state, level>() == order::any)
+            made_or_given_up(comm_, [&] {
+                if (!op_.commutative())
+                    here().reject(errc::bad_argument,
+                                  {"it asks for order::any, but the operator says that it is not commutative"});
+            });
     }
     [[nodiscard]] array_pieces parts_of(const block_cyclic& array) const { return {array, comm_.size(), in_one_tree}; }
     [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
 
-    template <class Out>
-    [[nodiscard]] static std::uint64_t type_mark() noexcept {
-        return hash_of_types<Collective, T, Op, Out>() * 8 +
-               static_cast<std::uint64_t>(level_of<Op, state, level>().level());
+    /// Of types, and of what the operator says of itself.
+    template <class Result>
+    [[nodiscard]] std::uint64_t type_mark() const {
+        const std::uint64_t kept = mixes() ? 0 : static_cast<std::uint64_t>(level_of<Op, state, level>().level());
+        return hash_of_types<Collective, T, Op, Result>() * 8 + kept;
     }
     [[nodiscard]] std::uint64_t root_mark() const noexcept {
         return static_cast<std::uint64_t>(static_cast<std::int64_t>(root_));
     }
-    template <class Out>
-    [[nodiscard]] static std::uint64_t overlap(const distributed<const T>& in, const distributed<Out>& out) noexcept {
-        if (in.layout() != out.layout()) return 0;  // then the elements are read before anything is written
+    [[nodiscard]] std::uint64_t overlap() const noexcept {
+        if (in_.layout() != out_.layout()) return 0;  // then the elements are read before anything is written
         const auto bytes = [](const auto& elements) {
             const auto all = std::as_bytes(elements);
             return memory_range{all.data(), all.data() + all.size()};
         };
-        const memory_range from = bytes(in.elements()), to = bytes(std::span<const Out>(out.elements()));
-        return from.shares(to) && (from.begin != to.begin || sizeof(T) != sizeof(Out)) ? 1 : 0;
+        const memory_range from = bytes(in_.elements()), to = bytes(out_.elements());
+        return from.shares(to) && (from.begin != to.begin || sizeof(T) != sizeof(typename Out::element_type)) ? 1 : 0;
     }
-    void agree(const array_claim& claim) {
-        if constexpr (std::same_as<Collective, reduce_collective>)
-            return folding_.agree(Collective::promise.name, claim);
-        array_claim without_root = claim;
-        without_root.root = 0;
-        folding_.agree(Collective::promise.name, without_root);
+    template <class Stages>
+    void agree(Stages& stages, array_claim claim) {
+        if constexpr (!std::same_as<Collective, reduce_collective>) claim.root = 0;
+        folding_.agree(stages, Collective::promise.name, claim);
     }
 
     /// The count of contributions is an int.
@@ -221,32 +255,31 @@ class array_call {
                 here().reject(errc::bad_argument,
                               {"lower() of this operator cannot be told of ", array.count, " contributions"});
     }
-    template <class Out>
-    void store(Out& place, const state& fold, std::size_t contributions) const {
-        place = static_cast<Out>(lower_part(op_, fold, static_cast<int>(contributions)));
+    template <class Result>
+    void store(Result& place, const state& fold, std::size_t contributions) const {
+        place = static_cast<Result>(lower_part(op_, fold, static_cast<int>(contributions)));
     }
-    /// The fold of nothing; false where nobody knows it.
-    template <class Out>
-    bool store_identity(Out& place) const {
+    /// The fold of nothing; place stays as it is where nobody knows that.
+    template <class Result>
+    void store_identity(Result& place) const {
         if constexpr (operator_with_identity<Op, state>)
             store(place, identity_of<state>(op_), 0);
-        else if constexpr (operator_with_identity<Op, Out>)
-            place = identity_of<Out>(op_);
-        else
-            return false;
-        return true;
+        else if constexpr (operator_with_identity<Op, Result>)
+            place = identity_of<Result>(op_);
     }
-    template <class Out>
-    void set_identity(Out& out, bool is_elsewhere) const {
-        if constexpr (operator_with_identity<Op, state> || operator_with_identity<Op, Out>) {
-            if (!is_elsewhere) store_identity(out);
+    void set_identity() const {
+        using result = std::remove_pointer_t<Out>;
+        if constexpr (operator_with_identity<Op, state> || operator_with_identity<Op, result>) {
+            if (is_for_all || comm_.rank() == root_) store_identity(*out_);
         } else {
             here().reject(errc::bad_argument, {"the array has no elements, and the operator no identity"});
         }
     }
 
     Comm& comm_;
-    const Op& op_;
+    distributed<const T> in_;
+    Out out_;
+    held_by_call<V, Op> op_;
     decltype(make_folding(std::declval<Comm&>(), std::declval<const Op&>(),
                           std::declval<const Options&>()...)) folding_;
     int root_ = 0;
@@ -256,34 +289,42 @@ template <class T>
 struct own_way<distributed<T>> {
     static constexpr bool exists = true;
 
-    template <class Collective, class Comm, class Op, class... Options>
-    static void in_place(Comm& comm, const distributed<T>& x, const Op& op, const Options&... options) {
+    template <verb V, class Collective, class Comm, class Op, class... Options>
+    static outcome_of<V> in_place(Comm& comm, const distributed<T>& x, const Op& op, const Options&... options) {
         constexpr bool is_scan =
             std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
         static_assert(is_scan,
                       "allfold: the fold of a distributed array is one value: pass a variable for it after the array");
-        if constexpr (is_scan) out_of_place<Collective>(comm, x, x, op, options...);
+        if constexpr (is_scan)
+            return out_of_place<V, Collective>(comm, x, x, op, options...);
+        else if constexpr (V != verb::call)
+            return {};
     }
-    template <class Collective, class Comm, class Out, class Op, class... Options>
-    static void out_of_place(Comm& comm, const distributed<T>& in, Out& out, const Op& op, const Options&... options) {
+    template <verb V, class Collective, class Comm, class Out, class Op, class... Options>
+    static outcome_of<V> out_of_place(Comm& comm, const distributed<T>& in, Out& out, const Op& op,
+                                      const Options&... options) {
         using value = std::remove_const_t<T>;
-        if constexpr (require_array_call<Collective, Op, value, Options...>()) {
-            constexpr bool is_scan = std::same_as<Collective, inclusive_scan_collective> ||
-                                     std::same_as<Collective, exclusive_scan_collective>;
-            constexpr bool fits = is_scan ? is_distributed<std::remove_const_t<Out>> : object_for<Out, Collective>;
-            static_assert(fits,
-                          "allfold: the output of a scan of a distributed array is another one, and that of a reduce "
-                          "or all_reduce a variable");
-            constexpr bool is_writable = !fits || writable<std::remove_reference_t<Out>>;
-            static_assert(is_writable, "allfold: the output of this collective must not be const");
-            array_call<Collective, Comm, Op, value, Options...> call(comm, op, options...);
+        constexpr bool is_meant = require_array_call<Collective, Op, value, Options...>();
+        constexpr bool is_scan =
+            std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
+        constexpr bool fits =
+            !is_meant || (is_scan ? is_distributed<std::remove_const_t<Out>> : object_for<Out, Collective>);
+        static_assert(fits,
+                      "allfold: the output of a scan of a distributed array is another one, and that of a reduce or "
+                      "all_reduce a variable");
+        constexpr bool is_writable = !is_meant || !fits || writable<std::remove_reference_t<Out>>;
+        static_assert(is_writable, "allfold: the output of this collective must not be const");
+        if constexpr (is_meant && fits && is_writable) {
+            using held = std::conditional_t<is_scan, std::remove_const_t<Out>, Out*>;
+            using call = array_call<V, Collective, Comm, Op, value, held, Options...>;
             const distributed<const value> from(in.elements(), in.layout());
-            if constexpr (fits && is_writable) {
-                if constexpr (is_scan)
-                    call.scan(from, out);
-                else
-                    call.total(from, out);
-            }
+            const auto make = [&](const held& to) { return std::make_unique<call>(comm, from, to, op, options...); };
+            if constexpr (is_scan)
+                return issue_in_stages<V>(comm, Collective::promise.name, make(out));
+            else
+                return issue_in_stages<V>(comm, Collective::promise.name, make(&out));
+        } else if constexpr (V != verb::call) {
+            return {};
         }
     }
 };

@@ -62,6 +62,7 @@ struct exclusive_scan_collective : folding_verbs<exclusive_scan_collective> {
 /// - Shapes, order, errors: as in `inclusive_scan`.
 /// - Cost: on shared memory, small, 1 round; large, 2 rounds and n folds or less, every byte read and written once;
 ///   otherwise ceil(log2 P) rounds of n elements, for every P.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::exclusive_scan_collective exclusive_scan{};
 
 }  // namespace allfold

@@ -80,6 +80,7 @@ struct gather_collective : moving_verbs<gather_collective> {
 /// - Errors: `bad_rank` for a root outside [0, P); `bad_partition` for a partition of other than P blocks; `mismatch`
 ///   for sizes that do not fit the partition, and for ranks that differ in root, partition or types.
 /// - Source: see `binomial` and `linear`.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::gather_collective gather{};
 
 }  // namespace allfold

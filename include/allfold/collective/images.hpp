@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
-#include <optional>
+#include <memory>
 #include <span>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -15,9 +16,11 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/detail/stages.hpp"
 #include "allfold/collective/exclusive_scan.hpp"
 #include "allfold/collective/inclusive_scan.hpp"
 #include "allfold/collective/reduce.hpp"
+#include "allfold/data/raw_rows.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
 
@@ -58,7 +61,11 @@ struct image_element<X> {
 template <class T, class X>
 [[nodiscard]] tensors<T> operand_of(X&& x) {
     tensors<T> made;
-    if constexpr (is_tensors<std::remove_cvref_t<X>>)
+    constexpr bool has_type = !is_raw<std::remove_cvref_t<X>>;
+    static_assert(has_type, "allfold: raw rows are no image, whose elements have a type: pass a span");
+    if constexpr (!has_type)
+        return made;
+    else if constexpr (is_tensors<std::remove_cvref_t<X>>)
         for (const auto& each : x.pieces()) made.add(std::span<T>(each));
     else if constexpr (tensor_view<X> || element_range<X>)
         made.add(x);
@@ -90,8 +97,9 @@ template <class T, class X>
 ///   copy of n; in scans as many folds again. An inclusive scan costs an exclusive one.
 /// - Errors: as in the collective; `mismatch` for images of different lengths, `bad_argument` for none without an
 ///   identity, `overlap` in scans: the rank that has them throws before anything is sent, and others with it.
-/// - There is no `start` and no `prepare`.
+/// - `start` and `prepare` are as of any collective; a prepared one reads the images at each start.
 /// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, where images are the threads of a node.
+/// - Example: examples/collectives.cpp
 template <class T>
 class images {
   public:
@@ -175,6 +183,11 @@ struct on_states {
     template <class>
     static constexpr law_set laws_on = laws_of<Op, State>;
     [[nodiscard]] State operator()(const State& a, const State& b) const { return static_cast<State>(op(a, b)); }
+    [[nodiscard]] bool commutative() const
+        requires says_commutative<Op, State>
+    {
+        return op.commutative();
+    }
     [[nodiscard]] State identity() const
         requires operator_with_identity<Op, State>
     {
@@ -225,53 +238,60 @@ void require_images_apart(const arrangement_place& at, const images<In>& in, con
 }
 
 /// One call of images.
-template <class Collective, class Comm, class Op, class T>
-class image_call {
+template <verb V, class Collective, class Comm, class Op, class T, class Out, class... Options>
+class image_call final : public background::keepsake {
     static constexpr bool is_inclusive = std::same_as<Collective, inclusive_scan_collective>;
+    static constexpr bool is_scan = is_inclusive || std::same_as<Collective, exclusive_scan_collective>;
     using value = std::remove_const_t<T>;
     using state = typename state_of<Op, value>::type;
     static constexpr bool is_lowered = lowering_operator<Op, state>;
 
   public:
-    image_call(Comm& comm, const images<T>& in, const Op& op) : comm_(comm), in_(in), op_(op) {}
+    image_call(Comm& comm, const images<T>& in, images<Out> out, const Op& op, const Options&... options)
+        : comm_(comm), in_(in), out_(std::move(out)), op_(op), options_(options...) {}
 
-    [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
-
-    /// Folds the images of all ranks; calls done(folds, contributions).
-    template <class Done, class... Options>
-    void total(bool is_wanted, Done done, const Options&... options) {
-        packed<state> folds = own_folds();
-        run<Collective>(folds, options...);
-        int images = static_cast<int>(in_.list().size());
-        if constexpr (is_lowered) all_reduce(comm_, images, sum(), limit_of(options...));
-        if (is_wanted) done(folds, images);
-    }
-    /// The prefix of each image.
-    template <class Out, class... Options>
-    void scan(const images<Out>& out, const Options&... options) {
+    template <class Stages>
+    void lay_out(Stages& stages) {
         made_or_given_up(comm_, [&] {
-            require_lengths(out, "output");
-            if (out.list().size() != in_.list().size())
-                here().reject(errc::mismatch,
-                              {"there are ", out.list().size(), " outputs of ", in_.list().size(), " images"});
-            require_images_apart(here(), in_, out);
+            if constexpr (is_scan) require_places();
+            require_lengths(in_, "image");
+            if (is_wanted()) require_lengths(out_, "output");
+            folds_.reserve(in_.length());
         });
-        packed<state> folds = own_folds();
-        run<exclusive_scan_collective>(folds, options...);
-        int before = static_cast<int>(in_.list().size());
-        if constexpr (is_lowered) exclusive_scan(comm_, before, sum(), limit_of(options...));
-        made_or_given_up(comm_, [&] { store_prefixes(out, folds, before); });
+        stages.own([this] { fold_own(); });
+        const auto each_rank = std::span(folds_.data(), in_.length());
+        constexpr std::conditional_t<is_scan, exclusive_scan_collective, Collective> fold;
+        std::apply(
+            [&](const auto&... said) {
+                if constexpr (lifts<Op, value> || is_lowered)
+                    stages.run(fold, each_rank, on_states<Op, state>{op_}, said...);
+                else
+                    stages.run(fold, each_rank, op_, said...);
+                if constexpr (is_lowered && is_scan)
+                    stages.run(exclusive_scan, contributions_, sum(), limit_of(said...));
+                if constexpr (is_lowered && !is_scan) stages.run(all_reduce, contributions_, sum(), limit_of(said...));
+            },
+            options_);
+        stages.own([this] {
+            if constexpr (is_scan)
+                store_prefixes();
+            else if (is_wanted())
+                for (const tensors<Out>& each : out_.list()) store(each);
+        });
     }
 
-    template <class Out>
-    void store(const tensors<Out>& out, const packed<state>& folds, int contributions) const {
-        const state* fold = folds.data();
-        for (const std::span<Out>& piece : out.pieces())
-            for (Out& place : piece) place = lowered<Out>(*fold++, contributions);
+  private:
+    [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
+    /// Whether this rank gets a result.
+    [[nodiscard]] bool is_wanted() const {
+        if constexpr (has_option<root, Options...>)
+            return !Collective::promise.rooted || comm_.rank() == std::get<root>(options_).rank;
+        else
+            return !Collective::promise.rooted || comm_.rank() == 0;
     }
 
-    template <class Out>
-    void require_lengths(const images<Out>& list, const char* name) const {
+    template <class X>
+    void require_lengths(const images<X>& list, const char* name) const {
         for (std::size_t i = 0; const auto& each : list.list()) {
             if (each.size() != in_.length())
                 here().reject(errc::mismatch,
@@ -279,98 +299,89 @@ class image_call {
             ++i;
         }
     }
+    void require_places() const {
+        require_lengths(out_, "output");
+        if (out_.list().size() != in_.list().size())
+            here().reject(errc::mismatch,
+                          {"there are ", out_.list().size(), " outputs of ", in_.list().size(), " images"});
+        require_images_apart(here(), in_, out_);
+    }
 
-  private:
-    template <class Out>
+    void store(const tensors<Out>& out) const {
+        const state* fold = folds_.data();
+        for (const std::span<Out>& piece : out.pieces())
+            for (Out& place : piece) place = lowered(*fold++, contributions_);
+    }
     [[nodiscard]] Out lowered(const state& fold, int contributions) const {
         return static_cast<Out>(lower_part(op_, fold, contributions));
     }
     [[nodiscard]] state lifted(const value& x) const { return static_cast<state>(lift_part(op_, x)); }
     /// Options of the collective that counts.
-    template <class... Options>
-    [[nodiscard]] static deadline limit_of(const Options&... options) {
-        const deadline* const limit = find_option<deadline>(options...);
+    template <class... Said>
+    [[nodiscard]] static deadline limit_of(const Said&... said) {
+        const deadline* const limit = find_option<deadline>(said...);
         return limit != nullptr ? *limit : deadline(deadline::clock::duration::max());
     }
 
-    [[nodiscard]] packed<state> own_folds() const {
-        return made_or_given_up(comm_, [&] {
-            require_lengths(in_, "image");
-            packed<state> folds;
-            folds.reserve(in_.length());
-            if (in_.list().empty()) {
-                set_identities(folds);
-                return folds;
-            }
-            for (std::size_t k = 0; k < in_.list().size(); ++k) {
-                std::size_t i = 0;
-                for (const std::span<T>& piece : in_.list()[k].pieces())
-                    for (const value& x : piece) {
-                        if (k == 0)
-                            folds.put(i, lifted(x));
-                        else
-                            folds.data()[i] = static_cast<state>(op_(folds.data()[i], lifted(x)));
-                        ++i;
-                    }
-            }
-            return folds;
-        });
+    void fold_own() {
+        contributions_ = static_cast<int>(in_.list().size());
+        if (in_.list().empty()) return set_identities();
+        for (std::size_t k = 0; k < in_.list().size(); ++k) {
+            std::size_t i = 0;
+            for (const std::span<T>& piece : in_.list()[k].pieces())
+                for (const value& x : piece) {
+                    if (k == 0)
+                        folds_.put(i, lifted(x));
+                    else
+                        folds_.data()[i] = static_cast<state>(op_(folds_.data()[i], lifted(x)));
+                    ++i;
+                }
+        }
     }
-    void set_identities(packed<state>& folds) const {
+    void set_identities() {
         if constexpr (operator_with_identity<Op, state>)
-            for (std::size_t i = 0; i < in_.length(); ++i) folds.put(i, identity_of<state>(op_));
+            for (std::size_t i = 0; i < in_.length(); ++i) folds_.put(i, identity_of<state>(op_));
         else
             here().reject(errc::bad_argument, {"it has no images, and the operator no identity: see with_identity"});
     }
-    /// In place, on states.
-    template <class Which, class... Options>
-    void run(packed<state>& folds, const Options&... options) {
-        const std::span<state> all(folds.data(), in_.length());
-        constexpr Which collective{};
-        const auto call = [&] {
-            if constexpr (lifts<Op, value> || is_lowered)
-                collective(comm_, all, on_states<Op, state>{op_}, options...);
-            else
-                collective(comm_, all, op_, options...);
-        };
-        run_on_own_memory(comm_, call, folds);
-    }
 
-    template <class Out>
-    void store_prefixes(const images<Out>& out, packed<state>& sums, int contributions) const {
+    void store_prefixes() {
         bool is_something = comm_.rank() > 0;
-        if (!is_something) contributions = 0;
-        for (std::size_t k = 0; k < out.list().size(); ++k) {
+        int before = is_something ? contributions_ : 0;
+        for (std::size_t k = 0; k < out_.list().size(); ++k) {
             element_cursor<T> from(in_.list()[k]);
-            element_cursor<Out> to(out.list()[k]);
+            element_cursor<Out> to(out_.list()[k]);
             for (std::size_t i = 0; i < in_.length(); ++i) {
                 state x = lifted(from.next());
                 Out& place = to.next();
-                state& sum = sums.data()[i];
-                if constexpr (!is_inclusive) set(place, is_something ? &sum : nullptr, contributions);
+                state& sum = folds_.data()[i];
+                if constexpr (!is_inclusive) set(place, is_something ? &sum : nullptr, before);
                 if (is_something)
                     sum = static_cast<state>(op_(sum, x));
                 else
                     sum = std::move(x);
-                if constexpr (is_inclusive) set(place, &sum, contributions + 1);
+                if constexpr (is_inclusive) set(place, &sum, before + 1);
             }
             is_something = true;
-            ++contributions;
+            ++before;
         }
     }
-    template <class Out>
     void set(Out& place, const state* prefix, int contributions) const {
         if (prefix != nullptr)
-            place = lowered<Out>(*prefix, contributions);
+            place = lowered(*prefix, contributions);
         else if constexpr (operator_with_identity<Op, state>)
-            place = lowered<Out>(identity_of<state>(op_), 0);
+            place = lowered(identity_of<state>(op_), 0);
         else if constexpr (operator_with_identity<Op, Out>)
             place = identity_of<Out>(op_);
     }
 
     Comm& comm_;
-    const images<T>& in_;
-    const Op& op_;
+    held_by_call<V, images<T>> in_;
+    images<Out> out_;
+    held_by_call<V, Op> op_;
+    std::tuple<Options...> options_;
+    packed<state> folds_;
+    int contributions_ = 0;
 };
 
 /// Whether a collective takes images; where not, one line of the compiler says so.
@@ -387,12 +398,13 @@ template <class T>
 struct own_way<images<T>> {
     static constexpr bool exists = true;
 
-    template <class Collective, class Comm, class Op, class... Options>
-    static void in_place(Comm& comm, const images<T>& x, const Op& op, const Options&... options) {
-        out_of_place<Collective>(comm, x, x, op, options...);
+    template <verb V, class Collective, class Comm, class Op, class... Options>
+    static outcome_of<V> in_place(Comm& comm, const images<T>& x, const Op& op, const Options&... options) {
+        return out_of_place<V, Collective>(comm, x, x, op, options...);
     }
-    template <class Collective, class Comm, class Out, class Op, class... Options>
-    static void out_of_place(Comm& comm, const images<T>& in, Out& out, const Op& op, const Options&... options) {
+    template <verb V, class Collective, class Comm, class Out, class Op, class... Options>
+    static outcome_of<V> out_of_place(Comm& comm, const images<T>& in, Out& out, const Op& op,
+                                      const Options&... options) {
         constexpr bool is_scan =
             std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
         constexpr bool is_list = is_images<std::remove_const_t<Out>>;
@@ -401,38 +413,27 @@ struct own_way<images<T>> {
         static_assert(is_writable, "allfold: the output of this collective must not be const");
         if constexpr (require_image_call<Collective>() && (!is_scan || is_list) && is_writable &&
                       require_lasting<false, Options...>()) {
-            image_call<Collective, Comm, Op, T> call(comm, in, op);
-            if constexpr (is_scan)
-                call.scan(out, options...);
-            else
-                total(comm, call, images_of(out), op, options...);
+            using element = typename image_element_of<Out>::type;
+            using call = image_call<V, Collective, Comm, Op, T, element, Options...>;
+            return issue_in_stages<V>(comm, Collective::promise.name,
+                                      std::make_unique<call>(comm, in, images_of(out), op, options...));
+        } else if constexpr (V != verb::call) {
+            return {};
         }
     }
 
   private:
     template <class Out>
-    [[nodiscard]] static decltype(auto) images_of(Out& out) {
+    [[nodiscard]] static auto images_of(Out& out) {
         if constexpr (is_images<std::remove_const_t<Out>>)
-            return (out);
+            return out;
         else
             return images(out);
     }
-    template <class Collective, class Comm, class Op, class Out, class... Options>
-    static void total(Comm& comm, image_call<Collective, Comm, Op, T>& call, const images<Out>& out, const Op&,
-                      const Options&... options) {
-        bool is_wanted = true;
-        if constexpr (std::same_as<Collective, reduce_collective>) {
-            const root* const there = find_option<root>(options...);
-            is_wanted = comm.rank() == (there != nullptr ? there->rank : 0);
-        }
-        if (is_wanted) made_or_given_up(comm, [&] { call.require_lengths(out, "output"); });
-        call.total(
-            is_wanted,
-            [&](const auto& folds, int contributions) {
-                for (const tensors<Out>& each : out.list()) call.store(each, folds, contributions);
-            },
-            options...);
-    }
+    template <class Out>
+    struct image_element_of {
+        using type = typename decltype(images_of(std::declval<Out&>()))::element_type;
+    };
 };
 
 }  // namespace detail

@@ -61,6 +61,7 @@ struct inclusive_scan_collective : folding_verbs<inclusive_scan_collective> {
 /// - Cost: on shared memory, small, 1 round; large, 2 rounds and n folds or less, every byte read and written once;
 ///   otherwise ceil(log2 P) rounds of n elements and n folds each.
 /// - Errors: as in `all_reduce`.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::inclusive_scan_collective inclusive_scan{};
 
 }  // namespace allfold

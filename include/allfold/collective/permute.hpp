@@ -5,7 +5,6 @@
 
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/direct.hpp"
-#include "allfold/schedule/two_level.hpp"
 
 /// @file
 /// Every rank gets the operand of another one.
@@ -31,8 +30,7 @@ struct permute_collective : moving_verbs<permute_collective> {
         when<direct::permute>(always, "one message for each rank"),
     };
     static constexpr candidate in_levels[]{
-        when<two_level::permute>(
-            always, "threads within processes: two levels, one message for each operand that leaves its process"),
+        when<direct::permute>(always, "threads within processes: one message for each rank, from thread to thread"),
     };
 
     [[nodiscard]] static shape lay_out(const arguments_given& call) {
@@ -62,11 +60,13 @@ struct permute_collective : moving_verbs<permute_collective> {
 ///     value = permute(comm, x, shift{-1})                 of a single object, as in `all_reduce`
 ///
 /// - Shapes: each rank has a length of its own, 0 as well; `out` is as long as what comes. In place, ranks that get
-///   each other's operands have equally many elements. In a hierarchy all ranks have equally many.
+///   each other's operands have equally many elements.
 /// - The permutation is the same one on all ranks, however they say it: `shift{1}` of three ranks is
 ///   `destinations{1, 2, 0}`. A rank may keep its own operand.
 /// - Cost: 1 round, one message for each rank that does not keep its operand, which is all that it sends. In place,
-///   long operands on shared memory are copied once more, on their way. A `window{}` has no effect.
+///   long operands on shared memory are copied once more, on their way. A `window{}` has no effect. In a hierarchy
+///   messages are relayed from thread to thread; `two_level{}` sends them by the first threads of processes, in P + 2
+///   rounds, and needs operands of one length.
 /// - Errors: `bad_rank` for a list that is no permutation, `bad_argument` for one of another length than P, or for
 ///   none; `mismatch` for ranks whose permutations differ, and for operands that are not as long as their receivers
 ///   expect, with both ranks and figures. Nothing is overwritten.

@@ -61,6 +61,7 @@ struct reduce_collective : folding_verbs<reduce_collective> {
 /// - Cost: small, on shared memory, 1 round in which the root reads (P-1)·n elements; large 2 rounds, in which each
 ///   rank sends and folds (P-1)/P·n elements. `binomial{}`: ceil(log2 P) rounds of n elements.
 /// - Errors: as in `all_reduce`; `bad_rank` for a root outside [0, P), `mismatch` for different roots.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::reduce_collective reduce{};
 
 }  // namespace allfold

@@ -74,6 +74,7 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
 ///   volume and work: short 1 round among up to 16 ranks; not so long ceil(log2 P), long P-1, where the operator is
 ///   commutative; in rank order see `recursive_halving`.
 /// - Errors: as in `all_reduce`; `bad_partition` when the blocks do not add up to n or are not P.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::reduce_scatter_collective reduce_scatter{};
 
 }  // namespace allfold

@@ -25,8 +25,9 @@ namespace allfold {
 /// not bytes.
 ///
 /// The alignment is a power of two of at most 64, `size` and the address are multiples of it, and all ranks, and both
-/// sides of a call, state the same: else the call throws. Elements that are lifted, that are cut along an axis or lie
-/// at displacements need types.
+/// sides of a call, state the same: else the call throws. Elements that are lifted, that are cut along an axis, into
+/// shards or at displacements, or are part of lists, images and distributed arrays need types: else nothing compiles.
+/// Where nothing is folded, as in an all_to_all with displacements, pass a span of the bytes, and count bytes.
 template <class Byte>
     requires(std::same_as<std::remove_const_t<Byte>, std::byte>)
 class raw_rows {

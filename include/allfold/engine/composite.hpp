@@ -4,6 +4,8 @@
 #include "allfold/detail/requirements.hpp"
 
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -47,6 +49,7 @@ class composite : public task<Comm> {
   protected:
     /// As long as the parts, which use it.
     void keep(std::unique_ptr<background::keepsake> through) noexcept { through_ = std::move(through); }
+    void leave_kept_behind() noexcept { static_cast<void>(through_.release()); }
     void start_part(std::size_t i) { is_started_again_ ? parts_[i]->start_prepared() : parts_[i]->start(); }
     [[nodiscard]] pending& part(std::size_t i) noexcept { return *parts_[i]; }
     [[nodiscard]] std::size_t count() const noexcept { return parts_.size(); }
@@ -71,32 +74,72 @@ class composite : public task<Comm> {
     bool is_started_again_ = false;
 };
 
-/// One after another.
+/// What a rank does on its own before part number `part`, or after the last one.
+struct own_stage {
+    std::size_t part;
+    std::function<void()> run;
+};
+
+/// One after another, with what each rank does on its own between them.
 template <communicator Comm>
 class in_turn final : public composite<Comm> {
   public:
-    using composite<Comm>::composite;
+    using typename composite<Comm>::tasks;
+
+    /// `memory`: what all of it uses.
+    in_turn(Comm& comm, const char* what, tasks parts, std::vector<own_stage> own = {},
+            std::unique_ptr<background::keepsake> memory = nullptr)
+        : composite<Comm>(comm, what, std::move(parts)), own_(std::move(own)) {
+        this->keep(std::move(memory));
+    }
     ~in_turn() override { this->leave(); }
+
+    void leave_behind() noexcept override { this->leave_kept_behind(); }
 
   private:
     void begin_run() override {
         ended_ = 0;
+        is_complete_ = false;
         start_next();
     }
-    bool poll_run() override { return ended_ == this->count(); }
+    bool poll_run() override {
+        if (failure_between_) std::rethrow_exception(failure_between_);
+        if (pending* const now = ended_ < this->count() ? &this->part(ended_) : nullptr; now && now->has_failed())
+            now->tell();
+        return is_complete_;
+    }
     void start_next() {
+        run_own();
         const std::size_t i = ended_;
+        if (i == this->count()) {
+            is_complete_ = true;
+            return;
+        }
         this->start_part(i);
         this->part(i).then(std::make_unique<continuation_with<next>>(next{*this}));
     }
+    /// Operators that it calls may call nothing of this communicator, and nobody pushes this one on meanwhile.
+    void run_own() {
+        const background::running inside(this->comm_->background());
+        for (const own_stage& each : own_)
+            if (each.part == ended_) each.run();
+    }
     struct next {
         in_turn& self;
-        void operator()() const {
-            if (++self.ended_ < self.count()) self.start_next();
+        void operator()() const noexcept {
+            ++self.ended_;
+            try {
+                self.start_next();
+            } catch (...) {
+                self.failure_between_ = std::current_exception();
+            }
         }
     };
 
+    std::vector<own_stage> own_;
     std::size_t ended_ = 0;
+    bool is_complete_ = false;
+    std::exception_ptr failure_between_;
 };
 
 /// One that is done as soon as its result is there: who reads this rank's memory after that reads on.

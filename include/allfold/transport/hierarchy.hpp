@@ -235,6 +235,7 @@ void hierarchical_communicator<Across>::wait(Work& work,
     work_across<Work> outside{*this, work};
     constexpr unsigned now_and_then = 64, spins = 256;
     for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: nothing would wake it for a message from outside
+        if (turn % now_and_then == 0 && relay_->moves) relay_->moves->progress();  // somebody may ask for a team
         if (turn % now_and_then == 0)
             if (inside_.look_around(inside, deadline) || across_->look_around(outside, std::nullopt)) return;
         if (turn > spins) std::this_thread::yield();

@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -25,6 +27,7 @@
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
+#include "allfold/transport/detail/flow_control.hpp"
 #include "allfold/transport/detail/relay.hpp"
 #include "allfold/transport/rank_list.hpp"
 #include "allfold/transport/team.hpp"
@@ -57,7 +60,12 @@ namespace detail {
 ///   computes it lies. It is copied when it is posted, and when it comes.
 /// - The schedules are those for messages: who shares memory with whom they do not ask.
 /// - It ends with the `run` that made the hierarchy, at the latest.
-/// - What a rank sends to one that does not read it is kept by that one's process, without a bound.
+/// - What a rank sends to one that does not read it yet is kept by that one's process: at most 256 messages of older
+///   operations than the one that sends, and those of later ones that are in flight.
+/// - Members that give different lists hear of it with the first message between them, or, if there is none, when one
+///   has waited for another for some milliseconds; so do those who wait for a rank that is in no team. A process
+///   remembers 64 teams for each of its threads in which that thread is not; members of older ones, and those of one
+///   process, wait until the rank that they wait for has returned.
 class relayed_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;
@@ -127,6 +135,11 @@ class relayed_communicator : public transport_defaults {
         errc code;
         std::string why;
     };
+    /// Messages to a rank of another process that it may not have read, and of it that it has not been told of.
+    struct unread {
+        std::vector<detail::sender> sent;
+        std::vector<lane> read;
+    };
     struct call_on_lane {
         int from = -1;
         lane on = 0;
@@ -154,8 +167,10 @@ class relayed_communicator : public transport_defaults {
           ranks_(std::move(ranks)),
           rank_(rank),
           list_(detail::hash_of(ranks_)),
-          mailbox_(relay_->mailbox_of(team_, ranks_[rank_])),
-          departed_(static_cast<std::size_t>(ranks_.size())) {}
+          mailbox_(relay_->mailbox_of(team_, ranks_[rank_], list_)),
+          departed_(static_cast<std::size_t>(ranks_.size())),
+          unread_(static_cast<std::size_t>(ranks_.size())),
+          asked_(static_cast<std::size_t>(ranks_.size())) {}
 
     /// `inside` has the threads of this process that are in the parent, which are its ranks `beside`; `ranks` says
     /// which ranks of the hierarchy the parent's are.
@@ -168,15 +183,47 @@ class relayed_communicator : public transport_defaults {
         return peer >= 0 && relay_->process_of(ranks_[peer]) != relay_->process();
     }
     [[nodiscard]] detail::relayed_head head_for(int to, detail::relayed_head::kind what) const noexcept {
-        return {.what = what, .team = team_, .members = list_, .from = rank_, .to = ranks_[to]};
+        return {
+            .what = what, .team = team_, .members = list_, .from = rank_, .origin = ranks_[rank_], .to = ranks_[to]};
     }
     template <class Visit>
     void for_each_far(Visit visit) const {
         for (int r = 0; r < size(); ++r)
             if (is_far(r)) visit(r);
     }
-    void leave_note(int to, detail::relayed_head head, const std::string& why = {}) const {
-        relay_->leave(relay_->process_of(ranks_[to]), detail::relayed_note(head, why));
+    void leave_note(int to, const detail::relayed_head& head, std::string_view text = {}) const {
+        relay_->leave(relay_->process_of(ranks_[to]), detail::relayed_note(head, text));
+    }
+
+    static constexpr std::size_t most_unread = 256, told_at_once = 64;
+    /// A rank that only sends does not run ahead without end. As in `flow_control.hpp`, what belongs to later lanes
+    /// keeps no message waiting.
+    [[nodiscard]] bool has_room(int to, detail::sender mine) const {
+        const std::vector<detail::sender>& sent = unread_[static_cast<std::size_t>(to)].sent;
+        if (sent.size() < most_unread || has_left(to)) return true;
+        const auto counts = [&](detail::sender before) { return !detail::gives_way(before, mine); };
+        return static_cast<std::size_t>(std::ranges::count_if(sent, counts)) < most_unread;
+    }
+    void note_read(int from, lane on) {
+        std::vector<lane>& read = unread_[static_cast<std::size_t>(from)].read;
+        read.push_back(on);
+        if (read.size() < told_at_once) return;
+        leave_note(from, head_for(from, detail::relayed_head::kind::read),
+                   {reinterpret_cast<const char*>(read.data()), read.size() * sizeof(lane)});
+        read.clear();
+    }
+    void forget_read(std::vector<detail::sender>& sent, const detail::relayed_message& told) const {
+        for (std::size_t at = 0; at < told.head().bytes; at += sizeof(lane)) {
+            lane on;
+            std::memcpy(&on, told.payload() + at, sizeof on);
+            const auto found = std::ranges::find(sent, on, &detail::sender::on);
+            if (found != sent.end()) sent.erase(found);
+        }
+    }
+    /// Asks a rank, once, whether it is in this team.
+    void ask(int peer) {
+        if (!is_far(peer) || std::exchange(asked_[static_cast<std::size_t>(peer)], true)) return;
+        leave_note(peer, head_for(peer, detail::relayed_head::kind::question));
     }
 
     void take_in() {
@@ -214,6 +261,9 @@ class relayed_communicator : public transport_defaults {
     std::shared_ptr<detail::mailbox> mailbox_;
     std::multimap<std::uint64_t, detail::relayed_message> arrived_;  // by sender and lane
     std::vector<bool> departed_;
+    std::vector<unread> unread_;
+    std::vector<char> asked_;
+    unsigned looks_ = 0;
     std::optional<failure> failure_;
     bool has_been_told_ = false;  // to all members
     detail::opened_lanes opened_;
@@ -255,6 +305,7 @@ class relayed_communicator::arrival_type {
 inline bool relayed_communicator::try_post(int to, lane on, const outgoing& message) {
     using namespace detail;
     if (const int beside = near_.find(to); beside >= 0) return inside_->try_post(beside, on, message);
+    if (!has_room(to, {on, message.unordered})) return false;
     const opened_lanes::entry* const call = opened_.find(on);
     relayed_head head = head_for(to, relayed_head::kind::message);
     head.signature = message.signature;
@@ -270,6 +321,7 @@ inline bool relayed_communicator::try_post(int to, lane on, const outgoing& mess
         std::memcpy(whole.whole().data, &head, sizeof head);
     }
     relay_->leave(relay_->process_of(ranks_[to]), std::move(whole));
+    unread_[static_cast<std::size_t>(to)].sent.push_back({on, message.unordered});
     return true;
 }
 
@@ -284,6 +336,7 @@ bool relayed_communicator::try_receive(int from, lane on, Sink&& sink) {
     if (found == arrived_.end() || found->first != key_of(from, on)) return false;
     detail::relayed_message message = std::move(found->second);
     arrived_.erase(found);
+    note_read(from, on);
     sink(arrival_type(from_far{std::move(message)}));
     return true;
 }
@@ -291,22 +344,22 @@ bool relayed_communicator::try_receive(int from, lane on, Sink&& sink) {
 inline void relayed_communicator::sort(detail::relayed_message&& message) {
     using kind = detail::relayed_head::kind;
     const detail::relayed_head head = message.head();
-    if (head.members != list_) {
-        constexpr const char* why =
-            " of a team of which it is a member too give different lists of members: all that are in a team must give "
-            "the same ones in the same order";
-        failure_ = failure{rank_, errc::mismatch,
-                           detail::text({"rank ", ranks_[rank_], " of the hierarchy and rank ", head.from, why})};
+    if (head.members != list_ && head.what != kind::refused) {  // its sender has been told
+        detail::relayed_message told = detail::refusal(head);
+        if (!failure_) failure_ = failure{rank_, errc::mismatch, std::string(detail::text_of(told))};
         return;
     }
-    const auto why = [&] {
-        return std::string(reinterpret_cast<const char*>(message.payload()), static_cast<std::size_t>(head.bytes));
-    };
     switch (head.what) {
         case kind::failed:
             has_been_told_ = true;
-            if (!failure_) failure_ = failure{head.from, head.code, why()};
+            if (!failure_) failure_ = failure{head.from, head.code, std::string(detail::text_of(message))};
             break;
+        case kind::refused:  // of this rank's list, or of one before, whose number it has
+            if (head.members == list_ && !failure_)
+                failure_ = failure{rank_, errc::mismatch, std::string(detail::text_of(message))};
+            break;
+        case kind::read: forget_read(unread_[static_cast<std::size_t>(head.from)].sent, message); break;
+        case kind::question: break;  // who has the same list need not answer
         case kind::departed: departed_[static_cast<std::size_t>(head.from)] = true; break;
         default:
             if (head.introduced != 0)
@@ -333,6 +386,8 @@ bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::st
     take_in();
     const waiting where = work.blocked_on();
     throw_if_failed(where.what);
+    constexpr unsigned seldom = 64;
+    if (++looks_ % seldom == 0) ask(where.peer);
     if (is_far(where.peer) && has_left(where.peer)) {
         take_in();  // what it sent before it left
         if (work.poll()) return true;
@@ -396,6 +451,7 @@ inline team<relayed_communicator> relayed_communicator::form(const std::shared_p
     const int own = members.find(self);
     if (own < 0) {
         static_cast<void>(inside.form_team({}));  // its lanes go on as those of the others do
+        relay->stay_outside(number, ranks[self]);
         return {};
     }
     std::vector<int> threads, of_team;

@@ -282,7 +282,8 @@ template <class Collective, class In, class Out, class... Options>
     constexpr bool has_single_elements = !is_row<element_of<In>> && !is_row<element_of<Out>>;
     static_assert(has_single_elements,
                   "allfold: records and raw rows are not cut along an axis, into shards or at displacements: make one "
-                  "call for each tensor, of elements with a type");
+                  "call for each tensor, of elements with a type; of raw rows that are only moved pass the bytes, and "
+                  "count bytes");
     constexpr bool has_lengths =
         (!has_places || has_option<partition, Options...>) &&
         (!has_option<input_displacements, Options...> || has_option<input_blocks, Options...>) &&

@@ -52,7 +52,28 @@ struct array_claim {
     }
 };
 
-/// Throws where a rank says something else than rank 0, or holds as much as it should not.
+/// Throws where what a rank says makes no sense, whatever others say.
+inline void require_sense(const arrangement_place& at, const array_claim& said) {
+    said.source.check();
+    said.target.check();
+    if (said.source.count != said.target.count)
+        at.reject(errc::mismatch, {"the source is ", said.source.text(), ", and the target ", said.target.text(),
+                                   ": they must have as many elements"});
+    if (const auto root = static_cast<std::int64_t>(said.root); root < 0 || root >= at.size)
+        at.reject(errc::bad_rank, {"root ", root, " is not in [0, ", at.size, ")"});
+}
+/// Throws where a rank holds as much as it should not.
+inline void require_elements(const arrangement_place& at, int rank, const array_claim& said) {
+    const auto compare = [&](const block_cyclic& array, std::uint64_t elements, const char* what) {
+        if (const std::size_t needed = array.extent(rank, at.size); elements != needed)
+            at.reject(errc::mismatch, {"rank ", rank, " has ", elements, " elements of the ", what, ", but ",
+                                       array.text(), " on ", at.size, " ranks gives it ", needed});
+    };
+    compare(said.source, said.source_elements, "source");
+    compare(said.target, said.target_elements, "target");
+    if (said.overlaps != 0) at.reject(errc::overlap, {"source and target of rank ", rank, " overlap in part"});
+}
+/// Throws where a rank says something else than rank 0, or what makes no sense.
 inline void require_one_array(const arrangement_place& at, std::span<const array_claim> claims) {
     const array_claim& first = claims[0];
     for (int r = 0; const array_claim& each : claims) {
@@ -72,24 +93,8 @@ inline void require_one_array(const arrangement_place& at, std::span<const array
                                        ", but rank 0 root ", static_cast<std::int64_t>(first.root)});
         ++r;
     }
-    first.source.check();
-    first.target.check();
-    if (first.source.count != first.target.count)
-        at.reject(errc::mismatch, {"the source is ", first.source.text(), ", and the target ", first.target.text(),
-                                   ": they must have as many elements"});
-    if (const auto root = static_cast<std::int64_t>(first.root); root < 0 || root >= at.size)
-        at.reject(errc::bad_rank, {"root ", root, " is not in [0, ", at.size, ")"});
-    for (int r = 0; const array_claim& each : claims) {
-        const auto compare = [&](const block_cyclic& array, std::uint64_t elements, const char* what) {
-            if (const std::size_t needed = array.extent(r, at.size); elements != needed)
-                at.reject(errc::mismatch, {"rank ", r, " has ", elements, " elements of the ", what, ", but ",
-                                           array.text(), " on ", at.size, " ranks gives it ", needed});
-        };
-        compare(each.source, each.source_elements, "source");
-        compare(each.target, each.target_elements, "target");
-        if (each.overlaps != 0) at.reject(errc::overlap, {"source and target of rank ", r, " overlap in part"});
-        ++r;
-    }
+    require_sense(at, first);
+    for (int r = 0; const array_claim& each : claims) require_elements(at, r++, each);
 }
 
 /// Elements next to each other in memory that go to a rank, or come from it.
@@ -137,66 +142,261 @@ struct parcel {
     return made;
 }
 
-/// How the ranks of one call fold arrays of `Value`. `Limit`: a deadline, or nothing.
-template <class Comm, class Op, class Value, class... Limit>
+/// Calls visit(parcel, where it stands) for parcels in the order of their ranks.
+template <class Visit>
+void for_each_packed(const std::vector<parcel>& parcels, const partition& blocks, Visit visit) {
+    int rank = -1;
+    std::size_t at = 0;
+    for (const parcel& each : parcels) {
+        if (each.rank != rank) at = blocks.offset(rank = each.rank);
+        visit(each, at);
+        at += each.length;
+    }
+}
+
+/// Parcels that go from every rank to every other one, as stages of a call.
+template <class T>
+class parcel_exchange {
+  public:
+    /// Sends parcels of `from`; what arrives is `result()`, where the parcels received say.
+    template <class Stages, class... Limit>
+    void lay_out(Stages& stages, int ranks, const T* from, std::vector<parcel> sent, std::vector<parcel> received,
+                 const Limit&... limit) {
+        sent_ = std::move(sent);
+        received_ = std::move(received);
+        going_ = sort_by_rank(sent_, ranks);
+        coming_ = sort_by_rank(received_, ranks);
+        arrived_ = heap_array<T>(coming_.total());
+        if (!are_in_order(sent_)) {
+            packed_ = heap_array<T>(going_.total());
+            stages.own([this, from] { pack(from); });
+            from = packed_.data();
+        }
+        const std::span<const T> out(from, going_.total());
+        const std::span<T> in(arrived_.data(), arrived_.size());
+        stages.run(all_to_all, out, in, input_blocks{going_}, output_blocks{coming_}, limit...);
+        is_placed_ = !are_in_order(received_);
+        if (!is_placed_) return;
+        placed_ = heap_array<T>(coming_.total());
+        stages.own([this] { place(); });
+    }
+    [[nodiscard]] T* result() const noexcept { return is_placed_ ? placed_.data() : arrived_.data(); }
+
+  private:
+    void pack(const T* from) {
+        for_each_packed(sent_, going_, [&](const parcel& p, std::size_t at) {
+            std::copy_n(from + p.first, p.length, packed_.data() + at);
+        });
+    }
+    void place() {
+        for_each_packed(received_, coming_, [&](const parcel& p, std::size_t at) {
+            std::move(arrived_.data() + at, arrived_.data() + at + p.length, placed_.data() + p.first);
+        });
+    }
+
+    std::vector<parcel> sent_, received_;
+    partition going_ = partition::even(0, 1), coming_ = going_;
+    heap_array<T> packed_, arrived_, placed_;
+    bool is_placed_ = false;
+};
+
+/// How the ranks of one call fold an array of `Value`, in stages. It stays where it is. `Limit`: a deadline, or
+/// nothing.
+template <class Op, class Value, class... Limit>
 class array_fold {
   public:
     using state = typename state_of<Op, Value>::type;
 
-    array_fold(Comm& comm, const Op& op, const Limit&... limit) : comm_(comm), op_(op), limit_(limit...) {}
+    array_fold(int rank, int ranks, const Op& op, const Limit&... limit)
+        : rank_(rank), ranks_(ranks), op_(op), limit_(limit...) {}
 
-    /// Everyone's claims, compared. All ranks throw, or none does.
-    void agree(const char* collective, const array_claim& claim) {
+    /// Everyone's claims, compared: all ranks throw, or none does.
+    template <class Stages>
+    void agree(Stages& stages, const char* collective, const array_claim& claim) {
+        const arrangement_place at{collective, rank_, ranks_};
+        if constexpr (Stages::come_later) {  // or there is nothing that the others could be laid out by
+            require_sense(at, claim);
+            require_elements(at, rank_, claim);
+        }
         const array_claim::words words = claim.in_words();
-        heap_array<std::uint64_t> mine(words.size()), all(words.size() * size());
-        std::ranges::copy(words, mine.begin());
-        run_on_own_memory(
-            comm_, [&] { limited(all_gather, std::span(mine.data(), mine.size()), std::span(all.data(), all.size())); },
-            mine, all);
-        std::vector<array_claim> claims;
-        claims.reserve(size());
-        for (std::size_t r = 0; r < size(); ++r) claims.push_back(array_claim::of(&all[r * mine.size()]));
-        require_one_array({collective, comm_.rank(), comm_.size()}, claims);
+        claim_ = heap_array<std::uint64_t>(words.size());
+        claims_ = heap_array<std::uint64_t>(words.size() * size());
+        std::ranges::copy(words, claim_.begin());
+        limited(stages, all_gather, std::span(claim_.data(), claim_.size()), std::span(claims_.data(), claims_.size()));
+        stages.compare([this, at] {
+            std::vector<array_claim> claims;
+            claims.reserve(size());
+            for (std::size_t r = 0; r < size(); ++r) claims.push_back(array_claim::of(&claims_[r * claim_.size()]));
+            require_one_array(at, claims);
+        });
     }
 
     /// What a rank holds of an array, as it is laid out in another way.
-    [[nodiscard]] heap_array<Value> moved(const Value* from, const block_cyclic& source, const block_cyclic& target) {
-        return exchange(from, parcels_between(source, target, comm_.rank(), comm_.size()),
-                        parcels_between(target, source, comm_.rank(), comm_.size()));
+    template <class Stages>
+    [[nodiscard]] const Value* moved(Stages& stages, const Value* from, const block_cyclic& source,
+                                     const block_cyclic& target) {
+        exchange(stages, moving_, from, parcels_between(source, target, rank_, ranks_),
+                 parcels_between(target, source, rank_, ranks_));
+        return moving_.result();
     }
 
-    /// The fold of an array that has elements, at one rank, or at all of them where `root` is negative; in any order.
-    [[nodiscard]] std::optional<state> total(const Value* x, const block_cyclic& array, int root) {
+    /// Calls done(fold of an array that has elements) at one rank, or at all of them where `root` is negative; of one
+    /// that is folded in any order.
+    template <class Stages, class Done>
+    void total(Stages& stages, const Value* x, const block_cyclic& array, int root, Done done) {
         std::vector<std::size_t> has(size());
-        for (int r = 0; r < comm_.size(); ++r) has[index(r)] = array.extent(r, comm_.size()) > 0 ? 1 : 0;
-        heap_array<state> own(has[index(comm_.rank())]);
-        if (own.size() > 0) own[0] = folds().in_row(lifting(x), 0, array.extent(comm_.rank(), comm_.size()));
-        const heap_array<state> all = tops(own, partition::sizes(has), root);
-        if (all.size() == 0) return std::nullopt;
-        return folds().in_row([&](std::size_t i) { return all[i]; }, 0, all.size());
+        for (int r = 0; r < ranks_; ++r) has[index(r)] = array.extent(r, ranks_) > 0 ? 1 : 0;
+        top_ = heap_array<state>(has[index(rank_)]);
+        stages.own([this, x, count = array.extent(rank_, ranks_)] {
+            if (count > 0) top_[0] = folds().in_row(lifting(x), 0, count);
+        });
+        gather_tops(stages, partition::sizes(has), root);
+        stages.own([this, done] {
+            if (tops_.size() > 0) done(folds().in_row([this](std::size_t i) { return tops_[i]; }, 0, tops_.size()));
+        });
     }
     /// The same in the order of the array.
-    [[nodiscard]] std::optional<state> total(const Value* x, const array_pieces& parts, int root) {
-        section_values mine = fold_section(x, parts);
-        const partition by_rank = sections_by_rank(parts);
-        const heap_array<state> all = tops(mine.top, by_rank, root);
-        if (all.size() == 0) return std::nullopt;
-        const auto top = [&](std::size_t k) { return all[by_rank.offset(parts.folder_of(k))]; };
-        return parts.in_one_tree() ? folds().in_tree(top, 0, parts.sections())
-                                   : folds().in_row(top, 0, parts.sections());
+    template <class Stages, class Done>
+    void total(Stages& stages, const Value* x, const array_pieces& parts, int root, Done done) {
+        fold_section(stages, x, parts);
+        gather_tops(stages, by_rank_, root);
+        stages.own([this, done] {
+            if (tops_.size() == 0) return;
+            const auto top = [this](std::size_t k) { return top_of(k); };
+            done(parts_->in_one_tree() ? folds().in_tree(top, 0, parts_->sections())
+                                       : folds().in_row(top, 0, parts_->sections()));
+        });
     }
 
     /// Calls store(own element, its number in the array, prefix) as `folding` does.
-    template <bool Inclusive, class Store>
-    void prefixes(const Value* x, const array_pieces& parts, const Store& store) {
-        section_values mine = fold_section(x, parts);
-        const heap_array<state> before = starts(parts, mine);
+    template <bool Inclusive, class Stages, class Store>
+    void prefixes(Stages& stages, const Value* x, const array_pieces& parts, Store store) {
+        fold_section(stages, x, parts);
+        gather_tops(stages, by_rank_, -1);
+        starts_ = heap_array<state>(nodes_.size());
+        stages.own([this] { find_starts(); });
+        if (!parts.stays()) exchange(stages, returning_, starts_.data(), to_holders(), to_folders());
+        stages.own([this, x, store] { find_prefixes<Inclusive>(x, store); });
+    }
+
+  private:
+    [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
+    [[nodiscard]] std::size_t size() const noexcept { return index(ranks_); }
+    [[nodiscard]] auto lifting(const Value* x) const {
+        return [this, x](std::size_t i) { return static_cast<state>(lift_part(op_, x[i])); };
+    }
+    [[nodiscard]] auto folds() const {
+        const auto join = [this](const state& a, const state& b) { return static_cast<state>(op_(a, b)); };
+        return folding<state, decltype(join)>(join);
+    }
+    template <class Stages, class Collective, class... Arguments>
+    void limited(Stages& stages, const Collective& run, Arguments&&... arguments) {
+        std::apply([&](const auto&... limit) { stages.run(run, std::forward<Arguments>(arguments)..., limit...); },
+                   limit_);
+    }
+    template <class Stages, class T>
+    void exchange(Stages& stages, parcel_exchange<T>& through, const T* from, std::vector<parcel> sent,
+                  std::vector<parcel> received) {
+        std::apply(
+            [&](const auto&... limit) {
+                through.lay_out(stages, ranks_, from, std::move(sent), std::move(received), limit...);
+            },
+            limit_);
+    }
+
+    /// Where each value of this rank's pieces goes, and where each value of its section comes from.
+    [[nodiscard]] std::vector<parcel> to_folders() const {
+        std::vector<parcel> made;
+        for (const piece& p : held_) made.push_back({parts_->folder_of(parts_->section_of(p.first)), made.size(), 1});
+        return made;
+    }
+    [[nodiscard]] std::vector<parcel> to_holders() const {
+        std::vector<parcel> made;
+        for (const int holder : holders_) made.push_back({holder, made.size(), 1});
+        return made;
+    }
+
+    /// Folds the pieces that this rank holds, and those of the section that it folds, if there is one.
+    template <class Stages>
+    void fold_section(Stages& stages, const Value* x, const array_pieces& parts) {
+        parts_.emplace(parts);
+        parts.for_each_held(rank_, [&](const piece& p) { held_.push_back(p); });
+        own_ = parts.section_of_rank(rank_);
+        if (own_)
+            parts.for_each_in(*own_, [&](const piece& p, int holder) {
+                nodes_.push_back(p);
+                holders_.push_back(holder);
+            });
+        std::vector<std::size_t> has(size());
+        for (int r = 0; r < ranks_; ++r) has[index(r)] = parts.section_of_rank(r) ? 1 : 0;
+        by_rank_ = partition::sizes(has);
+        values_ = heap_array<state>(held_.size());
+        top_ = heap_array<state>(own_ ? 1 : 0);
+        stages.own([this, x] { fold_pieces(x); });
+        if (!parts.stays()) exchange(stages, sending_, values_.data(), to_folders(), to_holders());
+        if (own_) stages.own([this] { fold_nodes(); });
+    }
+    void fold_pieces(const Value* x) {
         const auto leaf = lifting(x);
         std::size_t local = 0;
-        for (std::size_t i = 0; const piece& p : mine.held) {
-            const state* const below = p.first == 0 ? nullptr : &before[i];
+        for (std::size_t i = 0; const piece& p : held_) {
+            values_[i++] =
+                parts_->in_one_tree() ? folds().in_tree(leaf, local, p.length) : folds().in_row(leaf, local, p.length);
+            local += p.length;
+        }
+    }
+    [[nodiscard]] const state* node_values() const noexcept {
+        return parts_->stays() ? values_.data() : sending_.result();
+    }
+    void fold_nodes() {
+        const state* const nodes = node_values();
+        top_[0] = parts_->in_one_tree() ? folds().of_nodes(nodes_, nodes, parts_->section(*own_))
+                                        : folds().in_row([nodes](std::size_t i) { return nodes[i]; }, 0, nodes_.size());
+    }
+
+    /// The folds of all ranks that have one, in rank order: at the root, or at all ranks where that is negative.
+    template <class Stages>
+    void gather_tops(Stages& stages, const partition& by_rank, int root) {
+        tops_ = heap_array<state>(root < 0 || root == rank_ ? by_rank.total() : 0);
+        const std::span<const state> mine(top_.data(), top_.size());
+        const std::span<state> all(tops_.data(), tops_.size());
+        if (root < 0)
+            limited(stages, all_gather, mine, all, by_rank);
+        else
+            limited(stages, gather, mine, all, by_rank, allfold::root{root});
+    }
+    /// That of a section.
+    [[nodiscard]] state top_of(std::size_t section) const { return tops_[by_rank_.offset(parts_->folder_of(section))]; }
+
+    /// What stands before each piece of this rank's section; something else before the first of the array.
+    void find_starts() {
+        if (!own_) return;
+        const auto top = [this](std::size_t k) { return top_of(k); };
+        std::optional<state> before;
+        if (*own_ > 0)
+            before = parts_->in_one_tree() ? folds().before_in_tree(top, *own_) : folds().in_row(top, 0, *own_);
+        const state* const below = before ? &*before : nullptr;
+        const state* const nodes = node_values();
+        const auto set = [&](std::size_t i, const state* prefix) {
+            starts_[i] = prefix != nullptr ? *prefix : nodes[i];
+        };
+        std::size_t i = 0;
+        if (parts_->in_one_tree())
+            folds().prefixes_of_nodes(nodes_, nodes, parts_->section(*own_), below,
+                                      [&](const state* prefix) { set(i++, prefix); });
+        else
+            folds().template prefixes_in_row<false>([nodes](std::size_t k) { return nodes[k]; }, 0, nodes_.size(),
+                                                    below, set);
+    }
+    template <bool Inclusive, class Store>
+    void find_prefixes(const Value* x, const Store& store) {
+        const state* const before = parts_->stays() ? starts_.data() : returning_.result();
+        const auto leaf = lifting(x);
+        std::size_t local = 0;
+        for (std::size_t i = 0; const piece& p : held_) {
+            const state* const below = p.first == 0 ? nullptr : before + i;
             const auto keep = [&](std::size_t at, const state* prefix) { store(at, p.first + at - local, prefix); };
-            if (parts.in_one_tree())
+            if (parts_->in_one_tree())
                 folds().template prefixes_in_tree<Inclusive>(leaf, local, p.length, below, keep);
             else
                 folds().template prefixes_in_row<Inclusive>(leaf, local, p.length, below, keep);
@@ -205,166 +405,18 @@ class array_fold {
         }
     }
 
-  private:
-    /// The pieces that this rank holds, and those of the section that it folds.
-    struct section_values {
-        std::vector<piece> held, nodes;
-        std::vector<int> holders;  // of the nodes
-        heap_array<state> values;  // of the nodes
-        piece whole{0, 0};
-        heap_array<state> top;  // of the whole section, if there is one
-    };
-
-    [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
-    [[nodiscard]] std::size_t size() const noexcept { return index(comm_.size()); }
-    [[nodiscard]] auto lifting(const Value* x) const {
-        return [this, x](std::size_t i) { return static_cast<state>(lift_part(op_, x[i])); };
-    }
-    [[nodiscard]] auto folds() const {
-        const auto join = [this](const state& a, const state& b) { return static_cast<state>(op_(a, b)); };
-        return folding<state, decltype(join)>(join);
-    }
-    template <class Collective, class... Arguments>
-    void limited(const Collective& run, Arguments&&... arguments) {
-        std::apply([&](const auto&... limit) { run(comm_, std::forward<Arguments>(arguments)..., limit...); }, limit_);
-    }
-
-    /// Sends parcels of `from`; returns what arrives, where the parcels received say.
-    template <class T>
-    [[nodiscard]] heap_array<T> exchange(const T* from, std::vector<parcel> sent, std::vector<parcel> received) {
-        const partition going = sort_by_rank(sent, comm_.size()), coming = sort_by_rank(received, comm_.size());
-        const bool is_packed = are_in_order(sent);
-        heap_array<T> packed(is_packed ? 0 : going.total()), arrived(coming.total());
-        if (!is_packed)
-            for_each_packed(sent, going, [&](const parcel& p, std::size_t at) {
-                std::copy_n(from + p.first, p.length, packed.data() + at);
-            });
-        const std::span<const T> out(is_packed ? from : packed.data(), going.total());
-        const std::span<T> in(arrived.data(), arrived.size());
-        run_on_own_memory(
-            comm_, [&] { limited(all_to_all, out, in, input_blocks{going}, output_blocks{coming}); }, packed, arrived);
-        if (are_in_order(received)) return arrived;
-        heap_array<T> placed(coming.total());
-        for_each_packed(received, coming, [&](const parcel& p, std::size_t at) {
-            std::move(in.data() + at, in.data() + at + p.length, placed.data() + p.first);
-        });
-        return placed;
-    }
-    /// Calls visit(parcel, where it stands) for parcels in the order of their ranks.
-    template <class Visit>
-    static void for_each_packed(const std::vector<parcel>& parcels, const partition& blocks, Visit visit) {
-        int rank = -1;
-        std::size_t at = 0;
-        for (const parcel& each : parcels) {
-            if (each.rank != rank) at = blocks.offset(rank = each.rank);
-            visit(each, at);
-            at += each.length;
-        }
-    }
-
-    /// Where each value of a rank's pieces goes, and where each value of a section's comes from.
-    [[nodiscard]] static std::vector<parcel> to_folders(const array_pieces& parts, const section_values& mine) {
-        std::vector<parcel> made;
-        for (const piece& p : mine.held) made.push_back({parts.folder_of(parts.section_of(p.first)), made.size(), 1});
-        return made;
-    }
-    [[nodiscard]] static std::vector<parcel> to_holders(const section_values& mine) {
-        std::vector<parcel> made;
-        for (const int holder : mine.holders) made.push_back({holder, made.size(), 1});
-        return made;
-    }
-
-    [[nodiscard]] section_values fold_section(const Value* x, const array_pieces& parts) {
-        section_values mine;
-        parts.for_each_held(comm_.rank(), [&](const piece& p) { mine.held.push_back(p); });
-        heap_array<state> values(mine.held.size());
-        const auto leaf = lifting(x);
-        std::size_t local = 0;
-        for (std::size_t i = 0; const piece& p : mine.held) {
-            values[i++] =
-                parts.in_one_tree() ? folds().in_tree(leaf, local, p.length) : folds().in_row(leaf, local, p.length);
-            local += p.length;
-        }
-        const auto own = parts.section_of_rank(comm_.rank());
-        if (own) {
-            mine.whole = parts.section(*own);
-            parts.for_each_in(*own, [&](const piece& p, int holder) {
-                mine.nodes.push_back(p);
-                mine.holders.push_back(holder);
-            });
-        }
-        if (parts.stays())
-            mine.values = std::move(values);
-        else
-            run_on_own_memory(
-                comm_, [&] { mine.values = exchange(values.data(), to_folders(parts, mine), to_holders(mine)); },
-                values);
-        if (!own) return mine;
-        mine.top = heap_array<state>(1);
-        const state* const nodes = mine.values.data();
-        if (parts.in_one_tree())
-            mine.top[0] = folds().of_nodes(mine.nodes, nodes, mine.whole);
-        else
-            mine.top[0] = folds().in_row([nodes](std::size_t i) { return nodes[i]; }, 0, mine.nodes.size());
-        return mine;
-    }
-
-    [[nodiscard]] partition sections_by_rank(const array_pieces& parts) const {
-        std::vector<std::size_t> has(size());
-        for (int r = 0; r < comm_.size(); ++r) has[index(r)] = parts.section_of_rank(r) ? 1 : 0;
-        return partition::sizes(has);
-    }
-    /// The values of all ranks that have one, in rank order: at the root, or at all ranks where that is negative.
-    [[nodiscard]] heap_array<state> tops(heap_array<state>& own, const partition& by_rank, int root) {
-        heap_array<state> all(root < 0 || root == comm_.rank() ? by_rank.total() : 0);
-        const std::span<const state> mine(own.data(), own.size());
-        const std::span<state> out(all.data(), all.size());
-        const auto call = [&] {
-            if (root < 0)
-                limited(all_gather, mine, out, by_rank);
-            else
-                limited(gather, mine, out, by_rank, allfold::root{root});
-        };
-        run_on_own_memory(comm_, call, own, all);
-        return all;
-    }
-
-    /// What stands before each piece that this rank holds; something else before the first of the array.
-    [[nodiscard]] heap_array<state> starts(const array_pieces& parts, section_values& mine) {
-        const partition by_rank = sections_by_rank(parts);
-        const heap_array<state> all = tops(mine.top, by_rank, -1);
-        heap_array<state> before(mine.nodes.size());
-        if (const auto own = parts.section_of_rank(comm_.rank())) {
-            const auto top = [&](std::size_t k) { return all[by_rank.offset(parts.folder_of(k))]; };
-            std::optional<state> below;
-            if (*own > 0)
-                below = parts.in_one_tree() ? folds().before_in_tree(top, *own) : folds().in_row(top, 0, *own);
-            set_starts(parts, mine, below ? &*below : nullptr, before);
-        }
-        if (parts.stays()) return before;
-        heap_array<state> back;
-        run_on_own_memory(
-            comm_, [&] { back = exchange(before.data(), to_holders(mine), to_folders(parts, mine)); }, before);
-        return back;
-    }
-    void set_starts(const array_pieces& parts, const section_values& mine, const state* below,
-                    const heap_array<state>& before) const {
-        const state* const nodes = mine.values.data();
-        const auto set = [&](std::size_t i, const state* prefix) {
-            before[i] = prefix != nullptr ? *prefix : nodes[i];
-        };
-        std::size_t i = 0;
-        if (parts.in_one_tree())
-            folds().prefixes_of_nodes(mine.nodes, nodes, mine.whole, below,
-                                      [&](const state* prefix) { set(i++, prefix); });
-        else
-            folds().template prefixes_in_row<false>([nodes](std::size_t k) { return nodes[k]; }, 0, mine.nodes.size(),
-                                                    below, set);
-    }
-
-    Comm& comm_;
+    int rank_, ranks_;
     const Op& op_;
     std::tuple<Limit...> limit_;
+    heap_array<std::uint64_t> claim_, claims_;
+    parcel_exchange<Value> moving_;  // elements, to where the target has them
+    std::optional<array_pieces> parts_;
+    std::optional<std::size_t> own_;                  // section of this rank
+    std::vector<piece> held_, nodes_;                 // pieces of this rank, and those of its section
+    std::vector<int> holders_;                        // of the latter
+    partition by_rank_ = partition::even(0, 1);       // how many sections each rank has
+    heap_array<state> values_, top_, tops_, starts_;  // of pieces, of the own section, of all, before its pieces
+    parcel_exchange<state> sending_, returning_;      // values of pieces, and what stands before them
 };
 
 }  // namespace allfold::detail

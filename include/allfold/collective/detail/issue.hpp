@@ -307,12 +307,15 @@ template <verb V>
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Options&... options);
 
-/// Whether ranks give each other blocks of several lengths, which schedules of two levels cannot.
+/// Whether ranks of a hierarchy make this call without regard to their levels: blocks may have several lengths, which
+/// schedules of two levels cannot do. A permute takes .16 to 1.04 of the time that two levels take, 8 B to 1 MiB on 2
+/// and 4 processes of 2 and 4 threads over Open MPI, so it always does.
 template <class Collective, class... Options>
-inline constexpr bool has_own_lengths =
-    Collective::promise.cut == cut_for::pairs && std::same_as<algorithm_among<Options...>, automatic> &&
-    (has_option<input_blocks, Options...> || has_option<output_blocks, Options...> ||
-     has_option<partition, Options...>);
+inline constexpr bool goes_flat = std::same_as<algorithm_among<Options...>, automatic> &&
+                                  (Collective::promise.cut == cut_for::owner ||
+                                   (Collective::promise.cut == cut_for::pairs &&
+                                    (has_option<input_blocks, Options...> || has_option<output_blocks, Options...> ||
+                                     has_option<partition, Options...>)));
 
 /// The end of the line for types: arguments are bound, and the engine does what the verb says. A rank that finds its
 /// arguments wrong breaks the communicator, so that nobody waits for it.
@@ -353,7 +356,7 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
     using element = typename call_types<Op, In, Out>::state;
     if constexpr ((is_sync_mode<Options> || ...))
         return issue_synchronised<V, Collective, In, Out>(comm, op, bind, options...);
-    else if constexpr (Comm::has_groups && has_own_lengths<Collective, Options...>)
+    else if constexpr (Comm::has_groups && goes_flat<Collective, Options...>)
         return issue<V, Collective, In, Out>(comm.flat(), op, bind, options...);
     else if constexpr (require_arguments<Op, In, Out>() && require_carried<Comm, element>() &&
                        require_front<Collective, In, Out, Options...>() &&

@@ -99,21 +99,14 @@ template <class Op, class X>
 }
 
 /// How collectives fold an argument that is more, or less, than one operand: specialised for `images` and `distributed`
-/// with `in_place<Collective>(comm, x, op, options...)` and `out_of_place<Collective>(comm, in, out, op, options...)`.
+/// with `in_place<V, Collective>(comm, x, op, options...)` and
+/// `out_of_place<V, Collective>(comm, in, out, op, options...)`, V a verb.
 template <class X>
 struct own_way {
     static constexpr bool exists = false;
 };
 template <class X>
 inline constexpr bool has_own_way = own_way<std::remove_cvref_t<X>>::exists;
-
-/// Such arguments are for calls that wait; where not, one line of the compiler says so.
-template <verb V>
-[[nodiscard]] consteval bool require_call() {
-    static_assert(V == verb::call,
-                  "allfold: images and distributed arrays are folded by calls that wait, and not by start or prepare");
-    return V == verb::call;
-}
 
 /// Says in one line what is wrong with arguments that fit no form of a collective.
 template <bool Folds, class X, class... Rest>
@@ -292,8 +285,8 @@ class folding_verbs {
     template <verb V, class Comm, class X, class Op, class... Options>
     static outcome_of<V> in_place(Comm& comm, X&& x, const Op& op, const Options&... options) {
         if constexpr (has_own_way<X>) {
-            if constexpr (require_call<V>() && require_different<Options...>() && require_operator<Op, X>())
-                own_way<std::remove_cvref_t<X>>::template in_place<Collective>(comm, x, op, options...);
+            if constexpr (require_different<Options...>() && require_operator<Op, X>())
+                return own_way<std::remove_cvref_t<X>>::template in_place<V, Collective>(comm, x, op, options...);
             else
                 return outcome_of<V>();
         } else if constexpr (require_different<Options...>() && require_operator<Op, X>())
@@ -304,8 +297,9 @@ class folding_verbs {
     template <verb V, class Comm, class In, class Out, class Op, class... Options>
     static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Op& op, const Options&... options) {
         if constexpr (has_own_way<In>) {
-            if constexpr (require_call<V>() && require_different<Options...>() && require_operator<Op, In>())
-                own_way<std::remove_cvref_t<In>>::template out_of_place<Collective>(comm, in, out, op, options...);
+            if constexpr (require_different<Options...>() && require_operator<Op, In>())
+                return own_way<std::remove_cvref_t<In>>::template out_of_place<V, Collective>(comm, in, out, op,
+                                                                                              options...);
             else
                 return outcome_of<V>();
         } else if constexpr (has_own_way<Out>) {
@@ -398,10 +392,11 @@ class moving_verbs {
     /// What would run on the ranks of a communicator.
     template <communicator Comm, option... Options>
     [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Options&... options) const {
-        const setting where{0, comm.size(), 0, comm.group()};
+        constexpr bool is_flat = Comm::has_groups && goes_flat<Collective, Options...>;
+        constexpr reach how = is_flat ? reach::messages : reach_of<Comm>;
+        const setting where{0, comm.size(), 0, is_flat ? 1 : comm.group()};
         return with_short_way<Collective, Comm, Options...>(
-            make_plan<Collective, reach_of<Comm>, std::byte>(no_fold{}, where, bytes, comm.processors(), options...),
-            comm, bytes);
+            make_plan<Collective, how, std::byte>(no_fold{}, where, bytes, comm.processors(), options...), comm, bytes);
     }
 
   private:

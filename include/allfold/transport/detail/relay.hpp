@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -36,16 +37,25 @@ namespace allfold::detail {
 
 /// What a relayed message says first. The payload begins a line after that; what introduces the call comes last.
 struct relayed_head {
-    enum class kind : std::uint32_t { message, failed, departed, process_is_through };
+    enum class kind : std::uint32_t {
+        message,
+        read,      // of messages, whose lanes are the payload
+        question,  // whether its receiver is in the same team
+        refused,   // it is not; the payload says why
+        failed,
+        departed,
+        process_is_through
+    };
     kind what = kind::message;
     std::uint32_t signature = 0;
     std::uint64_t team = 0;     // the same number for disjoint teams that were formed in one call
     std::uint64_t members = 0;  // hash of their list
     std::int32_t from = 0;      // a rank of the team
+    std::int32_t origin = 0;    // which rank of the hierarchy that is
     std::int32_t to = 0;        // a rank of the hierarchy
     lane on = 0;
     errc code = errc::peer_failed;
-    std::uint64_t bytes = 0;  // of the payload, which is the reason of a failure
+    std::uint64_t bytes = 0;  // of the payload
     std::uint32_t call = 0;   // hash of the call
     std::uint32_t introduced = 0;
 
@@ -74,16 +84,32 @@ class relayed_message {
 };
 
 /// A message without a payload, or with a text.
-[[nodiscard]] inline relayed_message relayed_note(relayed_head head, const std::string& why = {}) {
-    head.bytes = why.size();
-    relayed_message note(head, why.size());
-    std::memcpy(note.payload(), why.data(), why.size());
+[[nodiscard]] inline relayed_message relayed_note(relayed_head head, std::string_view text = {}) {
+    head.bytes = text.size();
+    relayed_message note(head, text.size());
+    if (!text.empty()) std::memcpy(note.payload(), text.data(), text.size());
     return note;
+}
+
+[[nodiscard]] inline std::string_view text_of(const relayed_message& note) noexcept {
+    return {reinterpret_cast<const char*>(note.payload()), static_cast<std::size_t>(note.head().bytes)};
+}
+
+/// What a rank of the hierarchy hears that has taken another one for a member of its team.
+[[nodiscard]] inline relayed_message refusal(const relayed_head& of) {
+    relayed_head head = of;
+    head.what = relayed_head::kind::refused;
+    head.to = of.origin;
+    head.origin = of.to;
+    return relayed_note(head, text({"ranks ", of.to, " and ", of.origin,
+                                    " of the hierarchy give different lists of members: all that are in a team must "
+                                    "give the same ones in the same order, others lists that they are not in"}));
 }
 
 /// What has come for one member of a team, and whether it still looks.
 struct mailbox {
     std::atomic<bool> has_news{false};
+    std::optional<std::uint64_t> members;  // of its owner's list, once it has come
     std::vector<relayed_message> in;
     int awaited = -1;  // departures after which nothing comes any more; known once the member has left
     int departed = 0;
@@ -118,15 +144,24 @@ class relay {
         return std::exchange(outgoing_, {});
     }
 
-    /// The mailbox of a rank of the hierarchy in a team; made by whoever comes first, it or a message for it.
-    [[nodiscard]] std::shared_ptr<mailbox> mailbox_of(std::uint64_t team, int rank) {
+    /// The mailbox of a rank of the hierarchy in a team, whose list has this hash; made by whoever comes first, it or a
+    /// message for it.
+    [[nodiscard]] std::shared_ptr<mailbox> mailbox_of(std::uint64_t team, int rank, std::uint64_t members) {
         const std::lock_guard lock(mutex_);
-        return find_or_make(team, rank);
+        const std::shared_ptr<mailbox> box = find_or_make(team, rank);
+        box->members = members;
+        for (const relayed_message& each : box->in) refuse_others(*box, each.head());
+        return box;
     }
     void deliver(relayed_message&& what) {
         const relayed_head head = what.head();
         const std::lock_guard lock(mutex_);
+        if (!mailboxes_.contains({head.team, head.to})) {
+            if (head.what == relayed_head::kind::refused) return;  // whom it is for has left
+            if (std::ranges::find(outsiders_, std::pair(head.team, head.to)) != outsiders_.end()) return refuse(head);
+        }
         const std::shared_ptr<mailbox> box = find_or_make(head.team, head.to);
+        refuse_others(*box, head);
         if (head.what == relayed_head::kind::departed) ++box->departed;
         if (box->awaited < 0) {
             box->in.push_back(std::move(what));
@@ -134,6 +169,17 @@ class relay {
         } else if (box->departed == box->awaited) {
             mailboxes_.erase({head.team, head.to});
         }
+    }
+    /// A rank of the hierarchy is in no team of this number. The latest such ranks are remembered.
+    void stay_outside(std::uint64_t team, int rank) {
+        constexpr std::size_t most_for_each = 64;
+        const std::lock_guard lock(mutex_);
+        if (outsiders_.size() >= most_for_each * static_cast<std::size_t>(threads_)) outsiders_.pop_front();
+        outsiders_.emplace_back(team, rank);
+        const auto box = mailboxes_.find({team, rank});
+        if (box == mailboxes_.end()) return;
+        for (const relayed_message& each : box->second->in) refuse(each.head());
+        mailboxes_.erase(box);
     }
     [[nodiscard]] std::vector<relayed_message> take_news(mailbox& from) {
         const std::lock_guard lock(mutex_);
@@ -206,6 +252,15 @@ class relay {
 
   private:
     [[nodiscard]] static std::size_t room(int processes) { return static_cast<std::size_t>(processes); }
+    // With the lock.
+    void refuse_others(const mailbox& box, const relayed_head& what) {
+        if (box.members && *box.members != what.members) refuse(what);
+    }
+    void refuse(const relayed_head& what) {
+        if (what.what != relayed_head::kind::message && what.what != relayed_head::kind::question) return;
+        outgoing_.push_back({process_of(what.origin), refusal(what)});
+        has_outgoing_.store(true, std::memory_order_release);
+    }
     [[nodiscard]] std::shared_ptr<mailbox> find_or_make(std::uint64_t team, int rank) {
         auto& found = mailboxes_[{team, rank}];
         if (!found) found = std::make_shared<mailbox>();
@@ -218,6 +273,7 @@ class relay {
     std::vector<outgoing_message> outgoing_;
     std::atomic<bool> has_outgoing_{false};
     std::map<std::pair<std::uint64_t, int>, std::shared_ptr<mailbox>> mailboxes_;
+    std::deque<std::pair<std::uint64_t, int>> outsiders_;  // of teams
     std::atomic<bool> failed_{false};
     cause failure_;
     heap_array<std::atomic<bool>> through_;

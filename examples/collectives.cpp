@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSL-1.0
+// Every collective once, on three threads: what each rank holds afterwards is what the comment beside the call says.
+#include <cstdio>
+#include <span>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+
+using vec = std::vector<int>;
+
+int main() {
+    bool all_right = true;
+    allfold::run(3, [&](allfold::communicator auto& comm) {
+        const int r = comm.rank();
+        bool right = true;
+        const auto holds = [&](const vec& found, const vec& expected) { right = right && found == expected; };
+        const vec mine{r, 10 * r};  // 0 0, 1 10 and 2 20
+        const allfold::sum sum;
+
+        vec x = mine;
+        allfold::broadcast(comm, x, allfold::root{1});
+        holds(x, {1, 10});  // what rank 1 had
+        x = mine;
+        allfold::all_reduce(comm, x, sum);
+        holds(x, {3, 30});  // the sum, on all ranks
+        vec total(2);
+        allfold::reduce(comm, mine, total, sum, allfold::root{2});
+        holds(total, r == 2 ? vec{3, 30} : vec{0, 0});  // the sum, on rank 2
+
+        const vec column{1, 2, 3};
+        vec own(1);
+        allfold::reduce_scatter(comm, column, own, sum);
+        holds(own, {3 * (r + 1)});  // block r of the sum
+        vec whole(3);
+        allfold::all_gather(comm, own, whole);
+        holds(whole, {3, 6, 9});  // the blocks of all ranks
+        vec gathered(r == 0 ? 3U : 0U);
+        allfold::gather(comm, own, gathered, allfold::root{0});
+        holds(gathered, r == 0 ? vec{3, 6, 9} : vec{});  // the same on rank 0 only
+        allfold::scatter(comm, gathered, own, allfold::root{0});
+        holds(own, {3 * (r + 1)});  // and back: block r of what rank 0 has
+
+        const vec for_each{10 * r, 10 * r + 1, 10 * r + 2};
+        vec from_each(3);
+        allfold::all_to_all(comm, for_each, from_each);
+        holds(from_each, {r, 10 + r, 20 + r});  // block r of each rank
+        vec neighbours(2);
+        allfold::permute(comm, mine, neighbours, allfold::shift{1});
+        holds(neighbours, r == 0 ? vec{2, 20} : vec{r - 1, 10 * (r - 1)});  // what the rank below had
+
+        vec below(2), up_to(2);
+        allfold::inclusive_scan(comm, mine, up_to, sum);
+        holds(up_to, r == 0 ? vec{0, 0} : r == 1 ? vec{1, 10} : vec{3, 30});  // the sum of ranks 0 to r
+        allfold::exclusive_scan(comm, mine, below, sum);
+        holds(below, r < 2 ? vec{0, 0} : vec{1, 10});  // the sum of ranks before r
+
+        // Several operands of one rank, and an array that lies on all ranks, here started and waited for.
+        int a = r, b = 1, count = 0, element_sum = 0;
+        allfold::all_reduce(comm, allfold::images(a, b), count, sum);
+        vec elements{r, r + 3};  // of 0, 1, 2, 3, 4, 5, dealt out one by one
+        const allfold::block_cyclic layout{.block = 1, .count = 6};
+        allfold::operation of_array =
+            allfold::all_reduce.start(comm, allfold::distributed(elements, layout), element_sum, sum);
+        of_array.wait();
+        holds({count, element_sum}, {6, 15});
+
+        int wrong = right ? 0 : 1;
+        allfold::all_reduce(comm, wrong, sum);
+        allfold::barrier(comm);  // nobody goes on before all have come
+        if (r == 0) all_right = wrong == 0;
+    });
+    std::puts(all_right ? "all ranks hold what they should" : "something is wrong");
+    return all_right ? 0 : 1;
+}

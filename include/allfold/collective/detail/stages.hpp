@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "allfold/collective/detail/issue.hpp"
+#include "allfold/engine/composite.hpp"
+
+/// @file
+/// Calls that are made of several collectives, with work of each rank's own between them. Such a call has a member
+/// `lay_out(stages)`, which finds memory and names the stages in their order:
+///
+///     stages.own(work);                     // what this rank does alone; a failure ends the communicator
+///     stages.compare(work);                 // the same, where all ranks throw or none does
+///     stages.run(collective, arguments...)  // and all ranks together
+///
+/// It knows the size of everything before the first stage has run: the lanes of a collective are numbered when the call
+/// starts, not when its turn comes, which is in another order on every rank.
+
+namespace allfold::detail {
+
+/// Stages that run as they are named.
+template <class Comm>
+class stages_at_once {
+  public:
+    static constexpr bool come_later = false;
+
+    explicit stages_at_once(Comm& comm) noexcept : comm_(comm) {}
+
+    template <class Work>
+    void own(Work work) {
+        made_or_given_up(comm_, work);
+    }
+    template <class Work>
+    void compare(Work work) {
+        work();
+    }
+    template <class Collective, class... Arguments>
+    void run(const Collective& collective, Arguments&&... arguments) {
+        collective(comm_, std::forward<Arguments>(arguments)...);
+    }
+
+  private:
+    Comm& comm_;
+};
+
+/// Stages of an operation in flight.
+template <class Comm>
+class stages_in_turn {
+  public:
+    static constexpr bool come_later = true;
+
+    explicit stages_in_turn(Comm& comm) noexcept : comm_(comm) {}
+
+    template <class Work>
+    void own(Work work) {
+        own_.push_back({parts_.size(), std::move(work)});
+    }
+    template <class Work>
+    void compare(Work work) {
+        own(std::move(work));
+    }
+    template <class Collective, class... Arguments>
+    void run(const Collective& collective, Arguments&&... arguments) {
+        parts_.push_back(handles::take(collective.prepare(comm_, std::forward<Arguments>(arguments)...)));
+    }
+    /// `memory`: of all stages.
+    [[nodiscard]] std::unique_ptr<pending> as_task(const char* name, std::unique_ptr<background::keepsake> memory) {
+        return std::make_unique<in_turn<Comm>>(comm_, name, std::move(parts_), std::move(own_), std::move(memory));
+    }
+
+  private:
+    Comm& comm_;
+    typename composite<Comm>::tasks parts_;
+    std::vector<own_stage> own_;
+};
+
+/// What a call in stages holds of an argument: one that waits leaves it with the caller.
+template <verb V, class X>
+using held_by_call = std::conditional_t<V == verb::call, const X&, X>;
+
+/// Does what the verb says with a call in stages.
+template <verb V, class Comm, class Call>
+outcome_of<V> issue_in_stages(Comm& comm, const char* name, std::unique_ptr<Call> call) {
+    if constexpr (V == verb::call) {
+        stages_at_once<Comm> stages(comm);
+        try {
+            call->lay_out(stages);
+        } catch (...) {
+            if (comm.holds_memory()) static_cast<void>(call.release());
+            throw;
+        }
+    } else {
+        require_outside_operator(comm, name);
+        return hand_out<V>(made_or_given_up(comm, [&] {
+            stages_in_turn<Comm> stages(comm);
+            call->lay_out(stages);
+            return stages.as_task(name, std::move(call));
+        }));
+    }
+}
+
+}  // namespace allfold::detail

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSL-1.0
+// expect: allfold: raw rows are no tensor of a list, which has elements of a type: make one call for each
+
+#include <cstddef>
+#include <vector>
+
+#include "allfold/allfold.hpp"
+
+int main() {
+    allfold::self comm;
+    std::vector<std::byte> x(16), y(16);
+    const auto fold = allfold::commutative([](std::byte a, std::byte b) { return a | b; });
+#ifdef ALLFOLD_MUST_COMPILE
+    allfold::all_reduce(comm, allfold::tensors{x, y}, fold);
+#else
+    allfold::all_reduce(comm, allfold::tensors{allfold::raw_rows(x.data(), 2, 8, 8), y}, fold);
+#endif
+}
