@@ -6,6 +6,7 @@
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/scatter_all_gather.hpp"
 #include "allfold/schedule/two_level.hpp"
 
 /// @file
@@ -25,6 +26,7 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
         .result = [](const setting& s, int block) { return content::of(s.root, block); },
     };
     static constexpr candidate in_memory[]{
+        when<scatter_all_gather::broadcast>(long_between_two, "two ranks, long: each moves one half, in one pass"),
         when<direct::broadcast>(always, "shared memory: everyone reads the root's operand"),
     };
     /// Rejected: `scatter_all_gather`. To the tree, Open MPI, two cores: 32 B to 4 MiB 1.25 to 1.8 times slower among 4
