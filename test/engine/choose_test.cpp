@@ -140,7 +140,8 @@ TEST_CASE("all_reduce where ranks share memory") {
     };
     CHECK(name({2, 8}) == "all-read");
     CHECK(name({2, 32 * KiB}) == "all-read");
-    CHECK(name({2, 33 * KiB}) == "direct");
+    CHECK(name({2, 64 * KiB}) == "all-read");
+    CHECK(name({2, 65 * KiB}) == "direct");
     CHECK(name({8, 8}) == "all-read");
     CHECK(name({8, 8, 8}) == "all-read");
     CHECK(name({8, 8, 4}) == "all-read");

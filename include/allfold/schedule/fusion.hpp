@@ -172,13 +172,16 @@ template <schedule S>
 /// true and that folds has all others as partners in its first step; that these are then in such a step too, and do the
 /// same, is what the prover checks: a schedule of which some ranks would run one pass and others two steps is no proved
 /// schedule.
+///
+/// Where nothing is folded a rank cannot tell from its own steps: who gives its block to a root does the same whatever
+/// else the root does. There the schedule has to say so: `one_pass`.
 template <schedule S>
 [[nodiscard]] constexpr std::optional<fused_pass> fused_pass_of(const S& s) {
     if (s.rounds() < 1 || s.rounds() > 2 || s.blocks() != s.where().size) return std::nullopt;
     const int self = s.where().rank;
     const step first = s[0];
     if (s.rounds() == 1) {
-        if (!detail::hands_out_own_block(s, first)) return std::nullopt;
+        if (!may_be_one_pass(s) || !detail::hands_out_own_block(s, first)) return std::nullopt;
         return fused_pass{self, first.to, first.local.what == local_work::kind::copy, share::copy, self};
     }
     if (detail::folds_own_block(s, first, fold::in_rank_order)) {
@@ -190,7 +193,7 @@ template <schedule S>
             if (const fused_pass pass{self, peers::everyone(), true, each};
                 detail::publishes_prefixes(s, second, first.into, pass))
                 return pass;
-    } else if (detail::deals_blocks(s, first) && detail::publishes_dealt_block(s, s[1])) {
+    } else if (may_be_one_pass(s) && detail::deals_blocks(s, first) && detail::publishes_dealt_block(s, s[1])) {
         return fused_pass{self, peers::everyone(), true, share::copy, s.where().root};
     }
     return std::nullopt;
