@@ -158,6 +158,16 @@ TEST_CASE("all_reduce where ranks share memory") {
     CHECK(name({33, 5 * KiB, 16}) == "direct");
 }
 
+TEST_CASE("broadcast where ranks share memory: two that run at the same time share a long one") {
+    const auto name = [](const problem& p) {
+        return chosen_for(allfold::broadcast, decltype(allfold::broadcast)::in_memory, p);
+    };
+    CHECK(name({2, 1 * MiB, 2}) == "direct");
+    CHECK(name({2, 1 * MiB + 4, 2}) == "scatter and all-gather");
+    CHECK(name({2, 16 * MiB, 1}) == "direct");
+    CHECK(name({3, 16 * MiB, 4}) == "direct");
+}
+
 TEST_CASE("scans where ranks share memory") {
     const auto name = [](const auto& scan, const problem& p) {
         return chosen_for(scan, std::remove_cvref_t<decltype(scan)>::in_memory, p);

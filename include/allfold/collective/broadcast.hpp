@@ -57,7 +57,8 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
 ///     value = broadcast(comm, x, options...)  of a single object, as in `all_reduce`
 ///
 /// - Shapes: the same number n of elements on every rank.
-/// - Cost: on shared memory 1 round, the root sends (P-1)·n elements. `binomial{}`: ceil(log2 P) rounds.
+/// - Cost: on shared memory 1 round, the root sends (P-1)·n elements; between two ranks a long operand is moved in one
+///   pass, one half by each. `binomial{}`: ceil(log2 P) rounds.
 ///   `scatter_all_gather{}`: twice as many, the root sends 2·(P-1)/P·n elements.
 /// - Errors: `bad_rank` for a root outside [0, P); `mismatch` for different roots, sizes or types.
 inline constexpr detail::broadcast_collective broadcast{};
