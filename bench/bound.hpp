@@ -300,6 +300,66 @@ class bound {
     }
     void deal() { deal_from(input(0)); }
 
+    // --- gather of the inputs of all at rank 0, and a barrier
+
+    template <std::size_t Count>
+    void collect_in_cells() {
+        ++cells_used_;
+        post_cell<Count>(input_);
+        for (std::size_t r = 0; rank_ == 0 && r < ranks_; ++r) {
+            values<Count> theirs;
+            read_cell(r, theirs);
+            std::memcpy(output_ + r * Count, &theirs, sizeof theirs);
+        }
+        meet();
+    }
+    template <stores How>
+    void collect_through_slots() {
+        if (rank_ != 0) copy<How>(slot(rank_, 0), input_, n_ * sizeof(element));
+        collect_from(slots(0));
+    }
+    void collect() { collect_from(inputs()); }
+    /// Everybody stores its block at the root.
+    template <stores How>
+    void collect_by_push() {
+        meet();
+        copy<How>(output(0) + rank_ * n_, input_, n_ * sizeof(element));
+        leave<How>();
+    }
+
+    // --- all_to_all, in blocks
+
+    template <std::size_t Count>
+    void exchange_in_cells() {
+        const std::size_t block = Count / ranks_;
+        ++cells_used_;
+        values<Count> all = post_cell<Count>(input_);
+        std::memcpy(output_ + rank_ * block, all.data() + rank_ * block, block * sizeof(element));
+        each_other([&](std::size_t peer) {
+            read_cell(peer, all);
+            std::memcpy(output_ + peer * block, all.data() + rank_ * block, block * sizeof(element));
+        });
+    }
+    template <stores How>
+    void exchange_through_slots() {
+        const std::size_t parity = meetings_ % 2;
+        each_other([&](std::size_t peer) { copy_block<How>(slot(rank_, parity), peer, input_, peer); });
+        meet();
+        exchange_from<stores::plain>(slots(parity));
+    }
+    template <stores How>
+    void exchange() {
+        meet();
+        exchange_from<How>(inputs());
+        leave<How>();
+    }
+    template <stores How>
+    void exchange_by_push() {
+        meet();
+        for (std::size_t r = 0; r < ranks_; ++r) copy_block<How>(output(r), rank_, input_, r);
+        leave<How>();
+    }
+
     // --- permute: everybody gets the input of the rank below
 
     /// A cell is written again when the only rank that reads it has written its own once more.
@@ -352,39 +412,40 @@ class bound {
         leave<How>();
     }
 
-    // --- inclusive_scan, and a barrier
+    // --- scans, and a barrier; `own` is how many inputs of its own a rank gets folded: 1 of an inclusive one, 0 of an
+    // --- exclusive one
 
     template <std::size_t Count>
-    void scan_in_cells() {
+    void scan_in_cells(std::size_t own) {
         ++cells_used_;
         post_cell<Count>(input_);
-        fold_cells<Count>(rank_ + 1);
+        if (rank_ + own != 0) fold_cells<Count>(rank_ + own);
         meet();
     }
     template <stores How>
-    void scan_through_slots() {
+    void scan_through_slots(std::size_t own) {
         copy<How>(slot(rank_, 0), input_, n_ * sizeof(element));
         announce();
         await(0, rank_);
-        fold_ranks(rank_ + 1, output_, 0, n_, slots(0));
+        fold_ranks(rank_ + own, output_, 0, n_, slots(0));
         meet();
     }
-    void scan() {
+    void scan(std::size_t own) {
         announce();
         await(0, rank_);
-        fold_ranks(rank_ + 1, output_, 0, n_, inputs());
+        fold_ranks(rank_ + own, output_, 0, n_, inputs());
         meet();
     }
     /// Everybody computes its slice of all prefixes: every input is read once, and every output written once.
     template <stores How>
-    void scan_in_slices() {
+    void scan_in_slices(std::size_t own) {
         meet();
         by_chunks(begin(rank_), begin(rank_ + 1), [&](std::size_t i, std::size_t count, element* local) {
             const element* prefix = input(0) + i;
-            copy<How>(output(0) + i, prefix, count * sizeof(element));
-            for (std::size_t r = 1; r < ranks_; ++r) {
+            if (own < ranks_) copy<How>(output(1 - own) + i, prefix, count * sizeof(element));
+            for (std::size_t r = 2 - own; r < ranks_; ++r) {
                 element* const here = How == stores::plain ? output(r) + i : local;
-                Workload::fold(here, prefix, input(r) + i, count);
+                Workload::fold(here, prefix, input(r + own - 1) + i, count);
                 if (here == local) copy<How>(output(r) + i, local, count * sizeof(element));
                 prefix = here;
             }
@@ -498,6 +559,24 @@ class bound {
         }
         meet();
     }
+    template <class Sources>
+    void collect_from(Sources source) {
+        announce();
+        if (rank_ == 0) {
+            await(1, ranks_);
+            gather_from<stores::plain>(source);
+        }
+        meet();
+    }
+    template <stores How, class Sources>
+    void exchange_from(Sources source) const {
+        for (std::size_t r = 0; r < ranks_; ++r) copy_block<How>(output_, r, source(r), rank_);
+    }
+    template <stores How>
+    void copy_block(element* to, std::size_t there, const element* from, std::size_t here) const {
+        const std::size_t block = n_ / ranks_;
+        copy<How>(to + there * block, from + here * block, block * sizeof(element));
+    }
     template <stores How, class Sources>
     void gather_from(Sources source) const {
         for (std::size_t r = 0; r < ranks_; ++r) copy<How>(output_ + r * n_, source(r), n_ * sizeof(element));
@@ -519,6 +598,7 @@ class bound {
     }
     template <class Sources>
     static void fold_chunk(std::size_t ranks, element* out, std::size_t i, std::size_t count, Sources source) {
+        if (ranks == 0) return;
         if (ranks == 1) return copy<stores::plain>(out, source(0) + i, count * sizeof(element));
         Workload::fold(out, source(0) + i, source(1) + i, count);
         for (std::size_t r = 2; r < ranks; ++r) Workload::fold(out, out, source(r) + i, count);

@@ -187,6 +187,24 @@ void scatter(process_stage& on) {
                               }));
 }
 
+void gather(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours<blocks_of_floats>("ours", then_meet([&] { allfold::gather(on.comm, x.input, x.output); }));
+    on.measure<blocks_of_floats>("MPI", then_meet([&] {
+                                     MPI_Gather(x.input.data(), x.count(), MPI_FLOAT, x.output.data(), x.count(),
+                                                MPI_FLOAT, 0, MPI_COMM_WORLD);
+                                 }));
+}
+
+void all_to_all(process_stage& on) {
+    const operands<float> x(on);
+    const int block = x.count() / on.what.ranks;
+    on.measure_ours<blocks_of_floats>("ours", [&] { allfold::all_to_all(on.comm, x.input, x.output); });
+    on.measure<blocks_of_floats>("MPI", [&] {
+        MPI_Alltoall(x.input.data(), block, MPI_FLOAT, x.output.data(), block, MPI_FLOAT, MPI_COMM_WORLD);
+    });
+}
+
 void permute(process_stage& on) {
     const operands<float> x(on);
     const int ranks = on.what.ranks, above = (on.group.rank() + 1) % ranks,
@@ -306,6 +324,8 @@ constexpr std::array contests{
     contest{"reduce_scatter", reduce_scatter},
     contest{"broadcast", broadcast},
     contest{"scatter", scatter},
+    contest{"gather", gather},
+    contest{"all_to_all", all_to_all},
     contest{"permute", permute},
     contest{"reduce", reduce},
     contest{"inclusive_scan", inclusive_scan},

@@ -6,7 +6,7 @@ Times are microseconds a call: medians over the turns of medians over batches, o
 operand of one rank. Between two calls every contestant reads its result and writes new inputs, as a program does.
 
   ours/bound   the bound is the fastest of several collectives written by hand for this size (bench/bound.hpp); with
-               more ranks than processors, with the best wait written by hand; of start, in_flight, persistent and list
+               more ranks than processors, with the best wait written by hand; of start, in_flight, persistent and lists
                it is the blocking call of ours, of as many bytes
   MPI/ours     the best of the MPI libraries that are there, as they are installed, in processes; for the merge three
                all-reduces, as it is done with MPI
@@ -43,6 +43,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 STATE, MATRIX = 264, 32  # bytes
 LENGTHS = [8, 64, KIB, 16 * KIB, 256 * KIB, 4 * MIB, 64 * MIB]
 SHORT = LENGTHS[:5]
+LISTS = [KIB, 4 * KIB, 32 * KIB, 256 * KIB, 4 * MIB]
 SIZES = {
     "all_reduce": LENGTHS,
     "merge": [states * STATE for states in (1, 32, KIB, 16 * KIB, 256 * KIB)],
@@ -50,14 +51,19 @@ SIZES = {
     "reduce_scatter": LENGTHS,
     "broadcast": LENGTHS,
     "scatter": LENGTHS,
+    "gather": LENGTHS,
+    "all_to_all": LENGTHS,
     "permute": LENGTHS,
     "reduce": LENGTHS,
     "inclusive_scan": LENGTHS,
+    "exclusive_scan": LENGTHS,
     "scan": [matrices * MATRIX for matrices in (1, 32, KIB, 32 * KIB)],
     "start": SHORT,
     "in_flight": SHORT,
     "persistent": SHORT,
-    "list": [KIB, 4 * KIB, 32 * KIB, 256 * KIB, 4 * MIB],
+    "list": LISTS,
+    "reduce_scatter_list": LISTS,
+    "all_gather_list": LISTS,
     "barrier": [0],
 }
 SIZES_OVER_MPI = {
@@ -66,6 +72,8 @@ SIZES_OVER_MPI = {
     "reduce_scatter": LENGTHS,
     "broadcast": LENGTHS,
     "scatter": LENGTHS,
+    "gather": LENGTHS,
+    "all_to_all": LENGTHS,
     "permute": LENGTHS,
     "reduce": LENGTHS,
     "inclusive_scan": LENGTHS,
@@ -82,6 +90,8 @@ TITLES = {
     "reduce_scatter": "reduce_scatter, sum of floats",
     "broadcast": "broadcast of floats, and a barrier",
     "scatter": "scatter of floats, bytes of all blocks, and a barrier",
+    "gather": "gather of floats, bytes of all blocks, and a barrier",
+    "all_to_all": "all_to_all of floats, bytes of all blocks",
     "permute": "permute of floats to the next rank",
     "reduce": "reduce, sum of floats, and a barrier",
     "inclusive_scan": "inclusive_scan, sum of floats, and a barrier",
@@ -92,11 +102,15 @@ TITLES = {
     "in_flight": "all_reduce, sum of floats, one of 16 in flight",
     "persistent": "all_reduce, sum of floats, prepared once, started and waited for",
     "list": "all_reduce, sum of floats, a list of eight tensors, bytes of all",
+    "reduce_scatter_list": "reduce_scatter, sum of floats, a list of eight tensors, bytes of all",
+    "all_gather_list": "all_gather of floats, a list of eight tensors, bytes of all",
     "barrier": "barrier",
 }
-ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "list": 32}  # bytes, of others a float
-IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter")
-WITHOUT_MPI = ("persistent", "list")  # the first is of MPI 4 on
+LISTS_OF = ("list", "reduce_scatter_list", "all_gather_list")
+ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
+IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_list",
+             "all_gather_list")
+WITHOUT_MPI = ("persistent", *LISTS_OF)  # the first is of MPI 4 on
 PLACEMENTS = ("smt", "near", "far", "one")
 MOST_RANKS = 16
 

@@ -39,6 +39,8 @@ inline constexpr std::array rows{
     row{"reduce_scatter", 4, "float", "sum", true},
     row{"broadcast", 4, "float", "none"},
     row{"scatter", 4, "float", "none", true},
+    row{"gather", 4, "float", "none", true},
+    row{"all_to_all", 4, "float", "none", true},
     row{"permute", 4, "float", "none"},
     row{"reduce", 4, "float", "sum"},
     row{"inclusive_scan", 4, "float", "sum"},
@@ -48,6 +50,8 @@ inline constexpr std::array rows{
     row{"in_flight", 4, "float", "sum"},
     row{"persistent", 4, "float", "sum"},
     row{"list", 4 * tensors_of_list, "8 float", "sum"},
+    row{"reduce_scatter_list", 4 * tensors_of_list, "8 float", "sum", true},
+    row{"all_gather_list", 4 * tensors_of_list, "8 float", "none", true},
     row{"barrier", 0, "none", "none"},
 };
 
@@ -59,9 +63,11 @@ struct cell {
     bool ours_alone = false;
 
     [[nodiscard]] std::size_t blocks() const { return of.in_blocks ? static_cast<std::size_t>(ranks) : 1; }
-    [[nodiscard]] std::size_t input_bytes() const { return of.name == "all_gather" ? bytes / blocks() : bytes; }
+    [[nodiscard]] std::size_t input_bytes() const {
+        return of.name == "gather" || of.name.starts_with("all_gather") ? bytes / blocks() : bytes;
+    }
     [[nodiscard]] std::size_t output_bytes() const {
-        return of.name == "reduce_scatter" || of.name == "scatter" ? bytes / blocks() : bytes;
+        return of.name == "scatter" || of.name.starts_with("reduce_scatter") ? bytes / blocks() : bytes;
     }
     /// Where the operand that a rank starts with is in the output.
     [[nodiscard]] bool is_in_place(int rank) const { return of.name == "broadcast" && rank == 0; }
@@ -70,7 +76,7 @@ struct cell {
     [[nodiscard]] int folded(int rank) const {
         if (of.name == "broadcast" || of.name == "scatter") return 1;
         if (of.name == "permute") return (rank + ranks - 1) % ranks + 1;
-        if (of.name == "reduce") return rank == 0 ? ranks : 0;
+        if (of.name == "reduce" || of.name == "gather") return rank == 0 ? ranks : 0;
         if (of.name == "exclusive_scan") return rank;
         return of.name == "inclusive_scan" || of.name == "scan" ? rank + 1 : ranks;
     }

@@ -22,7 +22,7 @@ namespace bench {
     const double others = static_cast<double>(what.ranks - 1) / what.ranks;
     if (what.of.in_blocks) return others;
     const auto& name = what.of.name;
-    return name == "broadcast" || name == "reduce" || name == "inclusive_scan" || name == "scan" ? 1 : 2 * others;
+    return name == "broadcast" || name == "reduce" || name.ends_with("scan") ? 1 : 2 * others;
 }
 
 /// Prints a line for each cell, and what the columns are before the first one of a row.

@@ -206,6 +206,26 @@ void permute(thread_stage& on, communicator& comm, bound_board& board) {
         by_hand.measure("pull, streaming", [](auto& hands) { hands.template shift<streaming>(); });
 }
 
+void all_to_all(thread_stage& on, communicator& comm, bound_board& board) {
+    using enum stores;
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    on.measure<blocks_of_floats>("ours", [&] { allfold::all_to_all(comm, input, output); });
+
+    bounds<blocks_of_floats> by_hand(on, board);
+    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template exchange_in_cells<count()>(); });
+    if (by_hand.has_slots()) {
+        by_hand.measure("slots", [](auto& hands) { hands.template exchange_through_slots<plain>(); });
+        by_hand.measure("slots, string", [](auto& hands) { hands.template exchange_through_slots<string>(); });
+    }
+    if (on.what.bytes < 4 << 10) return;
+    by_hand.measure("pull", [](auto& hands) { hands.template exchange<plain>(); });
+    by_hand.measure("push, string", [](auto& hands) { hands.template exchange_by_push<string>(); });
+    if (on.what.bytes < 1 << 20) return;
+    by_hand.measure("pull, streaming", [](auto& hands) { hands.template exchange<streaming>(); });
+    by_hand.measure("push, streaming", [](auto& hands) { hands.template exchange_by_push<streaming>(); });
+}
+
 // --- With a barrier behind each: a loop of these alone runs ahead where nobody is waited for, and has no latency.
 
 void broadcast(thread_stage& on, communicator& comm, bound_board& board) {
@@ -248,6 +268,29 @@ void scatter(thread_stage& on, communicator& comm, bound_board& board) {
     }
 }
 
+void gather(thread_stage& on, communicator& comm, bound_board& board) {
+    using enum stores;
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    on.measure<blocks_of_floats>("ours", [&] {
+        allfold::gather(comm, input, output);
+        allfold::barrier(comm);
+    });
+
+    bounds<blocks_of_floats> by_hand(on, board);
+    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template collect_in_cells<count()>(); });
+    by_hand.measure("root", [](auto& hands) { hands.collect(); });
+    if (by_hand.has_slots()) {
+        by_hand.measure("slots", [](auto& hands) { hands.template collect_through_slots<plain>(); });
+        by_hand.measure("slots, string", [](auto& hands) { hands.template collect_through_slots<string>(); });
+    }
+    if (on.what.bytes < 4 << 10) return;
+    by_hand.measure("push", [](auto& hands) { hands.template collect_by_push<plain>(); });
+    by_hand.measure("push, string", [](auto& hands) { hands.template collect_by_push<string>(); });
+    if (on.what.bytes < 1 << 20) return;
+    by_hand.measure("push, streaming", [](auto& hands) { hands.template collect_by_push<streaming>(); });
+}
+
 void reduce(thread_stage& on, communicator& comm, bound_board& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
@@ -271,35 +314,40 @@ void reduce(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure("slices, streaming", [](auto& hands) { hands.template reduce_in_slices<streaming>(); });
 }
 
+/// `own`: how many inputs of its own a rank gets folded.
 template <class Workload>
-void inclusive_scan_with(thread_stage& on, communicator& comm, bound_board& board, const auto& op) {
+void scan_with(thread_stage& on, communicator& comm, bound_board& board, const auto& verb, const auto& op,
+               std::size_t own) {
     using enum stores;
     const auto input = std::span<const typename Workload::element>(on.input.all<typename Workload::element>());
     const auto output = on.output.all<typename Workload::element>();
     on.measure<Workload>("ours", [&] {
-        allfold::inclusive_scan(comm, input, output, op);
+        verb(comm, input, output, op);
         allfold::barrier(comm);
     });
 
     bounds<Workload> by_hand(on, board);
-    by_hand.measure_in_cells([](auto& hands, auto count) { hands.template scan_in_cells<count()>(); });
-    by_hand.measure("inputs", [](auto& hands) { hands.scan(); });
+    by_hand.measure_in_cells([=](auto& hands, auto count) { hands.template scan_in_cells<count()>(own); });
+    by_hand.measure("inputs", [=](auto& hands) { hands.scan(own); });
     if (by_hand.has_slots()) {
-        by_hand.measure("slots", [](auto& hands) { hands.template scan_through_slots<plain>(); });
-        by_hand.measure("slots, string", [](auto& hands) { hands.template scan_through_slots<string>(); });
+        by_hand.measure("slots", [=](auto& hands) { hands.template scan_through_slots<plain>(own); });
+        by_hand.measure("slots, string", [=](auto& hands) { hands.template scan_through_slots<string>(own); });
     }
     if (on.what.bytes < 4 << 10) return;
-    by_hand.measure("slices", [](auto& hands) { hands.template scan_in_slices<plain>(); });
-    by_hand.measure("slices, string", [](auto& hands) { hands.template scan_in_slices<string>(); });
+    by_hand.measure("slices", [=](auto& hands) { hands.template scan_in_slices<plain>(own); });
+    by_hand.measure("slices, string", [=](auto& hands) { hands.template scan_in_slices<string>(own); });
     if (on.what.bytes < 1 << 20) return;
-    by_hand.measure("slices, streaming", [](auto& hands) { hands.template scan_in_slices<streaming>(); });
+    by_hand.measure("slices, streaming", [=](auto& hands) { hands.template scan_in_slices<streaming>(own); });
 }
 
 void inclusive_scan(thread_stage& on, communicator& comm, bound_board& board) {
-    inclusive_scan_with<sum_of_floats>(on, comm, board, allfold::sum{});
+    scan_with<sum_of_floats>(on, comm, board, allfold::inclusive_scan, allfold::sum{}, 1);
+}
+void exclusive_scan(thread_stage& on, communicator& comm, bound_board& board) {
+    scan_with<sum_of_floats>(on, comm, board, allfold::exclusive_scan, allfold::sum{}, 0);
 }
 void scan(thread_stage& on, communicator& comm, bound_board& board) {
-    inclusive_scan_with<product_of_matrices>(on, comm, board, matrix_product);
+    scan_with<product_of_matrices>(on, comm, board, allfold::inclusive_scan, matrix_product, 1);
 }
 
 // --- The same all_reduce in other ways than by a call, which is what bounds them.
@@ -333,26 +381,53 @@ void persistent(thread_stage& on, communicator& comm, bound_board&) {
     measure_call(on, comm);
 }
 
+template <class T>
+[[nodiscard]] auto pieces_of(std::span<T> all) {
+    std::array<std::span<T>, tensors_of_list> pieces;
+    const std::size_t n = all.size() / pieces.size();
+    for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = all.subspan(i * n, n);
+    return pieces;
+}
+
+/// Floats that are not folded, in tensors that each have blocks of each rank.
+struct lists_of_blocks : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        return std::ranges::all_of(pieces_of(output.all<element>()), [&](std::span<const element> piece) {
+            return blocks_of_floats::are_in_order(piece, ranks);
+        });
+    }
+};
+
 /// Of tensors of equal length, beside one call for each, and one call for one tensor as long as all of them.
-void list(thread_stage& on, communicator& comm, bound_board&) {
-    const auto pieces = []<class T>(std::span<T> all) {
-        std::array<std::span<T>, tensors_of_list> cut;
-        const std::size_t n = all.size() / cut.size();
-        for (std::size_t i = 0; i < cut.size(); ++i) cut[i] = all.subspan(i * n, n);
-        return cut;
-    };
-    const auto inputs = pieces(std::span<const float>(on.input.all<float>()));
-    const auto outputs = pieces(on.output.all<float>());
+/// `verb(input, output)` is the collective.
+template <class Workload, class Pieces>
+void list_with(thread_stage& on, auto verb) {
+    const auto input = std::span<const float>(on.input.all<float>());
+    const auto output = on.output.all<float>();
+    const auto inputs = pieces_of(input);
+    const auto outputs = pieces_of(output);
     allfold::tensors<const float> from;
     allfold::tensors<float> to;
     for (const auto& each : inputs) from.add(each);
     for (const auto& each : outputs) to.add(each);
-    on.measure<sum_of_floats>("ours", [&] { allfold::all_reduce(comm, from, to, allfold::sum{}); });
-    on.measure<sum_of_floats>("one by one", [&] {
-        for (std::size_t i = 0; i < tensors_of_list; ++i)
-            allfold::all_reduce(comm, inputs[i], outputs[i], allfold::sum{});
+    on.measure<Pieces>("ours", [&] { verb(from, to); });
+    on.measure<Pieces>("one by one", [&] {
+        for (std::size_t i = 0; i < tensors_of_list; ++i) verb(inputs[i], outputs[i]);
     });
-    measure_call(on, comm);
+    on.measure<Workload>("bound: call", [&] { verb(input, output); });
+}
+
+void list(thread_stage& on, communicator& comm, bound_board&) {
+    list_with<sum_of_floats, sum_of_floats>(
+        on, [&](const auto& in, const auto& out) { allfold::all_reduce(comm, in, out, allfold::sum{}); });
+}
+void reduce_scatter_list(thread_stage& on, communicator& comm, bound_board&) {
+    list_with<sum_of_floats, sum_of_floats>(
+        on, [&](const auto& in, const auto& out) { allfold::reduce_scatter(comm, in, out, allfold::sum{}); });
+}
+void all_gather_list(thread_stage& on, communicator& comm, bound_board&) {
+    list_with<blocks_of_floats, lists_of_blocks>(
+        on, [&](const auto& in, const auto& out) { allfold::all_gather(comm, in, out); });
 }
 
 void barrier(thread_stage& on, communicator& comm, bound_board& board) {
@@ -372,14 +447,19 @@ constexpr std::array contests{
     contest{"reduce_scatter", reduce_scatter},
     contest{"broadcast", broadcast},
     contest{"scatter", scatter},
+    contest{"gather", gather},
+    contest{"all_to_all", all_to_all},
     contest{"permute", permute},
     contest{"reduce", reduce},
     contest{"scan", scan},
     contest{"inclusive_scan", inclusive_scan},
+    contest{"exclusive_scan", exclusive_scan},
     contest{"start", start},
     contest{"in_flight", in_flight},
     contest{"persistent", persistent},
     contest{"list", list},
+    contest{"reduce_scatter_list", reduce_scatter_list},
+    contest{"all_gather_list", all_gather_list},
     contest{"barrier", barrier},
 };
 [[nodiscard]] const contest* contest_of(std::string_view row) {

@@ -90,10 +90,12 @@ struct sum_of_floats {
     }
 };
 
-/// Floats that are not folded, in blocks of each rank.
+/// Floats that are not folded, in blocks of each rank; of no rank where nothing is to be written.
 struct blocks_of_floats : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
-        const auto x = output.all<element>();
+        return ranks == 0 ? sum_of_floats::right(output, 0) : are_in_order(output.all<element>(), ranks);
+    }
+    [[nodiscard]] static bool are_in_order(std::span<const element> x, int ranks) {
         const std::size_t block = x.size() / static_cast<std::size_t>(ranks);
         for (std::size_t i = 0; i < x.size(); ++i) {
             const std::size_t rank = i / block;

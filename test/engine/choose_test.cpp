@@ -140,7 +140,8 @@ TEST_CASE("all_reduce where ranks share memory") {
     };
     CHECK(name({2, 8}) == "all-read");
     CHECK(name({2, 32 * KiB}) == "all-read");
-    CHECK(name({2, 33 * KiB}) == "direct");
+    CHECK(name({2, 64 * KiB}) == "all-read");
+    CHECK(name({2, 65 * KiB}) == "direct");
     CHECK(name({8, 8}) == "all-read");
     CHECK(name({8, 8, 8}) == "all-read");
     CHECK(name({8, 8, 4}) == "all-read");
@@ -155,6 +156,16 @@ TEST_CASE("all_reduce where ranks share memory") {
     CHECK(name({17, 8, 2}) == "flat tree");
     CHECK(name({33, 4 * KiB, 16}) == "flat tree");
     CHECK(name({33, 5 * KiB, 16}) == "direct");
+}
+
+TEST_CASE("broadcast where ranks share memory: two that run at the same time share a long one") {
+    const auto name = [](const problem& p) {
+        return chosen_for(allfold::broadcast, decltype(allfold::broadcast)::in_memory, p);
+    };
+    CHECK(name({2, 1 * MiB, 2}) == "direct");
+    CHECK(name({2, 1 * MiB + 4, 2}) == "scatter and all-gather");
+    CHECK(name({2, 16 * MiB, 1}) == "direct");
+    CHECK(name({3, 16 * MiB, 4}) == "direct");
 }
 
 TEST_CASE("scans where ranks share memory") {

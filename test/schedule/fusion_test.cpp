@@ -3,9 +3,12 @@
 
 #include "allfold/schedule/all_read.hpp"
 #include "allfold/schedule/any_schedule.hpp"
+#include "allfold/schedule/circulant.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/flat_tree.hpp"
+#include "allfold/schedule/linear.hpp"
 #include "allfold/schedule/ring.hpp"
+#include "allfold/schedule/scatter_all_gather.hpp"
 #include "test/support/catch.hpp"
 
 using allfold::block_set;
@@ -79,6 +82,45 @@ TEST_CASE("the steps of a direct scan are one pass: who gets which prefix") {
     constexpr fused_pass below_own{.block = 2, .targets = {}, .keeps_own = true, .each = share::prefix_before};
     STATIC_REQUIRE(below_own.operands_of(0, 4) == 0);
     STATIC_REQUIRE(below_own.operands_of(3, 4) == 3);
+}
+
+TEST_CASE("where nothing is folded it is one pass as well: whose block goes to whom") {
+    using allfold::linear;
+    using allfold::share;
+    using broadcast = allfold::scatter_all_gather::broadcast;
+    STATIC_REQUIRE(*fused_pass_of(direct::all_gather({2, 4})) ==
+                   fused_pass{2, peers::everyone(), true, share::copy, 2});
+    STATIC_REQUIRE(*fused_pass_of(linear::gather({2, 4, 1})) == fused_pass{2, peers::one(1), false, share::copy, 2});
+    STATIC_REQUIRE(*fused_pass_of(linear::gather({1, 4, 1})) == fused_pass{1, peers(), true, share::copy, 1});
+    const allfold::any_schedule forgotten(direct::all_gather({2, 4}), direct::name);
+    CHECK(fused_pass_of(forgotten) == fused_pass_of(direct::all_gather({2, 4})));
+    for (const int root : {0, 1})
+        for (const int r : {0, 1})
+            CHECK(*fused_pass_of(broadcast({r, 2, root})) == fused_pass{r, peers::everyone(), true, share::copy, root});
+    CHECK_FALSE(fused_pass_of(broadcast({1, 4, 0})));
+    CHECK_FALSE(fused_pass_of(linear::scatter({0, 4})));
+    CHECK_FALSE(fused_pass_of(linear::scatter({1, 4})));
+    CHECK_FALSE(fused_pass_of(direct::all_to_all({1, 4})));
+}
+
+TEST_CASE("every difference from the one step counts") {
+    using allfold::slot;
+    using all_gather = direct::all_gather;
+    CHECK(is_fused<all_gather>([](int, step&) {}));
+    CHECK_FALSE(is_fused<all_gather>([](int, step& s) { s.send = block_set::one(2); }));
+    CHECK_FALSE(is_fused<all_gather>([](int, step& s) { s.source = slot::scratch_a; }));
+    CHECK_FALSE(is_fused<all_gather>([](int, step& s) { s.into = slot::scratch_a; }));
+    CHECK_FALSE(is_fused<all_gather>([](int, step& s) { s.how = allfold::fold::left; }));
+    CHECK_FALSE(is_fused<all_gather>([](int, step& s) { s.received = allfold::addressed::alike; }));
+    CHECK_FALSE(is_fused<all_gather>([](int, step& s) { s.has_more = true; }));
+    CHECK_FALSE(is_fused<all_gather>([](int, step& s) { s.local.blocks = block_set::one(2); }));
+    CHECK_FALSE(is_fused<all_gather>([](int, step& s) { s.local.into = slot::scratch_a; }));
+}
+
+TEST_CASE("who folds nothing, and does not say that it is one pass, is not") {
+    CHECK_FALSE(fused_pass_of(allfold::circulant::all_gather({0, 2})));
+    CHECK_FALSE(fused_pass_of(allfold::ring::all_gather({0, 2})));
+    CHECK_FALSE(fused_pass_of(allfold::any_schedule(allfold::ring::all_gather({0, 2}), "ring")));
 }
 
 TEST_CASE("a schedule whose type is forgotten is recognised too") {

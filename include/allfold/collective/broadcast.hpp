@@ -6,6 +6,7 @@
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/binomial.hpp"
 #include "allfold/schedule/direct.hpp"
+#include "allfold/schedule/scatter_all_gather.hpp"
 #include "allfold/schedule/two_level.hpp"
 
 /// @file
@@ -25,6 +26,7 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
         .result = [](const setting& s, int block) { return content::of(s.root, block); },
     };
     static constexpr candidate in_memory[]{
+        when<scatter_all_gather::broadcast>(long_between_two, "two ranks, long: each moves one half, in one pass"),
         when<direct::broadcast>(always, "shared memory: everyone reads the root's operand"),
     };
     /// Rejected: `scatter_all_gather`. To the tree, Open MPI, two cores: 32 B to 4 MiB 1.25 to 1.8 times slower among 4
@@ -55,7 +57,8 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
 ///     value = broadcast(comm, x, options...)  of a single object, as in `all_reduce`
 ///
 /// - Shapes: the same number n of elements on every rank.
-/// - Cost: on shared memory 1 round, the root sends (P-1)·n elements. `binomial{}`: ceil(log2 P) rounds.
+/// - Cost: on shared memory 1 round, the root sends (P-1)·n elements; between two ranks a long operand is moved in one
+///   pass, one half by each. `binomial{}`: ceil(log2 P) rounds.
 ///   `scatter_all_gather{}`: twice as many, the root sends 2·(P-1)/P·n elements.
 /// - Errors: `bad_rank` for a root outside [0, P); `mismatch` for different roots, sizes or types.
 /// - Example: examples/collectives.cpp

@@ -25,6 +25,7 @@ struct gather_collective : moving_verbs<gather_collective> {
         .input = [](const setting& s, int block) { return block == s.rank ? content::of(block, block) : content{}; },
         .result = [](const setting& s, int block) { return s.rank == s.root ? content::of(block, block) : content{}; },
     };
+    /// Between two ranks, more than is copied, each stores its own block: one pass, see `hands_out_in_one_pass`.
     static constexpr candidate in_memory[]{
         when<linear::gather>(always, "shared memory: the root reads every block where it lies"),
     };

@@ -39,8 +39,12 @@ struct problem {
 /// The numbers of the chooser, with what was measured for each.
 struct choose_tuning {
     /// Shared memory: everyone folds everything while that is less than this many bytes a rank; every rank's slice of
-    /// the work costs a second synchronisation. P = 2: 32 KiB, P = 4: 16 KiB, P = 8: 8 KiB (two cores).
+    /// the work costs a second synchronisation. P = 4: 16 KiB, P = 8: 8 KiB (two cores).
     std::size_t all_read_bytes = std::size_t{64} << 10;
+    /// The same of two ranks, whose messages up to here are copied: a Xeon (Sapphire Rapids), two cores 155 ns apart,
+    /// all_reduce: 0.9 of the time of slices at 40 KiB, 0.65 at 48 KiB, 0.68 at 64 KiB and 80 KiB, 0.95 at 96 KiB, 1.0
+    /// at 128 KiB; merge of softmax states, which work harder: 0.63 at 50 and 64 KiB.
+    std::size_t pair_read_bytes = std::size_t{64} << 10;
     /// The same of an all_reduce where ranks share processors, and a message to all is written once: what a second
     /// synchronisation costs there are turns of all ranks. Ours to the best by hand, two cores, before and now, P = 4:
     /// 4 KiB 1.32 and 1.03, 16 KiB 1.28 and 1.14; P = 8: 8 KiB 1.23 and 1.11, 16 KiB as long as one rank that folds for
@@ -58,6 +62,10 @@ struct choose_tuning {
     /// Windows of 64 KiB and 256 KiB: 1.1 times slower. One of the whole: 1.3 to 2 times slower at 1 MiB.
     std::size_t copied_bytes = std::size_t{1} << 20;
     std::size_t copied_window_bytes = std::size_t{128} << 10;
+    /// Shared memory, two ranks, one message whose length nobody else knows, which therefore goes in one piece: up to
+    /// here it is copied as well. permute, the Xeon above, copied to lent: 0.44 at 48 and 64 KiB, 0.75 from 128 to 512
+    /// KiB, 1.05 at 768 KiB, 1.4 at 1 MiB.
+    std::size_t copied_message_bytes = std::size_t{256} << 10;
     /// More ranks a processor than this: one rank folds for all, while operands are short, but for the shortest where
     /// a message to all is written once: a rank that waits for one other has as many turns as one that waits for all,
     /// and the one that folds should come last, which it does not (P = 8 on two cores, 8 B: 1.03 to 1.4 switches for
@@ -111,7 +119,7 @@ inline constexpr choose_tuning tuned{};
 
 [[nodiscard]] constexpr bool few_ranks(const problem& p) noexcept { return p.size <= 16; }
 [[nodiscard]] constexpr bool everyone_folds_all(const problem& p) noexcept {
-    return p.bytes <= tuned.all_read_bytes / static_cast<std::size_t>(p.size);
+    return p.bytes <= (p.size == 2 ? tuned.pair_read_bytes : tuned.all_read_bytes / static_cast<std::size_t>(p.size));
 }
 [[nodiscard]] constexpr bool one_folds_for_all(const problem& p) noexcept {
     const auto processors = static_cast<std::size_t>(p.processors);
@@ -139,6 +147,14 @@ inline constexpr choose_tuning tuned{};
 [[nodiscard]] constexpr bool any_order(const problem& p) noexcept { return p.level == order::any; }
 [[nodiscard]] constexpr bool few_bytes_of_few_ranks(const problem& p) noexcept {
     return few_ranks(p) && p.bytes <= tuned.direct_bytes;
+}
+/// Two ranks that run at the same time, and more than is copied between them: where nothing is folded both store what
+/// one would read. The Xeon of `pair_read_bytes`, to that: broadcast 0.5 at 2 MiB, 0.73 at 4 and 16 MiB; gather 0.64 at
+/// 4 MiB, 0.71 at 16; all_gather 0.78 at 2 MiB, 1.0 at 4 and 16. With streams at 16 MiB: broadcast 0.92, gather 0.85,
+/// all_gather 1.2. Copied through windows instead: broadcast 0.81 at 2 MiB, 0.95 at 4; all_gather 1.08 and 1.13,
+/// all_to_all and reduce_scatter 1.2 to 1.3.
+[[nodiscard]] constexpr bool long_between_two(const problem& p) noexcept {
+    return p.size == 2 && p.processors >= 2 && p.bytes > tuned.copied_bytes;
 }
 /// Of an operand that is cut into a block for each rank, on the average.
 [[nodiscard]] constexpr bool short_blocks(const problem& p) noexcept {
@@ -172,6 +188,11 @@ inline constexpr choose_tuning tuned{};
     if (block_bytes > tuned.copied_bytes) return 0;
     const bool copies = static_cast<std::size_t>(blocks_moved(schedule)) * block_bytes <= tuned.copied_bytes;
     return copies ? std::min(block_bytes, tuned.copied_window_bytes) : 0;
+}
+
+/// The same of a message whose length only the two know who exchange it.
+[[nodiscard]] constexpr bool copies_whole(int size, int processors, std::size_t bytes) noexcept {
+    return size == 2 && processors >= 2 && bytes <= tuned.copied_message_bytes;
 }
 
 /// A schedule that can be made for any setting: of a collective's candidate, or of what the caller names.

@@ -174,7 +174,11 @@ class engine {
             std::max<std::size_t>(1, std::max(memory.blocks->largest(), memory.result_blocks->largest()));
         const std::size_t row_bytes = std::max<std::size_t>(1, all.rows.row_bytes);
         memory.window_rows = largest;
-        if (own_lengths) return;  // no rank knows how many windows the others would have
+        if (own_lengths) {  // no rank knows how many windows the others would have
+            memory.copies = Comm::shares_memory && all.rows.packable() && all.comm.lends(largest * row_bytes, true) &&
+                            copies_whole(all.comm.size(), all.comm.processors(), largest * row_bytes);
+            return;
+        }
         const bool lent = all.comm.lends(largest * row_bytes, all.rows.packable());
         const std::size_t copied =
             Comm::shares_memory && lent && !window_bytes && all.rows.packable()
@@ -187,12 +191,21 @@ class engine {
                 memory.fused = !memory.copies;
                 return;
             }
+        memory.fused = lent && !window_bytes && hands_out_in_one_pass(all);
+        if (memory.fused) return;
         const bool pipelines = all.goal.cut != cut_for::pairs && (all.schedule.rounds() > 1 || !all.schedule.in_place);
         const std::size_t most = memory.copies       ? copied
                                  : lent && pipelines ? default_window_bytes
                                                      : largest * row_bytes;
         const std::size_t bytes = window_bytes.value_or(most);
         if (largest * row_bytes > bytes) memory.window_rows = std::max<std::size_t>(1, bytes / row_bytes);
+    }
+
+    /// Between two ranks that run at the same time, where nothing is folded: both move a part of what one would.
+    [[nodiscard]] static bool hands_out_in_one_pass(const call<Comm>& all) {
+        if (!Comm::shares_memory || all.memory.copies || all.goal.folds || all.goal.cut == cut_for::pairs) return false;
+        const problem p{all.comm.size(), all.memory.blocks->total() * all.rows.row_bytes, all.comm.processors()};
+        return all.rows.packable() && long_between_two(p) && fused_pass_of(all.schedule).has_value();
     }
 
     /// Where ranks are many: decides whether what this rank posts are notices. All of its messages are as soon as one

@@ -92,6 +92,8 @@ class short_task : public task<Comm> {
     /// Older operations are in the way: pushes them on for a moment, which is no longer where there are thousands, on
     /// this communicator or on all together, and shorter each time that it was in vain: then the peer has not come.
     void make_room() noexcept {
+        // 4 or 256 turns, 1024 or 65536 polls: the same within 5% with 64 and 1024 in flight (Xeon, two cores); 256
+        // turns 0.7 of the time with 2^14, and 1.05 with 1024.
         constexpr std::size_t turns = 32, most_polls = 8192;
         background& home = all_.comm.background();
         const std::size_t in_flight = home.size() * background::busy(), most = turns >> home.vain_attempts();

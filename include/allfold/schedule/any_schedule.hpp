@@ -28,6 +28,7 @@ class any_schedule {
         : keeps(s.keeps),
           scratch_slots(s.scratch_slots),
           in_place(s.in_place),
+          one_pass(may_be_one_pass(s)),
           functions_(&functions_of<S>),
           name_(name) {
         static_assert(std::is_trivially_copyable_v<S> && sizeof(S) <= most_bytes && alignof(S) <= alignment,
@@ -38,6 +39,7 @@ class any_schedule {
     order keeps;
     int scratch_slots;
     bool in_place;
+    bool one_pass;
 
     [[nodiscard]] const char* name() const noexcept { return name_; }  ///< of the algorithm
     [[nodiscard]] const setting& where() const noexcept { return functions_->where(memory_); }

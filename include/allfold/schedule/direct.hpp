@@ -71,6 +71,7 @@ struct direct {
     class all_gather : public schedule_of<direct> {
       public:
         static constexpr order keeps = order::tree;
+        static constexpr bool one_pass = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }

@@ -9,13 +9,15 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Two steps that ranks with shared memory run as one pass: "everyone folds its own block of all inputs in rank order,
-/// then publishes it", or in a scan every prefix of it.
+/// Steps that ranks with shared memory run as one pass: "everyone folds its own block of all inputs in rank order,
+/// then publishes it", or in a scan every prefix of it. The same without a fold: "the root deals its blocks, then
+/// everyone publishes its own", and "everyone hands out its own block".
 ///
-///     step by step     step 0: P - 1 messages to every rank, folded in rank order
+///     step by step     step 0: P - 1 messages to every rank, folded in rank order; or its block from the root
 ///                      step 1: the outcome goes to those who want it; or to each rank its prefix
 ///     as one pass      every rank lends input and result to all others, reads its own block of all inputs, folds it in
-///                      rank order, and stores it in the results of those who want it; or in each its prefix
+///                      rank order, and stores it in the results of those who want it; or in each its prefix;
+///                      or copies it there, from the root or from itself
 ///
 /// A rank touches nothing but its own block of all inputs and results, and that block belongs to no other rank: so it
 /// does not matter who comes first, in place neither. `prove` runs both ways.
@@ -24,9 +26,10 @@ namespace allfold {
 
 /// What the result of a rank gets of a block.
 enum class share : std::uint8_t {
-    fold,          ///< of all operands
-    prefix,        ///< of the operands up to its own
-    prefix_before  ///< of those below its own: rank 0 gets the identity
+    fold,           ///< of all operands
+    prefix,         ///< of the operands up to its own
+    prefix_before,  ///< of those below its own: rank 0 gets the identity
+    copy            ///< of one operand: nothing is folded
 };
 
 /// What one rank does in the pass.
@@ -35,9 +38,11 @@ struct fused_pass {
     peers targets;   ///< whose results get their share of it,
     bool keeps_own;  ///< and whether its own result does
     share each = share::fold;
+    int source = -1;  ///< of a copy: whose input it is made of
 
     /// From how many operands, counted from rank 0 on, the share of a rank is folded.
     [[nodiscard]] constexpr int operands_of(int rank, int size) const noexcept {
+        if (each == share::copy) return 1;
         return each == share::fold ? size : each == share::prefix ? rank + 1 : rank;
     }
     friend constexpr bool operator==(const fused_pass&, const fused_pass&) = default;
@@ -62,25 +67,76 @@ template <schedule S>
     return true;
 }
 
-/// The rank stores what it gets: from each peer the peer's block.
+/// The rank stores what it gets in this round: from each peer the peer's block.
 template <schedule S>
-[[nodiscard]] constexpr bool stores_blocks_of_peers(const S& s, const step& now) {
+[[nodiscard]] constexpr bool stores_blocks_of_peers(const S& s, const step& now, int round) {
     const int self = s.where().rank, sources = now.from.count(self, s.where().size);
     if (sources > 0 && (now.how != fold::store || now.into != slot::result)) return false;
     for (int i = 0; i < sources; ++i)
-        if (const int peer = now.from.at(i, self); !is_one(received_from(s, now, 1, peer), peer)) return false;
+        if (const int peer = now.from.at(i, self); !is_one(received_from(s, now, round, peer), peer)) return false;
+    return true;
+}
+/// What the rank sends in this round is its own block, from `source`.
+template <schedule S>
+[[nodiscard]] constexpr bool sends_own_block(const S& s, const step& now, int round, slot source) {
+    const int self = s.where().rank, targets = now.to.count(self, s.where().size);
+    if (targets > 0 && now.source != source) return false;
+    for (int i = 0; i < targets; ++i)
+        if (!is_one(sent_to(s, now, round, now.to.at(i, self)), self)) return false;
     return true;
 }
 
 /// The rank sends its own block from `source` to some.
 template <schedule S>
 [[nodiscard]] constexpr bool publishes_own_block(const S& s, const step& now, slot source) {
-    const int self = s.where().rank, targets = now.to.count(self, s.where().size);
     if (now.local.what != local_work::kind::none || now.has_more) return false;
-    if (targets > 0 && now.source != source) return false;
-    for (int i = 0; i < targets; ++i)
-        if (!is_one(sent_to(s, now, 1, now.to.at(i, self)), self)) return false;
-    return stores_blocks_of_peers(s, now);
+    return sends_own_block(s, now, 1, source) && stores_blocks_of_peers(s, now, 1);
+}
+
+/// It copies these blocks of the input to the result.
+[[nodiscard]] constexpr bool keeps_input(const local_work& work, const block_set& blocks) {
+    return work.what == local_work::kind::copy && work.left == slot::input && work.into == slot::result &&
+           work.blocks == blocks && work.targets.empty();
+}
+/// It changes nothing: blocks are copied to where they are, if any.
+[[nodiscard]] constexpr bool is_idle(const local_work& work) {
+    return work.what == local_work::kind::none ||
+           (work.what == local_work::kind::copy && work.left == work.into && work.targets.empty());
+}
+
+/// In the only step of all: the rank sends its own block of the input to some, and keeps it or not.
+template <schedule S>
+[[nodiscard]] constexpr bool hands_out_own_block(const S& s, const step& now) {
+    const bool keeps = keeps_input(now.local, block_set::one(s.where().rank));
+    if (now.has_more || (!keeps && now.local.what != local_work::kind::none)) return false;
+    const slot source = keeps && now.source == slot::result ? slot::result : slot::input;
+    return sends_own_block(s, now, 0, source) && stores_blocks_of_peers(s, now, 0);
+}
+
+/// The root keeps its input, and gives every other rank the block that bears its number.
+template <schedule S>
+[[nodiscard]] constexpr bool deals_blocks(const S& s, const step& now) {
+    const int self = s.where().rank, size = s.where().size, root = s.where().root;
+    if (now.has_more) return false;
+    if (self != root)
+        return is_idle(now.local) && now.to.count(self, size) == 0 && now.from == peers::one(root) &&
+               now.how == fold::store && now.into == slot::result && is_one(received_from(s, now, 0, root), self);
+    if (!keeps_input(now.local, block_set::all(size)) || now.from.count(self, size) != 0) return false;
+    if (now.to.count(self, size) != size - 1) return false;
+    if (now.source != slot::input && now.source != slot::result) return false;
+    for (int i = 0; i < size - 1; ++i)
+        if (const int peer = now.to.at(i, self); !is_one(sent_to(s, now, 0, peer), peer)) return false;
+    return true;
+}
+/// The rank gives its own block to every other rank, but to the root, which has it, and gets theirs.
+template <schedule S>
+[[nodiscard]] constexpr bool publishes_dealt_block(const S& s, const step& now) {
+    const int self = s.where().rank, size = s.where().size, root = s.where().root;
+    if (now.has_more || !is_idle(now.local)) return false;
+    for (int r = 0; r < size; ++r)
+        if (r != self && r != root && !now.to.contains(r, self)) return false;
+    if (self != root && now.from.count(self, size) != size - 1) return false;
+    return sends_own_block(s, now, 1, slot::result) && stores_blocks_of_peers(s, now, 1);
 }
 
 /// The rank keeps its share of its own block, of which `source` holds the prefixes; or the identity of all blocks.
@@ -105,7 +161,7 @@ template <schedule S>
         if (now.to.contains(r, self) != (operands > 0)) return false;
         if (operands > 0 && !is_one(sent_to(s, now, 1, r), operands - 1)) return false;
     }
-    return now.from.count(self, size) == (own > 0 ? size - 1 : 0) && stores_blocks_of_peers(s, now);
+    return now.from.count(self, size) == (own > 0 ? size - 1 : 0) && stores_blocks_of_peers(s, now, 1);
 }
 
 }  // namespace detail
@@ -113,13 +169,21 @@ template <schedule S>
 /// The pass in which a rank may run the steps of `s`, if they are of this kind.
 ///
 /// A rank sees its own steps only, yet all must decide alike. In a schedule that is proved, a rank of which this is
-/// true has all others as partners in its first step; that these are then in such a step too, and do the same, is what
-/// the prover checks: a schedule of which some ranks would run one pass and others two steps is no proved schedule.
+/// true and that folds has all others as partners in its first step; that these are then in such a step too, and do the
+/// same, is what the prover checks: a schedule of which some ranks would run one pass and others two steps is no proved
+/// schedule.
+///
+/// Where nothing is folded a rank cannot tell from its own steps: who gives its block to a root does the same whatever
+/// else the root does. There the schedule has to say so: `one_pass`.
 template <schedule S>
 [[nodiscard]] constexpr std::optional<fused_pass> fused_pass_of(const S& s) {
-    if (s.rounds() != 2 || s.blocks() != s.where().size) return std::nullopt;
+    if (s.rounds() < 1 || s.rounds() > 2 || s.blocks() != s.where().size) return std::nullopt;
     const int self = s.where().rank;
     const step first = s[0];
+    if (s.rounds() == 1) {
+        if (!may_be_one_pass(s) || !detail::hands_out_own_block(s, first)) return std::nullopt;
+        return fused_pass{self, first.to, first.local.what == local_work::kind::copy, share::copy, self};
+    }
     if (detail::folds_own_block(s, first, fold::in_rank_order)) {
         if (const step second = s[1]; detail::publishes_own_block(s, second, first.into))
             return fused_pass{self, second.to, first.into == slot::result};
@@ -129,6 +193,8 @@ template <schedule S>
             if (const fused_pass pass{self, peers::everyone(), true, each};
                 detail::publishes_prefixes(s, second, first.into, pass))
                 return pass;
+    } else if (may_be_one_pass(s) && detail::deals_blocks(s, first) && detail::publishes_dealt_block(s, s[1])) {
+        return fused_pass{self, peers::everyone(), true, share::copy, s.where().root};
     }
     return std::nullopt;
 }

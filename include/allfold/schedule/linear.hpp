@@ -31,6 +31,7 @@ struct linear {
     class gather : public schedule_of<linear> {
       public:
         static constexpr order keeps = order::tree;
+        static constexpr bool one_pass = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }

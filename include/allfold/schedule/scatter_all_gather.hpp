@@ -38,6 +38,7 @@ struct scatter_all_gather {
     class broadcast : public schedule_of<scatter_all_gather> {
       public:
         static constexpr order keeps = order::tree;
+        static constexpr bool one_pass = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }

@@ -240,8 +240,9 @@ struct step {
 /// `scratch()`, which returns `scratch_blocks`; `static constexpr bool equal_blocks`, for one that moves
 /// blocks under names of other blocks and so needs all of them to have one length; `static constexpr bool supports(int
 /// size)`, for one that does not exist for every P; `static constexpr bool grouped`, for one that knows which ranks
-/// share memory (the number of ranks is then a multiple of `where().group`). What the compiler cannot see, namely that
-/// all this is true, is what `analysis/prove.hpp` proves.
+/// share memory (the number of ranks is then a multiple of `where().group`); `static constexpr bool one_pass`, for one
+/// that folds nothing, and whose steps are one pass in the sense of `fused_pass_of` where they look like it. What the
+/// compiler cannot see, namely that all this is true, is what `analysis/prove.hpp` proves.
 template <class S>
 concept schedule = std::copy_constructible<S> && requires(const S s, int round) {
     { s.keeps } -> std::convertible_to<order>;
@@ -312,6 +313,15 @@ inline constexpr bool needs_equal_blocks = [] {
     else
         return false;
 }();
+
+/// Whether a schedule that folds nothing says that its steps may be one pass.
+template <class S>
+[[nodiscard]] constexpr bool may_be_one_pass([[maybe_unused]] const S& s) noexcept {
+    if constexpr (requires { s.one_pass; })
+        return s.one_pass;
+    else
+        return false;
+}
 
 /// The schedule of the algorithm `a` in this setting. One without parameters is made of the setting alone.
 template <schedule S, class Algorithm>

@@ -192,7 +192,8 @@ class background {
         const passing here(*this);
         push_oldest();
     }
-    /// How many times in a row, up to 6, somebody has pushed all of it on to make room, and found none.
+    /// How many times in a row, up to 6, somebody has pushed all of it on to make room, and found none. (0 and 12: the
+    /// same within 5% with 64 to 2^14 operations in flight, where no rank is late.)
     [[nodiscard]] unsigned vain_attempts() const noexcept { return vain_; }
     void note_attempt(bool was_in_vain) noexcept { vain_ = was_in_vain ? vain_ + (vain_ < 6 ? 1 : 0) : 0; }
     /// Numbers the passes along the list, from 1; 0 outside.
@@ -414,6 +415,9 @@ class background {
         }
     }
 
+    /// A Xeon (Sapphire Rapids), two ranks on two cores, operations of 8 bytes: 185 ns each with 64 in flight, 205 with
+    /// 1024, 750 with 2^14. With 8 or 128 for `few`, 64 for `often`, 8 for `most_turns`: the same within 5% up to 1024,
+    /// within the scatter of 2^14 (1.3). Without the turns to the oldest ones 2^14 take up to 5.7 us each.
     static constexpr unsigned few = 32, often = 256, many = 2048;
 
     std::uint64_t pass_ = 0, passes_ = 0;

@@ -318,6 +318,7 @@ class interpreter {
     /// results of those to whom its second step sends it; of prefixes, in all results each one's.
     constexpr void run_fused(state& self, const fused_pass& pass) {
         self.round = 0;
+        if (pass.each == share::copy) return hand_out(self, pass);
         self.now = schedules_.at(self.rank, 0);
         self.receiving.open(self.now.from, self.rank, size_);
         self.has_epilogue = true;
@@ -330,6 +331,12 @@ class interpreter {
             const state& target = at(pass.targets.at(i, self.rank));
             reader_.copies(self, self.at(self.now.into, pass.block), target.at(slot::result, pass.block));
         }
+    }
+    constexpr void hand_out(state& self, const fused_pass& pass) {
+        const cell_at_rank from = at(pass.source).at(slot::input, pass.block);
+        for (int r = 0; r < size_ && reader_.ok; ++r)
+            if (r == self.rank ? pass.keeps_own : pass.targets.contains(r, self.rank))
+                reader_.copies(self, from, at(r).at(slot::result, pass.block));
     }
     constexpr void share_prefixes(state& self, const fused_pass& pass) {
         for (int r = 0; r < size_ && reader_.ok; ++r) {

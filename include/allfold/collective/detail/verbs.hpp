@@ -165,9 +165,11 @@ template <class Collective, class Comm, class... Options>
         const partition blocks = partition::even(bytes, std::max(1, cut));
         const std::size_t largest = blocks.largest();
         const bool lent = comm.lends(largest, true);
-        const bool may_copy = lent && Comm::shares_memory && Collective::promise.cut != cut_for::owner;
-        const std::size_t copied =
-            may_copy ? copied_window(mine, Collective::promise.folds, comm.processors(), largest) : 0;
+        std::size_t copied = 0;
+        if (lent && Comm::shares_memory && Collective::promise.cut != cut_for::owner)
+            copied = copied_window(mine, Collective::promise.folds, comm.processors(), largest);
+        else if (lent && Comm::shares_memory && copies_whole(comm.size(), comm.processors(), largest))
+            copied = largest;
         if (copied > 0) own.add_reason("; between two ranks through memory of the transport");
         if (would_be_short(mine, blocks, !lent || copied == largest ? largest : 0))
             own.add_reason("; remembered, and short when it is made again");
