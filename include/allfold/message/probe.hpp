@@ -44,7 +44,7 @@ class message {
     ~message() { put_back(); }
 
     /// From whom, under which tag, and how long.
-    [[nodiscard]] status about() const noexcept { return held_ ? detail::post_office::status_of(*held_) : status{}; }
+    [[nodiscard]] status about() const noexcept { return held_ ? held_->about() : status{}; }
     /// Whether it is still to be received.
     [[nodiscard]] explicit operator bool() const noexcept { return held_ != nullptr; }
 
@@ -65,13 +65,12 @@ class message {
                                                                    std::unique_ptr<detail::held_message> held) {
         Comm& through = *static_cast<Comm*>(comm);
         detail::require_data(through, "receive", place);
-        detail::message_request asked("receive", detail::message_options());
-        asked.told = told;
-        asked.in.emplace();
-        asked.in->source = held->source;
-        asked.in->label = held->head.tag;
-        asked.in->place = place;
-        auto made = std::make_unique<detail::message_task<Comm>>(through, std::move(asked));
+        auto made = std::make_unique<detail::message_task<Comm>>(through, [&] {
+            detail::message_request asked("receive");
+            asked.said.told = told;
+            asked.in.emplace(held->source, held->head.tag, place);
+            return asked;
+        });
         made->give(std::move(held));
         return made;
     }
@@ -103,11 +102,10 @@ class message {
 
 namespace detail {
 
-[[nodiscard]] inline message_request probing(const receiving& r, const message_options& said, const char* what) {
-    message_request asked(what, said);
-    asked.in.emplace();
-    asked.in->source = r.source;
-    asked.in->label = r.label;
+template <communicator Comm, class... Options>
+[[nodiscard]] message_request probing(Comm& comm, const char* what, const Options&... options) {
+    message_request asked(what, options...);
+    add_receiving(comm, {}, asked);
     asked.in->is_probe = true;
     return asked;
 }
@@ -116,9 +114,8 @@ struct probe_verb {
     template <communicator Comm, class... Options>
     [[nodiscard]] message operator()(Comm& comm, const Options&... options) const {
         if constexpr (require_message_options<false, true, Options...>()) {
-            const message_options said(options...);
-            message_task<Comm> run(comm, probing(receiving_of(comm, "probe", {}, said), said, "probe"));
-            run_message(run);
+            message_task<Comm> run(comm, [&] { return probing(comm, "probe", options...); });
+            static_cast<void>(run_message(run));
             std::unique_ptr<held_message> held = run.take_held();
             return held ? message(comm, std::move(held)) : message();
         }
@@ -129,7 +126,7 @@ struct try_probe_verb {
     template <communicator Comm, class... Options>
     [[nodiscard]] std::optional<message> operator()(Comm& comm, const Options&... options) const {
         if constexpr (require_message_options<false, true, Options...>()) {
-            const receiving r = receiving_of(comm, "try_probe", {}, message_options(options...));
+            const receiving r = std::move(*probing(comm, "try_probe", options...).in);
             require_outside_operator(comm, "try_probe");
             post_office& office = office_of(comm);
             if (r.source == null_rank) return message();
@@ -137,6 +134,7 @@ struct try_probe_verb {
             comm.background().take_over();
             office.turn(port);
             std::unique_ptr<held_message> held = office.take_held(r);
+            office.settle();
             if (!held) return std::nullopt;
             return message(comm, std::move(held));
         }

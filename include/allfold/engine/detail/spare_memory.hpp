@@ -39,8 +39,8 @@ class spare_memory : public per_thread<spare_memory> {
     }
 
   private:
-    static constexpr std::size_t block_bytes = 512;
-    static constexpr int most = 64;
+    static constexpr std::size_t block_bytes = 640;
+    static constexpr int most = 160;  // 64 messages each way
     struct block {
         block* next;
     };
