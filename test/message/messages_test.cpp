@@ -388,6 +388,36 @@ TEST_CASE("thousands of messages that nobody expects keep nobody from going on, 
     SUCCEED();
 }
 
+TEST_CASE("twenty thousand messages in flight, received in the opposite order of their tags") {
+    on_ranks(2, [](auto& comm) {
+        constexpr int many = 20000;
+        std::vector<int> x(many), y(many, -1);
+        std::iota(x.begin(), x.end(), 0);
+        std::vector<operation> all;
+        const auto at = [](std::vector<int>& v, int i) -> int& { return v[static_cast<std::size_t>(i)]; };
+        if (comm.rank() == 0) {
+            for (int i = 0; i < many; ++i) all.push_back(send.start(comm, at(x, i), to{1}, tag{i}));
+            allfold::barrier(comm);
+        } else {
+            allfold::barrier(comm);  // so that all come before a receive
+            for (int i = many; i-- > 0;) all.push_back(receive.start(comm, at(y, i), from{0}, tag{i}));
+        }
+        wait_all(all);
+        // The other way round: receives first.
+        all.clear();
+        if (comm.rank() == 0) {
+            for (int i = many; i-- > 0;) all.push_back(receive.start(comm, at(y, i), from{1}, tag{i}));
+            allfold::barrier(comm);
+        } else {
+            allfold::barrier(comm);
+            for (int i = 0; i < many; ++i) all.push_back(send.start(comm, at(x, i), to{0}, tag{i}));
+        }
+        wait_all(all);
+        expect(x == y, "data");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a buffered send ends at once, up to what is attached") {
     on_all_transports(2, [](auto& comm) {
         std::vector<int> x(100000, 3), y(100000);

@@ -53,7 +53,8 @@ struct receiving : chain_link<by_envelope> {
     record* refusal = nullptr;  // on its way
 
     receiving() = default;
-    receiving(int from_rank, int under, const message_data& where) : source(from_rank), tag(under), place(where) {}
+    receiving(int from_rank, int under, const message_data& where)
+        : source(from_rank), tag(under), place{where.data, where.elements, where.type} {}
 
     [[nodiscard]] int label() const noexcept { return tag; }
     [[nodiscard]] bool is_open() const noexcept { return source == any_rank || tag == any_tag; }

@@ -17,35 +17,43 @@
 
 namespace allfold::detail {
 
+/// What is known of elements when compiling.
+struct message_type {
+    std::size_t element_bytes;
+    std::uint64_t (*hash)();
+    const char* name;
+    void (*assign)(std::byte*, const std::byte*, std::size_t elements);  // to, from; null: bytes are copied
+};
+
+template <class T>
+void assign_elements(std::byte* to_memory, const std::byte* from_memory, std::size_t n) {
+    static_assert(std::is_copy_assignable_v<T>, "allfold: elements of a message must be copyable");
+    const auto* const values = static_cast<const T*>(static_cast<const void*>(from_memory));
+    auto* const places = static_cast<T*>(static_cast<void*>(to_memory));
+    for (std::size_t i = 0; i < n; ++i) places[i] = values[i];
+}
+template <class T>
+[[nodiscard]] consteval message_type make_message_type() {
+    if constexpr (std::is_trivially_copyable_v<T>)
+        return {sizeof(T), &type_hash<T>, type_name<T>, nullptr};
+    else
+        return {sizeof(T), &type_hash<T>, type_name<T>, assign_elements<T>};
+}
+template <class T>
+inline constexpr message_type message_type_of = make_message_type<T>();
+
 struct message_data {
     std::byte* data = nullptr;
     std::size_t elements = 0;
-    std::size_t element_bytes = 1;
-    std::uint64_t type = 0;
-    const char* type_name = "";
-    void (*assign)(std::byte*, const std::byte*, std::size_t elements) = nullptr;  // to, from; null: bytes are copied
+    const message_type* type = &message_type_of<std::byte>;
 
-    [[nodiscard]] std::size_t bytes() const noexcept { return elements * element_bytes; }
+    [[nodiscard]] std::size_t bytes() const noexcept { return elements * type->element_bytes; }
 };
 
 template <class T>
 [[nodiscard]] message_data message_data_at(const T* first, std::size_t elements) {
-    using element = std::remove_cv_t<T>;
-    message_data all{const_cast<std::byte*>(reinterpret_cast<const std::byte*>(first)),
-                     elements,
-                     sizeof(element),
-                     type_hash<element>(),
-                     type_name<element>,
-                     nullptr};
-    if constexpr (!std::is_trivially_copyable_v<element>) {
-        static_assert(std::is_copy_assignable_v<element>, "allfold: elements of a message must be copyable");
-        all.assign = [](std::byte* to_memory, const std::byte* from_memory, std::size_t n) {
-            const auto* const values = static_cast<const element*>(static_cast<const void*>(from_memory));
-            auto* const places = static_cast<element*>(static_cast<void*>(to_memory));
-            for (std::size_t i = 0; i < n; ++i) places[i] = values[i];
-        };
-    }
-    return all;
+    return {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(first)), elements,
+            &message_type_of<std::remove_cv_t<T>>};
 }
 
 template <class X>

@@ -60,7 +60,7 @@ class port_of final : public post_port {
 
         [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
             const receiving& r = *self.office_.next_expected(sender);
-            const bool fits = signature == signature_of_messages && bytes == bytes_for(r) && r.place.assign == nullptr;
+            const bool fits = signature == signature_of_messages && bytes == bytes_for(r) && r.place.type->assign == nullptr;
             return fits ? r.place.data : nullptr;
         }
         template <class A>
@@ -72,7 +72,7 @@ class port_of final : public post_port {
             self.office_.take_data(sender, from_place == r.place.data ? nullptr : from_place);
         }
         [[nodiscard]] static std::size_t bytes_for(const receiving& r) noexcept {
-            return r.found.elements * r.place.element_bytes;
+            return r.found.elements * r.place.type->element_bytes;
         }
     };
 
@@ -459,26 +459,26 @@ template <communicator Comm>
 template <communicator Comm>
 [[gnu::always_inline]] inline void add_sending(const Comm& comm, const message_data& data, message_request& to_be) {
     const message_options& said = to_be.said;
-    const to there = *said.destination;
-    if (!there.is_none && (there.rank < 0 || there.rank >= comm.size()))
-        reject_rank(to_be.what, "the destination,", there.rank, comm.size());
+    const int there = said.destination->rank;
+    if (!said.destination->is_none && (there < 0 || there >= comm.size()))
+        reject_rank(to_be.what, "the destination,", there, comm.size());
     if (said.label.is_any) reject_message(to_be.what, comm.rank(), "sends with tag{any}, which is for receives");
     if (said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
     require_data(comm, to_be.what, data);
-    if (said.how == mode::buffered && data.assign != nullptr)
+    if (said.how == mode::buffered && data.type->assign != nullptr)
         reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
-    to_be.out.emplace(there.rank, said.label.value, said.how, data);
+    to_be.out.emplace(there, said.label.value, said.how, data);
 }
 
 template <communicator Comm>
 [[gnu::always_inline]] inline void add_receiving(const Comm& comm, const message_data& place, message_request& to_be) {
     const message_options& said = to_be.said;
-    const from there = *said.source;
-    if (!there.is_special && (there.rank < 0 || there.rank >= comm.size()))
-        reject_rank(to_be.what, "the source,", there.rank, comm.size());
+    const int there = said.source->rank;
+    if (!said.source->is_special && (there < 0 || there >= comm.size()))
+        reject_rank(to_be.what, "the source,", there, comm.size());
     if (!said.label.is_any && said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
     require_data(comm, to_be.what, place);
-    to_be.in.emplace(there.rank, said.label.value, place);
+    to_be.in.emplace(there, said.label.value, place);
 }
 
 }  // namespace allfold::detail

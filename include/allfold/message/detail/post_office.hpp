@@ -91,7 +91,7 @@ struct sending {
     record* carrier = nullptr;  // on its way
 
     sending(int to_rank, int under, mode when, const message_data& what)
-        : receiver(to_rank), label(under), how(when), data(what) {}
+        : receiver(to_rank), label(under), how(when), data{what.data, what.elements, what.type} {}
 };
 
 /// A message on its way.
@@ -290,10 +290,10 @@ class post_office final : public background::keepsake {
     [[nodiscard]] static message_head head_of(const message_data& data, int tag) noexcept {
         message_head head;
         head.tag = tag;
-        head.type = data.type;
-        head.type_name = data.type_name;
+        head.type = data.type->hash();
+        head.type_name = data.type->name;
         head.bytes = data.bytes();
-        head.element_bytes = static_cast<std::uint32_t>(data.element_bytes);
+        head.element_bytes = static_cast<std::uint32_t>(data.type->element_bytes);
         return head;
     }
 
@@ -408,7 +408,7 @@ inline void post_office::start(sending& s, post_port& port) {
     if (s.receiver == null_rank) return finish(s);
     counterpart& there = with(s.receiver);
     const std::size_t bytes = s.data.bytes();
-    bool is_eager = (s.how == mode::standard || s.how == mode::buffered) && s.data.assign == nullptr &&
+    bool is_eager = (s.how == mode::standard || s.how == mode::buffered) && s.data.type->assign == nullptr &&
                     bytes <= longest_eager && !port.lends(sizeof(message_head) + bytes);
     if (is_eager && !has_room(there, bytes)) {
         turn(port);  // it may have been freed
@@ -559,9 +559,9 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
 
 /// What is wrong with a message that a receive has matched.
 inline std::exception_ptr post_office::objection(const receiving& r, int source, const message_head& head) const {
-    if (head.type != r.place.type)
+    if (head.type != r.place.type->hash())
         return std::make_exception_ptr(error(
-            errc::mismatch, text({"receive: rank ", rank_, " receives elements of type ", r.place.type_name,
+            errc::mismatch, text({"receive: rank ", rank_, " receives elements of type ", r.place.type->name,
                                   ", and rank ", source, " has sent elements of type ", head.type_name, ", under tag ",
                                   head.tag})));
     if (head.elements() > r.place.elements)
@@ -577,10 +577,10 @@ inline void post_office::take_data(int source, const std::byte* from_place) {
     there.expected.pop_front();
     const std::size_t elements = r.found.elements;
     if (elements != 0 && from_place != nullptr) {
-        if (r.place.assign != nullptr)
-            r.place.assign(r.place.data, from_place, elements);
+        if (r.place.type->assign != nullptr)
+            r.place.type->assign(r.place.data, from_place, elements);
         else
-            std::memmove(r.place.data, from_place, elements * r.place.element_bytes);
+            std::memmove(r.place.data, from_place, elements * r.place.type->element_bytes);
     }
     finish(r);
 }
@@ -595,7 +595,7 @@ inline void post_office::hear_answer(int source, const message_head& head) {
         record& data = queue_for(source, kind::news);
         data.on = data_lane;
         data.parts[1] = {s.data.data, s.data.bytes()};
-        data.copyable = s.data.assign == nullptr;
+        data.copyable = s.data.type->assign == nullptr;
         data.sent = &s;
         s.carrier = &data;
         return;
