@@ -72,8 +72,9 @@ struct exchange_verb {
     [[nodiscard]] static status run(Comm& comm, X& x, Y& y, Make make, const Options&... options) {
         if constexpr (has_short_messages<Comm>) {
             const message_options said(options...);
-            const message_data place = message_data_of(y, "exchange");
-            if (is_sound_receive(comm, place, said) && send_shortly(comm, message_data_of(x, "exchange"), said)) {
+            const message_data place = message_data_of<Comm::shares_memory>(y);
+            if (!has_gaps(x) && !has_gaps(y) && is_sound_receive(comm, place, said) &&
+                send_shortly(comm, message_data_of<Comm::shares_memory>(x), said)) {
                 status found;
                 if (receive_shortly(comm, place, said, true, found)) return found;
                 return run_message(comm, [&] {
@@ -88,8 +89,10 @@ struct exchange_verb {
     template <class Comm, class X, class Y, class... Options>
     [[nodiscard]] static message_request request(Comm& comm, X& x, Y& y, const Options&... options) {
         message_request asked("exchange", options...);
-        add_sending(comm, message_data_of(x, "exchange"), asked);
-        add_receiving(comm, message_data_of(y, "exchange"), asked);
+        add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
+        add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
+        asked.out_runs = runs_of(x);
+        asked.in_runs = runs_of(y);
         return asked;
     }
     template <class Comm, class X, class... Options>

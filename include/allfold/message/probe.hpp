@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task.hpp"
@@ -39,6 +40,7 @@ class message {
         held_ = std::move(other.held_);
         comm_ = other.comm_;
         make_ = other.make_;
+        shares_memory_ = other.shares_memory_;
         return *this;
     }
     ~message() { put_back(); }
@@ -52,23 +54,29 @@ class message {
     friend struct detail::receive_verb;
     friend struct detail::probe_verb;
     friend struct detail::try_probe_verb;
-    using making = std::unique_ptr<detail::pending> (*)(void*, const detail::message_data&, status*,
-                                                        std::unique_ptr<detail::held_message>);
+    /// Where it goes.
+    struct place {
+        detail::message_data memory;
+        std::vector<part> runs;
+        status* told;
+    };
+    using making = std::unique_ptr<detail::pending> (*)(void*, place&&, std::unique_ptr<detail::held_message>);
 
     template <communicator Comm>
     message(Comm& comm, std::unique_ptr<detail::held_message> held)
-        : office_(comm.background().office), held_(std::move(held)), comm_(&comm), make_(&make_for<Comm>) {}
+        : office_(comm.background().office), held_(std::move(held)), comm_(&comm), make_(&make_for<Comm>),
+          shares_memory_(Comm::shares_memory) {}
 
     template <class Comm>
-    [[nodiscard]] static std::unique_ptr<detail::pending> make_for(void* comm, const detail::message_data& place,
-                                                                   status* told,
+    [[nodiscard]] static std::unique_ptr<detail::pending> make_for(void* comm, place&& where,
                                                                    std::unique_ptr<detail::held_message> held) {
         Comm& through = *static_cast<Comm*>(comm);
-        detail::require_data(through, "receive", place);
+        detail::require_data(through, "receive", where.memory);
         auto made = std::make_unique<detail::message_task<Comm>>(through, [&] {
             detail::message_request asked("receive");
-            asked.said.told = told;
-            asked.in.emplace(held->source, held->head.tag, place);
+            asked.said.told = where.told;
+            asked.in.emplace(held->source, held->head.tag, where.memory);
+            asked.in_runs = std::move(where.runs);
             return asked;
         });
         made->give(std::move(held));
@@ -83,11 +91,14 @@ class message {
         }
         void operator()() { start().wait(); }
     };
-    [[nodiscard]] reception receive(const detail::message_data& place, status* told) {
+    template <class Y>
+    [[nodiscard]] reception receive(Y& y, status* told) {
         if (!held_ || office_.expired())
             throw error(errc::bad_argument, held_ ? "receive: the communicator of this message has ended"
                                                   : "receive: this message has been received already, or is none");
-        return {make_(comm_, place, told, std::move(held_))};
+        place where{shares_memory_ ? detail::message_data_of<true>(y) : detail::message_data_of<false>(y),
+                    detail::runs_of(y), told};
+        return {make_(comm_, std::move(where), std::move(held_))};
     }
     void put_back() noexcept {
         if (const auto kept = office_.lock(); kept && held_)
@@ -98,6 +109,7 @@ class message {
     std::unique_ptr<detail::held_message> held_;
     void* comm_ = nullptr;
     making make_ = nullptr;
+    bool shares_memory_ = true;
 };
 
 namespace detail {

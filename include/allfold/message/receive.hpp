@@ -47,13 +47,13 @@ struct receive_verb {
     status operator()(allfold::message& m, Y&& y) const {
         static_assert(require_message_data<true, true, false, Y>());
         status found;
-        m.receive(message_data_of(y, "receive"), &found)();
+        m.receive(y, &found)();
         return found;
     }
     template <class Y>
     [[nodiscard]] operation start(allfold::message& m, Y&& y) const {
         static_assert(require_message_data<true, true, true, Y>());
-        return m.receive(message_data_of(y, "receive"), nullptr).start();
+        return m.receive(y, nullptr).start();
     }
 
   private:
@@ -67,13 +67,14 @@ struct receive_verb {
                                             [[maybe_unused]] bool waits, [[maybe_unused]] status& found,
                                             const Options&... options) {
         if constexpr (has_short_messages<Comm>)
-            return receive_shortly(comm, message_data_of(y, "receive"), message_options(options...), waits, found);
+            return !has_gaps(y) && receive_shortly(comm, message_data_of<Comm::shares_memory>(y), message_options(options...), waits, found);
         return false;
     }
     template <class Comm, class Y, class... Options>
     [[nodiscard]] static message_request request(Comm& comm, Y& y, const Options&... options) {
         message_request asked("receive", options...);
-        add_receiving(comm, message_data_of(y, "receive"), asked);
+        add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
+        asked.in_runs = runs_of(y);
         return asked;
     }
 };

@@ -51,13 +51,14 @@ struct send_verb {
     [[nodiscard]] static bool goes_shortly([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
                                            const Options&... options) {
         if constexpr (has_short_messages<Comm>)
-            return send_shortly(comm, message_data_of(x, "send"), message_options(options...));
+            return !has_gaps(x) && send_shortly(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
         return false;
     }
     template <class Comm, class X, class... Options>
     [[nodiscard]] static message_request request(Comm& comm, X& x, const Options&... options) {
         message_request asked("send", options...);
-        add_sending(comm, message_data_of(x, "send"), asked);
+        add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
+        asked.out_runs = runs_of(x);
         return asked;
     }
 };

@@ -30,11 +30,11 @@ struct record;
 struct held_message : chain_link<by_envelope>, chain_link<by_age> {
     int source = 0;
     message_head head;
-    std::vector<std::byte> data;  // of an eager one
+    std::vector<std::byte> data;  // of an eager one; or how long it is
     std::uint64_t number = 0;     // in the order in which they came
 
     [[nodiscard]] int label() const noexcept { return head.tag; }
-    [[nodiscard]] status about() const noexcept { return {source, head.tag, head.elements(), false}; }
+    [[nodiscard]] status about() const noexcept { return head.from_rank(source); }
 };
 
 /// A receive or a probe.
@@ -44,6 +44,8 @@ struct receiving : chain_link<by_envelope> {
     bool is_probe = false;
     message_data place;
     status found;
+    std::size_t coming_bytes = 0;      // once they have been asked for
+    std::vector<std::byte> encoded;    // to where they come, if they are
     std::unique_ptr<held_message> held;  // by a probe; or what is to be received
     bool is_posted = false;              // and not matched
     bool is_done = true;

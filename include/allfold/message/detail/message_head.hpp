@@ -31,12 +31,15 @@ struct message_head {
     std::int32_t tag = 0;
     std::uint64_t type = 0;
     const char* type_name = "";  // for who shares the memory; others get the begin of it, behind
-    std::uint64_t bytes = 0;
-    std::uint32_t element_bytes = 1;
-    std::uint32_t number = 0;  // of the send, where an answer names it
+    std::uint64_t elements = 0;
+    std::uint32_t element_bytes = 1;  // 0: they are encoded, and a request says behind how long they are
+    std::uint32_t number = 0;         // of the send, where an answer names it
 
-    [[nodiscard]] std::size_t elements() const noexcept {
-        return static_cast<std::size_t>(element_bytes == 0 ? 0 : bytes / element_bytes);
+    [[nodiscard]] bool is_encoded() const noexcept { return element_bytes == 0; }
+    /// Unless they are encoded.
+    [[nodiscard]] std::size_t bytes() const noexcept { return static_cast<std::size_t>(elements) * element_bytes; }
+    [[nodiscard]] status from_rank(int source) const noexcept {
+        return {source, tag, static_cast<std::size_t>(elements), false};
     }
     /// Whether it is a message, and not about one.
     [[nodiscard]] bool has_envelope() const noexcept { return what == kind::eager || what == kind::request; }

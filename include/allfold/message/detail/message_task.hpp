@@ -22,6 +22,7 @@
 #include "allfold/message/detail/short_message.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/copy.hpp"
 
 /// @file
 /// A send, a receive, both, or a probe, as an operation in the background of its communicator.
@@ -59,20 +60,18 @@ class port_of final : public post_port {
         int sender;
 
         [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
-            const receiving& r = *self.office_.next_expected(sender);
-            const bool fits = signature == signature_of_messages && bytes == bytes_for(r) && r.place.type->assign == nullptr;
-            return fits ? r.place.data : nullptr;
+            receiving& r = *self.office_.next_expected(sender);
+            const bool fits = signature == signature_of_messages && bytes == r.coming_bytes;
+            if (!fits || r.place.type->assign != nullptr) return nullptr;
+            return r.place.type->is_encoded() ? r.encoded.data() : r.place.data;
         }
         template <class A>
         void operator()(A&& came) const {
             const receiving& r = *self.office_.next_expected(sender);
-            if (came.signature() != signature_of_messages || came.bytes() != bytes_for(r)) self.refuse(sender);
+            if (came.signature() != signature_of_messages || came.bytes() != r.coming_bytes) self.refuse(sender);
             std::byte* from_place = came.packed();
             if (from_place == nullptr && !came.parts().empty()) from_place = came.parts().front().data;
-            self.office_.take_data(sender, from_place == r.place.data ? nullptr : from_place);
-        }
-        [[nodiscard]] static std::size_t bytes_for(const receiving& r) noexcept {
-            return r.found.elements * r.place.type->element_bytes;
+            self.office_.take_data(sender, from_place);
         }
     };
 
@@ -111,7 +110,10 @@ class port_of final : public post_port {
         take_rest(sender, head, rest);
     }
     void take_rest(int sender, const message_head& head, std::span<const std::byte> data) {
-        if (data.size() != (head.what == message_head::kind::eager ? head.bytes : 0)) refuse(sender);
+        const bool is_eager = head.what == message_head::kind::eager;
+        const std::size_t expected = head.is_encoded() ? (is_eager ? data.size() : sizeof(std::uint64_t))
+                                                       : (is_eager ? head.bytes() : 0);
+        if (data.size() != expected) refuse(sender);
         office_.take_envelope(sender, head, data);
     }
     void take_name(int sender, message_head& head, std::span<const std::byte>& rest) {
@@ -148,7 +150,8 @@ struct message_request {
     message_options said;
     std::optional<sending> out;
     std::optional<receiving> in;
-    bool is_in_place = false;  // of both: what is sent is copied first
+    std::vector<part> out_runs, in_runs;  // of data with gaps
+    bool is_in_place = false;             // of both: what is sent is copied first
 
     /// Options are understood where they stay: to copy what has just been written in pieces takes a while.
     template <class... Options>
@@ -288,7 +291,15 @@ class message_task final : public task<Comm>, private open_message {
         port_of<Comm> port(*this->comm_, office_);
         if (out_) out_->owner = this, out_->is_done = false;
         if (in_) in_->owner = this, in_->is_done = false;
-        if (out_ && asked_.is_in_place) {
+        if (!asked_.in_runs.empty()) {
+            without_gaps_.resize(in_->place.bytes());
+            in_->place.data = without_gaps_.data();
+        }
+        if (!asked_.out_runs.empty()) {
+            copy_.resize(out_->data.bytes());
+            pack(asked_.out_runs, 1, copy_.data());
+            out_->data.data = copy_.data();
+        } else if (out_ && asked_.is_in_place) {
             copy_.assign(in_->place.data, in_->place.data + in_->place.bytes());
             out_->data.data = copy_.data();
         }
@@ -322,6 +333,8 @@ class message_task final : public task<Comm>, private open_message {
         if (out_ && out_->failure) this->failure_ = out_->failure;
         if (in_ && in_->failure) this->failure_ = in_->failure;
         failed_alone_ = this->failure_ != nullptr;
+        if (!asked_.in_runs.empty() && !failed_alone_)
+            distribute(asked_.in_runs, without_gaps_.data(), in_->found.elements * in_->place.type->element_bytes);
         tell_status();
     }
     void tell_status() noexcept {
@@ -372,7 +385,7 @@ class message_task final : public task<Comm>, private open_message {
     std::optional<receiving>& in_ = asked_.in;
     std::unique_ptr<held_message> given_;
     bool failed_alone_ = false;  // and the communicator is sound
-    std::vector<std::byte> copy_;
+    std::vector<std::byte> copy_, without_gaps_;
 };
 
 /// The copy of a buffered send, until it has been sent.
@@ -465,7 +478,7 @@ template <communicator Comm>
     if (said.label.is_any) reject_message(to_be.what, comm.rank(), "sends with tag{any}, which is for receives");
     if (said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
     require_data(comm, to_be.what, data);
-    if (said.how == mode::buffered && data.type->assign != nullptr)
+    if (said.how == mode::buffered && !data.type->copies_bytes())
         reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
     to_be.out.emplace(there, said.label.value, said.how, data);
 }

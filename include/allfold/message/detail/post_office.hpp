@@ -89,6 +89,13 @@ struct sending {
     std::exception_ptr failure;
     open_message* owner = nullptr;
     record* carrier = nullptr;  // on its way
+    std::vector<std::byte> encoded;
+    std::uint64_t encoded_bytes = 0;
+
+    /// What goes: the data, or what it is encoded as.
+    [[nodiscard]] part payload() noexcept {
+        return data.type->is_encoded() ? part{encoded.data(), encoded.size()} : part{data.data, data.bytes()};
+    }
 
     sending(int to_rank, int under, mode when, const message_data& what)
         : receiver(to_rank), label(under), how(when), data{what.data, what.elements, what.type} {}
@@ -197,7 +204,7 @@ class post_office final : public background::keepsake {
         const auto& expected = with(source).expected;
         return expected.empty() ? nullptr : expected.front();
     }
-    /// It has come; `from_place`: where it is not in its place already.
+    /// It has come, and lies there: perhaps in its place already.
     void take_data(int source, const std::byte* from_place);
     /// Of a type whose name has come from another process.
     [[nodiscard]] const char* name_of(std::uint64_t type, const char* text) {
@@ -240,7 +247,7 @@ class post_office final : public background::keepsake {
     [[nodiscard]] bool receives_at_once() const noexcept { return owed_ == 0 && matching_.is_empty(); }
     void note_received(int source, const message_head& head) {
         hear_freed(with(source), head);
-        free(source, head);
+        free(source, head.bytes());
     }
 
     /// Whether answers wait for room to be sent, for which no operation of this rank waits.
@@ -292,8 +299,8 @@ class post_office final : public background::keepsake {
         head.tag = tag;
         head.type = data.type->hash();
         head.type_name = data.type->name;
-        head.bytes = data.bytes();
-        head.element_bytes = static_cast<std::uint32_t>(data.type->element_bytes);
+        head.elements = data.elements;
+        head.element_bytes = data.type->is_encoded() ? 0 : static_cast<std::uint32_t>(data.type->element_bytes);
         return head;
     }
 
@@ -342,10 +349,11 @@ class post_office final : public background::keepsake {
     }
     void match(receiving& r, std::unique_ptr<held_message> with_this);
     void match(receiving& r, int source, const message_head& head, std::span<const std::byte> data);
+    static void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
     [[nodiscard]] std::exception_ptr objection(const receiving& r, int source, const message_head& head) const;
-    void free(int source, const message_head& head) {
+    void free(int source, std::size_t bytes) {
         counterpart& there = with(source);
-        there.freed += units_of(static_cast<std::size_t>(head.bytes));
+        there.freed += units_of(bytes);
         if (there.freed - there.told_freed >= most_held / 4) {
             there.told_freed = there.freed;
             static_cast<void>(queue_for(source, kind::news));
@@ -407,7 +415,12 @@ inline void post_office::start(sending& s, post_port& port) {
     s.is_done = false;
     if (s.receiver == null_rank) return finish(s);
     counterpart& there = with(s.receiver);
-    const std::size_t bytes = s.data.bytes();
+    if (s.data.type->is_encoded()) {
+        s.encoded.clear();
+        s.data.type->encode(s.data.data, s.data.elements, s.encoded);
+        s.encoded_bytes = s.encoded.size();
+    }
+    const std::size_t bytes = s.payload().bytes;
     bool is_eager = (s.how == mode::standard || s.how == mode::buffered) && s.data.type->assign == nullptr &&
                     bytes <= longest_eager && !port.lends(sizeof(message_head) + bytes);
     if (is_eager && !has_room(there, bytes)) {
@@ -422,10 +435,12 @@ inline void post_office::start(sending& s, post_port& port) {
     asking.head.number = s.number = ++sends_;
     if (is_eager) {
         there.sent_units += units_of(bytes);
-        asking.parts[1] = {s.data.data, bytes};
+        asking.parts[1] = s.payload();
         asking.sent = &s;
         s.carrier = &asking;
     } else {
+        if (s.data.type->is_encoded())
+            asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
         asked_.emplace(s.number, &s);
     }
     flush(port);
@@ -543,17 +558,41 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
         matching_.number(*kept);
         return match(r, std::move(kept));
     }
-    r.found = {source, head.tag, head.elements(), false};
+    r.found = head.from_rank(source);
     r.failure = objection(r, source, head);
     if (head.what == kind::eager) {
-        free(source, head);
-        if (!r.failure && !data.empty()) std::memcpy(r.place.data, data.data(), data.size());
+        free(source, data.size());
+        if (!r.failure) put(r, data.data(), data.size());
         finish(r);
     } else if (r.failure) {
         refuse(source, head, kind::refused, &r);
     } else {
+        r.coming_bytes = head.bytes();
+        if (head.is_encoded()) {
+            std::uint64_t bytes = 0;
+            std::memcpy(&bytes, data.data(), sizeof bytes);
+            r.coming_bytes = static_cast<std::size_t>(bytes);
+            r.encoded.resize(r.coming_bytes);
+        }
         queue_for(source, kind::clear).head.number = head.number;
         with(source).expected.push_back(&r);
+    }
+}
+
+/// What has come of a message, where it belongs.
+inline void post_office::put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept {
+    const std::size_t elements = r.found.elements;
+    const message_type& type = *r.place.type;
+    if (elements == 0 || from_place == r.place.data) return;
+    try {
+        if (type.is_encoded())
+            type.decode({from_place, bytes}, r.place.data, elements);
+        else if (type.assign != nullptr)
+            type.assign(r.place.data, from_place, elements);
+        else
+            std::memmove(r.place.data, from_place, bytes);
+    } catch (...) {  // what it makes of them is the caller's
+        r.failure = std::current_exception();
     }
 }
 
@@ -564,10 +603,10 @@ inline std::exception_ptr post_office::objection(const receiving& r, int source,
             errc::mismatch, text({"receive: rank ", rank_, " receives elements of type ", r.place.type->name,
                                   ", and rank ", source, " has sent elements of type ", head.type_name, ", under tag ",
                                   head.tag})));
-    if (head.elements() > r.place.elements)
+    if (head.elements > r.place.elements)
         return std::make_exception_ptr(error(
             errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements, " elements, and rank ",
-                                   source, " has sent ", head.elements(), ", under tag ", head.tag})));
+                                   source, " has sent ", head.elements, ", under tag ", head.tag})));
     return nullptr;
 }
 
@@ -575,13 +614,7 @@ inline void post_office::take_data(int source, const std::byte* from_place) {
     counterpart& there = with(source);
     receiving& r = *there.expected.front();
     there.expected.pop_front();
-    const std::size_t elements = r.found.elements;
-    if (elements != 0 && from_place != nullptr) {
-        if (r.place.type->assign != nullptr)
-            r.place.type->assign(r.place.data, from_place, elements);
-        else
-            std::memmove(r.place.data, from_place, elements * r.place.type->element_bytes);
-    }
+    put(r, from_place, r.coming_bytes);
     finish(r);
 }
 
@@ -594,7 +627,7 @@ inline void post_office::hear_answer(int source, const message_head& head) {
     if (head.what == kind::clear) {
         record& data = queue_for(source, kind::news);
         data.on = data_lane;
-        data.parts[1] = {s.data.data, s.data.bytes()};
+        data.parts[1] = s.payload();
         data.copyable = s.data.type->assign == nullptr;
         data.sent = &s;
         s.carrier = &data;

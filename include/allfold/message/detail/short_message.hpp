@@ -47,7 +47,7 @@ template <communicator Comm>
                                                            const message_options& said) {
     const int receiver = said.destination->rank, label = said.label.value;
     const std::size_t bytes = data.bytes();
-    if (said.how != mode::standard || data.type->assign != nullptr || receiver < 0 || receiver >= comm.size() ||
+    if (said.how != mode::standard || !data.type->copies_bytes() || receiver < 0 || receiver >= comm.size() ||
         label < 0 || bytes > post_office::longest_eager || comm.lends(sizeof(message_head) + bytes, true) ||
         (data.data == nullptr && bytes != 0))
         return false;
@@ -78,7 +78,7 @@ template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool receive_shortly(Comm& comm, const message_data& place,
                                                               const message_options& said, bool waits, status& found) {
     const int source = said.source->rank, label = said.label.value;
-    if (source < 0 || source >= comm.size() || source == comm.rank() || place.type->assign != nullptr ||
+    if (source < 0 || source >= comm.size() || source == comm.rank() || !place.type->copies_bytes() ||
         (place.data == nullptr && place.elements != 0))
         return false;
     post_office* const office = office_at_hand(comm);
@@ -91,14 +91,15 @@ template <communicator Comm>
     message_head head;
     std::memcpy(&head, here.data, sizeof head);
     if (head.what != message_head::kind::eager || (label != head.tag && !said.label.is_any) ||
-        head.type != place.type->hash() || head.bytes > place.bytes() || head.bytes != here.bytes - sizeof head)
+        head.type != place.type->hash() || head.elements > place.elements ||
+        head.bytes() != here.bytes - sizeof head)
         return false;
-    copy_short(place.data, here.data + sizeof head, static_cast<std::size_t>(head.bytes));
+    copy_short(place.data, here.data + sizeof head, head.bytes());
     comm.take_in_place(source);
     office->note_received(source, head);
     found.source = source;
     found.tag = head.tag;
-    found.elements = head.elements();
+    found.elements = static_cast<std::size_t>(head.elements);
     found.cancelled = false;
     if (said.told != nullptr) *said.told = found;
     return true;
