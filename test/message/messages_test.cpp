@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <deque>
@@ -402,6 +403,81 @@ TEST_CASE("a receive is cancelled or completed, never both") {
         collective.wait();
     });
     SUCCEED();
+}
+
+TEST_CASE("a send is cancelled as long as nothing of it has left its rank, or completed") {
+    for (const std::size_t n : {std::size_t{1}, std::size_t{100000}}) {
+        std::atomic<int> left{-1};
+        on_ranks(2, [&](auto& comm) {
+            std::vector<int> x(n, 7), y(n);
+            if (comm.rank() == 0) {
+                constexpr int many = 300;
+                std::vector<operation> sent;
+                std::vector<status> told(many);
+                for (std::size_t i = 0; i < many; ++i) sent.push_back(send.start(comm, x, to{1}, tag{3}, status_in{told[i]}));
+                int cancelled = 0;  // the other rank takes nothing in, and there is room for fewer
+                for (std::size_t i = many; i-- > 0 && sent[i].cancel();) {
+                    ++cancelled;
+                    expect(sent[i].done() && told[i].cancelled && !sent[i].cancel(), "cancelled");
+                }
+                expect(cancelled > 0 && cancelled < many, "some");
+                left = many - cancelled;
+                wait_all(sent);
+                expect(!told[0].cancelled, "completed");
+                send(comm, x, to{1}, tag{4});
+            } else {
+                while (left < 0) std::this_thread::yield();
+                for (int i = 0; i < left; ++i) receive(comm, y, from{0}, tag{3});
+                receive(comm, y, from{0}, tag{4});
+                expect(!try_probe(comm, from{any}, tag{any}) && y == x, "nothing else came");
+            }
+        });
+    }
+    SUCCEED();
+}
+
+TEST_CASE("what is released completes in the background; an operation that is none is done") {
+    on_all_transports(2, [](auto& comm) {
+        const int other = 1 - comm.rank();
+        std::vector<int> x(100000, comm.rank()), y(100000, -1);
+        receive.start(comm, y, from{other}, tag{1}).release();
+        send.start(comm, x, to{other}, tag{1}, mode::synchronous).release();
+        allfold::barrier(comm);
+        int word = 0;
+        exchange(comm, 5, to{other}, word, from{other}, mode::synchronous);  // comes after it
+        while (y.back() < 0) static_cast<void>(try_probe(comm, from{other}, tag{9}));
+        expect(y == std::vector<int>(y.size(), other), "received");
+        allfold::barrier(comm);
+        operation over = send.start(comm, word, to{other});
+        receive(comm, word, from{other});
+        over.wait();
+        over.release();
+        over.release();
+        operation nothing;
+        nothing.wait();
+        nothing.release();
+        expect(nothing.done() && !nothing.cancel() && wait_any(std::span(&nothing, 1)) == 1, "nothing");
+        operation collective = allfold::all_reduce.start(comm, y, allfold::sum());
+        if (!collective.done()) {
+            const outcome refused = outcome_of([&] { collective.release(); });
+            expect(refused.succeeded() || refused.code == errc::bad_argument, "a collective");
+        }
+        collective.wait();
+    });
+    SUCCEED();
+}
+
+TEST_CASE("abort ends a communicator for all its ranks, with a reason") {
+    const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
+        int x = 0;
+        if (comm.rank() == 1) allfold::abort(comm, "no more paper");
+        receive(comm, x, from{2 - comm.rank()});
+    });
+    for (const outcome& each : outcomes) {
+        CHECK(each.code == errc::peer_failed);
+        CHECK(each.says("rank 1"));
+        CHECK(each.says("no more paper"));
+    }
 }
 
 TEST_CASE("prepared messages are started again and again; any, some and all are waited for") {

@@ -336,6 +336,11 @@ constexpr const char* communicator::native_name(std::string_view collective) noe
 
 static_assert(outer_communicator<communicator> && forming_teams<communicator>);
 
+/// Whether somebody has initialised MPI, and perhaps finalised it since.
+[[nodiscard]] inline bool initialized() noexcept { return detail::is_initialized(); }
+/// Whether somebody has finalised MPI: no communicator can be made any more.
+[[nodiscard]] inline bool finalized() noexcept { return detail::is_finalized(); }
+
 /// Runs `fn(comm)` in every process of the job: initialises MPI where nobody has (with MPI_THREAD_SERIALIZED), makes a
 /// communicator of MPI_COMM_WORLD, and finalises what it has initialised. A rank that throws prints its exception and
 /// takes the whole job down with it: nobody is left hanging. Returns EXIT_SUCCESS, for `main`.

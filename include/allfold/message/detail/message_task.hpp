@@ -228,12 +228,24 @@ class message_task final : public task<Comm>, private open_message {
     }
     void check() const override {}
     [[nodiscard]] bool cancel() noexcept override {
-        if (this->done() || !in_ || out_ || !office_.cancel(*in_)) return false;
+        if (this->done() || (in_ && out_)) return false;
+        if (!(in_ ? office_.cancel(*in_) : office_.cancel(*out_))) return false;
         tell_status();
+        if (!in_ && asked_.said.told != nullptr) asked_.said.told->cancelled = true;
         office_.leave(*this);
         this->complete();
         office_.find_leader();
         return true;
+    }
+
+    [[nodiscard]] bool is_releasable() const noexcept override { return true; }
+    void detach() noexcept override {
+        is_detached_ = true;
+        asked_.said.told = nullptr;
+    }
+    void orphan() noexcept override {
+        task<Comm>::orphan();
+        if (is_detached_) delete this;
     }
 
     /// While it is open from whom its message comes it waits for each of the others in turn: who has returned is no
@@ -325,7 +337,9 @@ class message_task final : public task<Comm>, private open_message {
     }
     void end() noexcept override {
         finish_run();
+        const bool is_own = is_detached_;  // otherwise another thread may destroy it as soon as it is done
         this->complete();
+        if (is_own) delete this;
     }
     void lead() noexcept override { this->comm_->background().add(*this); }
     void drop_alone() noexcept override { task<Comm>::drop(); }
@@ -384,6 +398,7 @@ class message_task final : public task<Comm>, private open_message {
     std::optional<sending>& out_ = asked_.out;
     std::optional<receiving>& in_ = asked_.in;
     std::unique_ptr<held_message> given_;
+    bool is_detached_ = false;
     bool failed_alone_ = false;  // and the communicator is sound
     std::vector<std::byte> copy_, without_gaps_;
 };

@@ -111,6 +111,7 @@ struct record {
     std::atomic<int> lent{0};
     sending* sent = nullptr;       // done when this has been read
     receiving* refused = nullptr;  // the same
+    sending* asks = nullptr;       // whose request it is
     std::array<char, longest_type_name> type_name{};
     std::array<part, 3> in_transport{};  // the parts, with the name, where that goes too
 
@@ -146,6 +147,18 @@ class post_office final : public background::keepsake {
         r.is_done = true;
         r.found = {};
         r.found.cancelled = true;
+        return true;
+    }
+    /// True if nothing of it has left this rank: then nothing does.
+    [[nodiscard]] bool cancel(sending& s) noexcept {
+        if (s.carrier == nullptr || s.is_done || !s.carrier->head.has_envelope()) return false;
+        auto& queue = with(s.receiver).queue;
+        const auto found = std::ranges::find(queue, s.carrier, [](const auto& each) { return each.get(); });
+        if (found == queue.end()) return false;
+        if (s.carrier->sent != nullptr) with(s.receiver).sent_units -= units_of(s.payload().bytes);
+        forget(s);
+        queue.erase(found);
+        --queued_;
         return true;
     }
     /// They give up, with all that is in flight: nothing refers to them any more.
@@ -325,6 +338,7 @@ class post_office final : public background::keepsake {
     void retire(std::unique_ptr<record> over) {
         const bool is_refusal = over->head.what == kind::refused || over->head.what == kind::unexpected;
         if (is_refusal && over->refused == nullptr) --owed_;
+        if (over->asks != nullptr) over->asks->carrier = nullptr;
         if (over->sent != nullptr) finish(*over->sent);
         if (over->refused != nullptr) finish(*over->refused);
         if (spare_.size() < most_spare) spare_.push_back(std::move(over));
@@ -404,6 +418,7 @@ inline record& post_office::queue_for(int receiver, kind what) {
     made->copyable = true;
     made->sent = nullptr;
     made->refused = nullptr;
+    made->asks = nullptr;
     record& queued = *made;
     with(receiver).queue.push_back(std::move(made));
     ++queued_;
@@ -441,6 +456,8 @@ inline void post_office::start(sending& s, post_port& port) {
     } else {
         if (s.data.type->is_encoded())
             asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
+        asking.asks = &s;
+        s.carrier = &asking;
         asked_.emplace(s.number, &s);
     }
     flush(port);
@@ -457,7 +474,7 @@ inline void post_office::start(receiving& r) {
 
 inline void post_office::forget(sending& s) noexcept {
     if (const auto asked = asked_.find(s.number); asked != asked_.end() && asked->second == &s) asked_.erase(asked);
-    if (s.carrier != nullptr) s.carrier->sent = nullptr;
+    if (s.carrier != nullptr) s.carrier->sent = s.carrier->asks = nullptr;
     s.carrier = nullptr;
     s.is_done = true;
 }
