@@ -106,8 +106,8 @@ class communicator : public transport_defaults {
     lane open(const signature& what, unsigned lanes) {
         latest_call_ = what.what;
         control_.throw_if_failed(latest_call_);
-        const lane first = next_lane_;
-        next_lane_ += lanes;
+        const lane first = allfold::detail::first_of_lanes(next_lane_, lanes);
+        next_lane_ = first + lanes;
         opened_.add(first, lanes, what);
         return first;
     }
@@ -120,6 +120,7 @@ class communicator : public transport_defaults {
     lane open_again(const signature& what, std::uint32_t hash) {
         latest_call_ = what.what;
         attend_now_and_then();  // who only sends never waits
+        next_lane_ = allfold::detail::first_of_lanes(next_lane_, 1);
         opened_.add_again(next_lane_, hash, what);
         return next_lane_++;
     }

@@ -206,7 +206,9 @@ class thread_communicator : public transport_defaults {
     }
     lane take_lanes(unsigned lanes, const char* what) {
         require_open(what);
-        return std::exchange(next_lane_, next_lane_ + lanes);
+        const lane first = detail::first_of_lanes(next_lane_, lanes);
+        next_lane_ = first + lanes;
+        return first;
     }
 
     /// What this rank has to do with one other.

@@ -12,7 +12,6 @@
 
 namespace allfold::detail {
 
-inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;  // after 2^31 collectives, one each
 inline constexpr std::uint32_t signature_of_messages = 0x6d736701;
 
 /// With the data of the shortest messages it fits into one cache line of a cell between threads.
