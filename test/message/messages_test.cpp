@@ -483,6 +483,45 @@ TEST_CASE("prepared messages are started again and again; any, some and all are 
     SUCCEED();
 }
 
+TEST_CASE("prepared in every mode, and tested for until they are done") {
+    on_all_transports(2, [](auto& comm) {
+        const int other = 1 - comm.rank();
+        std::vector<int> x(100), y(100);
+        attach_buffer(comm, 4000);
+        std::vector<persistent> sends, receives;
+        for (const mode how : {mode::standard, mode::buffered, mode::synchronous, mode::ready}) {
+            sends.push_back(send.prepare(comm, x, to{other}, tag{static_cast<int>(how)}, how));
+            receives.push_back(receive.prepare(comm, y, from{other}, tag{static_cast<int>(how)}));
+        }
+        for (int i = 0; i < 40; ++i) {
+            const auto k = static_cast<std::size_t>(i % 4);
+            std::fill(x.begin(), x.end(), comm.rank() + i);
+            receives[k].start();
+            allfold::barrier(comm);  // for the ready one
+            sends[k].start();
+            std::array<persistent, 2> both{std::move(receives[k]), std::move(sends[k])};
+            std::size_t ended = 0;
+            while (ended < 2) {
+                if (i % 8 < 4) {
+                    ended += test_some(both).size();
+                } else if (const auto one = test_any(both)) {
+                    expect(*one < 2, "one of them");
+                    ++ended;
+                }
+                std::this_thread::yield();
+            }
+            expect(test_some(both).empty() && test_any(both) == std::size_t{2}, "each once");
+            receives[k] = std::move(both[0]);
+            sends[k] = std::move(both[1]);
+            expect(y == std::vector<int>(100, other + i), "data");
+        }
+        detach_buffer(comm);
+        std::vector<persistent> none(2);
+        expect_error(outcome_of([&] { none[0].start(); }), errc::bad_argument, {"empty"});
+    });
+    SUCCEED();
+}
+
 TEST_CASE("thousands of messages that nobody expects keep nobody from going on, and little memory") {
     on_all_transports(3, [](auto& comm) {
         constexpr int many = 4000;
