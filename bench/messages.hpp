@@ -38,8 +38,7 @@ void message_rate(Comm& comm, const auto& inputs, const auto& outputs) {
     using namespace allfold;
     const int partner = partner_of(comm.rank());
     std::array<operation, messages_in_flight> received, sent;
-    for (std::size_t i = 0; i < messages_in_flight; ++i)
-        received[i] = receive.start(comm, outputs[i], from{partner});
+    for (std::size_t i = 0; i < messages_in_flight; ++i) received[i] = receive.start(comm, outputs[i], from{partner});
     for (std::size_t i = 0; i < messages_in_flight; ++i) sent[i] = send.start(comm, inputs[i], to{partner});
     wait_all(sent);
     wait_all(received);
@@ -89,8 +88,8 @@ void halo(Comm& comm, const neighbours& around, std::span<const float> input, st
     using namespace allfold;
     std::array<operation, 2 * faces_of_a_cube> all;
     for (std::size_t face = 0; face < faces_of_a_cube; ++face)
-        all[face] = receive.start(comm, face_of(output, face), from{around[face]},
-                                  tag{static_cast<int>(opposite_of(face))});
+        all[face] =
+            receive.start(comm, face_of(output, face), from{around[face]}, tag{static_cast<int>(opposite_of(face))});
     for (std::size_t face = 0; face < faces_of_a_cube; ++face)
         all[faces_of_a_cube + face] =
             send.start(comm, face_of(input, face), to{around[face]}, tag{static_cast<int>(face)});

@@ -124,7 +124,9 @@ TEST_CASE("tensor views with gaps are sent and received, and nothing in the gaps
         const int other = 1 - comm.rank();
         for (const std::size_t n : std::vector<std::size_t>{2, 50, 300}) {
             const auto width = static_cast<std::ptrdiff_t>(n + 1);
-            const auto value = [&](int rank, std::size_t i, std::size_t j) { return rank + static_cast<int>(2 * (i * n + j)); };
+            const auto value = [&](int rank, std::size_t i, std::size_t j) {
+                return rank + static_cast<int>(2 * (i * n + j));
+            };
             std::vector<int> own(n * (n + 1), -1), into(own), back(own);
             for (std::size_t i = 0; i < n; ++i)
                 for (std::size_t j = 0; j < n; ++j) own[i * (n + 1) + j] = value(comm.rank(), i, j);
@@ -134,7 +136,8 @@ TEST_CASE("tensor views with gaps are sent and received, and nothing in the gaps
             const auto check = [&](const std::vector<int>& all, bool is_turned) {
                 for (std::size_t i = 0; i < n; ++i) {
                     for (std::size_t j = 0; j < n; ++j)
-                        expect(all[i * (n + 1) + j] == (is_turned ? value(other, j, i) : value(other, i, j)), "element");
+                        expect(all[i * (n + 1) + j] == (is_turned ? value(other, j, i) : value(other, i, j)),
+                               "element");
                     expect(all[i * (n + 1) + n] == -1, "gap");
                 }
             };
@@ -170,7 +173,8 @@ TEST_CASE("what has a serializer goes where memory is not shared") {
             for (const std::size_t length : std::vector<std::size_t>{0, 10, 100000}) {
                 const std::vector<std::string> words{own, std::string(length, 'x'), ""};
                 const auto is_theirs = [&](const std::vector<std::string>& all) {
-                    return all[0] == "rank " + std::to_string(other) + " says " && all[1].size() == length && all[2].empty();
+                    return all[0] == "rank " + std::to_string(other) + " says " && all[1].size() == length &&
+                           all[2].empty();
                 };
                 std::vector<std::string> into(4, "untouched");
                 expect(exchange(apart, words, to{other}, into, from{other}).elements == 3, "how many");
@@ -193,12 +197,14 @@ TEST_CASE("what has a serializer goes where memory is not shared") {
                 expect(one == "untouched", "cut");
                 sent = send.start(apart, words, to{other});
                 std::vector<int> numbers(5);
-                expect_error(outcome_of([&] { receive(apart, numbers, from{other}); }), errc::mismatch, {"int", "string"});
+                expect_error(outcome_of([&] { receive(apart, numbers, from{other}); }), errc::mismatch,
+                             {"int", "string"});
                 sent.wait();
                 allfold::barrier(apart);
             }
             attach_buffer(apart, 1000);
-            expect_error(outcome_of([&] { send(apart, own, to{other}, mode::buffered); }), errc::bad_argument, {"objects"});
+            expect_error(outcome_of([&] { send(apart, own, to{other}, mode::buffered); }), errc::bad_argument,
+                         {"objects"});
             detach_buffer(apart);
         },
         roomy);
@@ -382,7 +388,8 @@ TEST_CASE("a send is cancelled as long as nothing of it has left its rank, or co
                 constexpr int many = 300;
                 std::vector<operation> sent;
                 std::vector<status> told(many);
-                for (std::size_t i = 0; i < many; ++i) sent.push_back(send.start(comm, x, to{1}, tag{3}, status_in{told[i]}));
+                for (std::size_t i = 0; i < many; ++i)
+                    sent.push_back(send.start(comm, x, to{1}, tag{3}, status_in{told[i]}));
                 int cancelled = 0;  // the other rank takes nothing in, and there is room for fewer
                 for (std::size_t i = many; i-- > 0 && sent[i].cancel();) {
                     ++cancelled;

@@ -64,8 +64,7 @@ TEST_CASE("over MPI too, random programs receive what a sequential matching says
     allfold::broadcast(comm, seed);
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    for (int i = 0; i < 3; ++i)
-        REQUIRE_NOTHROW(run_program(comm, random_messages(random, comm.size(), 100), seed));
+    for (int i = 0; i < 3; ++i) REQUIRE_NOTHROW(run_program(comm, random_messages(random, comm.size(), 100), seed));
 }
 
 TEST_CASE("over MPI too, messages of strings, of tensors with gaps, and probed ones") {
@@ -83,7 +82,9 @@ TEST_CASE("over MPI too, messages of strings, of tensors with gaps, and probed o
         CHECK((theirs[0] == "from " + std::to_string(left) && theirs[1] == words[1]));
 
         std::vector<double> x(3 * length, comm.rank()), y(3 * length, -1);
-        const auto column = [&](std::vector<double>& of) { return allfold::tensor<double, 2>(of.data(), {length, 2}, {3, 1}); };
+        const auto column = [&](std::vector<double>& of) {
+            return allfold::tensor<double, 2>(of.data(), {length, 2}, {3, 1});
+        };
         exchange(comm, column(x), to{right}, column(y), from{left});
         CHECK((y[0] == left && y[1] == left && y[2] == -1 && y[3 * length - 2] == left && y.back() == -1));
 

@@ -204,8 +204,8 @@ class operation {
     /// collective always does.
     bool cancel() noexcept { return work_ && !work_->done() && work_->cancel(); }
 
-    /// Lets go of a message in flight, without waiting: it completes in the background, nobody hears how, and until then
-    /// its data must stay where it is. The communicator must not end before: who needs to know when that is waits
+    /// Lets go of a message in flight, without waiting: it completes in the background, nobody hears how, and until
+    /// then its data must stay where it is. The communicator must not end before: who needs to know when that is waits
     /// instead. Throws `bad_argument`, and changes nothing, in a collective that is in flight: its data would be needed
     /// by all ranks, for nobody knows how long.
     void release() {

@@ -208,8 +208,7 @@ class task : public pending {
     }
 
   protected:
-    task(Comm& comm, const char* what, const std::optional<deadline>& limit)
-        : comm_(&comm), what_(what) {
+    task(Comm& comm, const char* what, const std::optional<deadline>& limit) : comm_(&comm), what_(what) {
         if (limit) limit_ = limit;
         require_outside_operator(comm, what);
     }

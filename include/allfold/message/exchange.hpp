@@ -24,15 +24,14 @@ struct exchange_verb {
         requires(!message_option<std::remove_cvref_t<Y>>)
     status operator()(Comm& comm, X&& x, to there, Y&& y, from here, const Options&... options) const {
         if constexpr (fit<Comm, false, X, Y, Options...>()) {
-            return run(comm, x, y, [&] { return request(comm, x, y, there, here, options...); }, there, here,
-                       options...);
+            return run(
+                comm, x, y, [&] { return request(comm, x, y, there, here, options...); }, there, here, options...);
         }
     }
     template <communicator Comm, class X, class... Options>
     status operator()(Comm& comm, X&& x, to there, from here, const Options&... options) const {
         if constexpr (fit<Comm, false, X, X, Options...>()) {
-            return run(comm, x, x, [&] { return in_place(comm, x, there, here, options...); }, there, here,
-                       options...);
+            return run(comm, x, x, [&] { return in_place(comm, x, there, here, options...); }, there, here, options...);
         }
     }
     template <communicator Comm, class X, class Y, class... Options>

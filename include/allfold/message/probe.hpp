@@ -64,7 +64,10 @@ class message {
 
     template <communicator Comm>
     message(Comm& comm, std::unique_ptr<detail::held_message> held)
-        : office_(comm.background().office), held_(std::move(held)), comm_(&comm), make_(&make_for<Comm>),
+        : office_(comm.background().office),
+          held_(std::move(held)),
+          comm_(&comm),
+          make_(&make_for<Comm>),
           shares_memory_(Comm::shares_memory) {}
 
     template <class Comm>

@@ -67,7 +67,8 @@ struct receive_verb {
                                             [[maybe_unused]] bool waits, [[maybe_unused]] status& found,
                                             const Options&... options) {
         if constexpr (has_short_messages<Comm>)
-            return !has_gaps(y) && receive_shortly(comm, message_data_of<Comm::shares_memory>(y), message_options(options...), waits, found);
+            return !has_gaps(y) && receive_shortly(comm, message_data_of<Comm::shares_memory>(y),
+                                                   message_options(options...), waits, found);
         return false;
     }
     template <class Comm, class Y, class... Options>

@@ -51,7 +51,8 @@ struct send_verb {
     [[nodiscard]] static bool goes_shortly([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
                                            const Options&... options) {
         if constexpr (has_short_messages<Comm>)
-            return !has_gaps(x) && send_shortly(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
+            return !has_gaps(x) &&
+                   send_shortly(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
         return false;
     }
     template <class Comm, class X, class... Options>

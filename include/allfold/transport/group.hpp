@@ -130,8 +130,8 @@ class group {
         std::vector<int> all;
         for (const auto& [first, last, stride] : ranges) {
             if (stride == 0 || (stride > 0 ? last < first : last > first))
-                throw error(errc::bad_argument, detail::text({"group: a stride of ", stride, " does not lead from ",
-                                                              first, " to ", last}));
+                throw error(errc::bad_argument,
+                            detail::text({"group: a stride of ", stride, " does not lead from ", first, " to ", last}));
             for (long long number = first; stride > 0 ? number <= last : number >= last; number += stride)
                 all.push_back(static_cast<int>(number));
         }

@@ -48,9 +48,7 @@ class chain {
     [[nodiscard]] T* after(const T& each) const noexcept { return at(static_cast<const link&>(each).after_); }
     /// Takes it out of the list that it is in.
     void push_back(T& last) noexcept { static_cast<link&>(last).stand_before(head_); }
-    void insert_before(T& next, T& what) noexcept {
-        static_cast<link&>(what).stand_before(static_cast<link&>(next));
-    }
+    void insert_before(T& next, T& what) noexcept { static_cast<link&>(what).stand_before(static_cast<link&>(next)); }
     static void remove(T& what) noexcept { static_cast<link&>(what).unlink(); }
 
     /// The first one for which `fits`; null where there is none.

@@ -44,8 +44,8 @@ struct receiving : chain_link<by_envelope> {
     bool is_probe = false;
     message_data place;
     status found;
-    std::size_t coming_bytes = 0;      // once they have been asked for
-    std::vector<std::byte> encoded;    // to where they come, if they are
+    std::size_t coming_bytes = 0;        // once they have been asked for
+    std::vector<std::byte> encoded;      // to where they come, if they are
     std::unique_ptr<held_message> held;  // by a probe; or what is to be received
     bool is_posted = false;              // and not matched
     bool is_done = true;
@@ -85,8 +85,9 @@ class envelope_table {
     template <class Fits>
     [[nodiscard]] T* find(int source, int tag, Fits fits) const {
         if (count_ == 0) return nullptr;
-        return slot_of(source, tag).find(
-            [&](const T& each) { return each.source == source && each.label() == tag && fits(each); });
+        return slot_of(source, tag).find([&](const T& each) {
+            return each.source == source && each.label() == tag && fits(each);
+        });
     }
     [[nodiscard]] T* first(int source, int tag) const {
         return find(source, tag, [](const T&) { return true; });
@@ -97,8 +98,8 @@ class envelope_table {
     using slot = chain<T, by_envelope>;
 
     [[nodiscard]] std::size_t place_of(int source, int tag) const noexcept {
-        const auto both = static_cast<std::uint64_t>(static_cast<std::uint32_t>(source)) << 32 |
-                          static_cast<std::uint32_t>(tag);
+        const auto both =
+            static_cast<std::uint64_t>(static_cast<std::uint32_t>(source)) << 32 | static_cast<std::uint32_t>(tag);
         return static_cast<std::size_t>(both * 0x9e3779b97f4a7c15u >> 32) % slots_.size();
     }
     [[nodiscard]] slot& slot_of(int source, int tag) noexcept { return slots_[place_of(source, tag)]; }

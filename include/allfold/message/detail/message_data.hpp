@@ -118,7 +118,8 @@ template <class X>
             throw error(errc::bad_argument,
                         "message: a tensor view with gaps, of objects that are not trivially copyable");
         for_each_run(x, [&](const auto* first, std::size_t count) {
-            runs.push_back({const_cast<std::byte*>(reinterpret_cast<const std::byte*>(first)), count * sizeof(element)});
+            runs.push_back(
+                {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(first)), count * sizeof(element)});
         });
     }
     return runs;

@@ -111,8 +111,8 @@ class port_of final : public post_port {
     }
     void take_rest(int sender, const message_head& head, std::span<const std::byte> data) {
         const bool is_eager = head.what == message_head::kind::eager;
-        const std::size_t expected = head.is_encoded() ? (is_eager ? data.size() : sizeof(std::uint64_t))
-                                                       : (is_eager ? head.bytes() : 0);
+        const std::size_t expected =
+            head.is_encoded() ? (is_eager ? data.size() : sizeof(std::uint64_t)) : (is_eager ? head.bytes() : 0);
         if (data.size() != expected) refuse(sender);
         office_.take_envelope(sender, head, data);
     }
@@ -332,9 +332,7 @@ class message_task final : public task<Comm>, private open_message {
         port_of<Comm> port(*this->comm_, office_);
         office_.turn(port, this->comm_->background().pass());
     }
-    [[nodiscard]] bool has_come() const noexcept override {
-        return (!out_ || out_->is_done) && (!in_ || in_->is_done);
-    }
+    [[nodiscard]] bool has_come() const noexcept override { return (!out_ || out_->is_done) && (!in_ || in_->is_done); }
     void end() noexcept override {
         finish_run();
         const bool is_own = is_detached_;  // otherwise another thread may destroy it as soon as it is done

@@ -616,10 +616,10 @@ inline void post_office::put(receiving& r, const std::byte* from_place, std::siz
 /// What is wrong with a message that a receive has matched.
 inline std::exception_ptr post_office::objection(const receiving& r, int source, const message_head& head) const {
     if (head.type != r.place.type->hash())
-        return std::make_exception_ptr(error(
-            errc::mismatch, text({"receive: rank ", rank_, " receives elements of type ", r.place.type->name,
-                                  ", and rank ", source, " has sent elements of type ", head.type_name, ", under tag ",
-                                  head.tag})));
+        return std::make_exception_ptr(
+            error(errc::mismatch,
+                  text({"receive: rank ", rank_, " receives elements of type ", r.place.type->name, ", and rank ",
+                        source, " has sent elements of type ", head.type_name, ", under tag ", head.tag})));
     if (head.elements > r.place.elements)
         return std::make_exception_ptr(error(
             errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements, " elements, and rank ",

@@ -24,10 +24,10 @@ namespace allfold::detail {
 
 /// Whether there is one: a transport has it that shares memory, and lets a message be written where it will be read.
 template <class Comm>
-concept has_short_messages = Comm::shares_memory && Comm::has_short_way &&
-                             requires(Comm& comm, void (*write)(std::byte*)) {
-                                 { comm.write_copied(0, lane{}, 0u, std::size_t{}, write) } -> std::same_as<bool>;
-                             };
+concept has_short_messages =
+    Comm::shares_memory && Comm::has_short_way && requires(Comm& comm, void (*write)(std::byte*)) {
+        { comm.write_copied(0, lane{}, 0u, std::size_t{}, write) } -> std::same_as<bool>;
+    };
 
 /// The office of a communicator, if it has one, while no operator runs, as the one who uses it now.
 template <communicator Comm>
@@ -91,8 +91,7 @@ template <communicator Comm>
     message_head head;
     std::memcpy(&head, here.data, sizeof head);
     if (head.what != message_head::kind::eager || (label != head.tag && !said.label.is_any) ||
-        head.type != place.type->hash() || head.elements > place.elements ||
-        head.bytes() != here.bytes - sizeof head)
+        head.type != place.type->hash() || head.elements > place.elements || head.bytes() != here.bytes - sizeof head)
         return false;
     copy_short(place.data, here.data + sizeof head, head.bytes());
     comm.take_in_place(source);

@@ -114,8 +114,8 @@ class posted_messages {
 
     std::uint32_t sent_ = 0;
     std::uint32_t taken_ = 0;
-    lane newest_ = 0;             // no message in the channel belongs to a later one
-    bool has_unordered_ = false;  // or none that is unordered, when false
+    lane newest_ = 0;              // no message in the channel belongs to a later one
+    bool has_unordered_ = false;   // or none that is unordered, when false
     bool is_of_one_lane_ = false;  // all messages in the channel, when true: of the newest one
     std::uint16_t filled_ = 0;
     std::uint16_t freed_ = 0;
