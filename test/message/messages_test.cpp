@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -242,6 +243,30 @@ TEST_CASE("messages of one rank under one tag come in their order, whatever come
     SUCCEED();
 }
 
+TEST_CASE("a message goes to the receive that was started first, whichever of them are open") {
+    on_all_transports(2, [](auto& comm) {
+        const std::array<from, 3> sources{from{0}, from{any}, from{0}};
+        const std::array<tag, 3> tags{tag{5}, tag{5}, tag{any}};
+        std::array<int, 3> order{0, 1, 2};
+        do {
+            std::array<int, 3> y{-1, -1, -1};
+            std::vector<operation> all;
+            if (comm.rank() == 1)
+                for (const int i : order) {
+                    const auto k = static_cast<std::size_t>(i);
+                    all.push_back(receive.start(comm, y[k], sources[k], tags[k]));
+                }
+            allfold::barrier(comm);
+            if (comm.rank() == 0)
+                for (int i = 0; i < 3; ++i) send(comm, i, to{1}, tag{5});
+            wait_all(all);
+            for (std::size_t i = 0; comm.rank() == 1 && i < 3; ++i)
+                expect(y[static_cast<std::size_t>(order[i])] == static_cast<int>(i), "another order");
+        } while (std::ranges::next_permutation(order).found);
+    });
+    SUCCEED();
+}
+
 TEST_CASE("what is too long, or of another type, is an error of its receive alone") {
     for (const std::size_t n : {std::size_t{20}, std::size_t{50000}})
         on_all_transports(2, [&](auto& comm) {
@@ -400,10 +425,14 @@ TEST_CASE("a send is cancelled as long as nothing of it has left its rank, or co
                 wait_all(sent);
                 expect(!told[0].cancelled, "completed");
                 send(comm, x, to{1}, tag{4});
+                receive(comm, y, from{1});
+                auto& office = allfold::detail::office_of(comm);
+                expect(office.may_post_at_once(1, 64 * (office.most_held - 1)), "all room is free again");
             } else {
                 while (left < 0) std::this_thread::yield();
                 for (int i = 0; i < left; ++i) receive(comm, y, from{0}, tag{3});
                 receive(comm, y, from{0}, tag{4});
+                send(comm, x, to{0});
                 expect(!try_probe(comm, from{any}, tag{any}) && y == x, "nothing else came");
             }
         });

@@ -11,8 +11,8 @@ template <class Kind>
 class chain_link {
   public:
     chain_link() = default;
-    chain_link(const chain_link&) noexcept {}  // a copy is in no list
-    chain_link& operator=(const chain_link&) noexcept { return *this; }
+    chain_link(chain_link&&) noexcept {}  // what has been moved is in no list
+    chain_link& operator=(chain_link&&) = delete;
     ~chain_link() { unlink(); }
 
     void unlink() noexcept {

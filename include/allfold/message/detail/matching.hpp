@@ -108,7 +108,7 @@ class envelope_table {
     void grow() {
         std::vector<slot> before(slots_.empty() ? 16 : 4 * slots_.size());
         before.swap(slots_);
-        for (slot& old : before)
+        for (const slot& old : before)
             while (T* const each = old.first()) slot_of(each->source, each->label()).push_back(*each);
     }
 
@@ -140,7 +140,7 @@ class matching {
     void withdraw(receiving& r) noexcept {
         r.is_posted = false;
         if (r.is_open())
-            open_.remove(r);
+            chain<receiving, by_envelope>::remove(r);
         else
             waiting_.remove(r);
     }
@@ -181,7 +181,7 @@ class matching {
                         : held_.first(r.source, r.tag);
         if (found == nullptr) return nullptr;
         held_.remove(*found);
-        by_age_.remove(*found);
+        chain<held_message, by_age>::remove(*found);
         return std::unique_ptr<held_message>(found);
     }
     /// Visits what is held, in the order in which it came.

@@ -242,7 +242,7 @@ class post_office final : public background::keepsake {
 
     /// Whether nothing waits to be sent to this rank before it, and it would hold so much more.
     [[nodiscard]] bool may_post_at_once(int receiver, std::size_t bytes) noexcept {
-        counterpart& there = with(receiver);
+        const counterpart& there = with(receiver);
         return owed_ == 0 && there.queue.empty() && has_room(there, bytes);
     }
     [[nodiscard]] message_head eager_head(const message_data& data, int receiver, int tag) noexcept {
