@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "bench/measure.hpp"
+#include "bench/messages.hpp"
 #include "bench/ours.hpp"
 #include "bench/placement.hpp"
 #include "bench/stage.hpp"
@@ -312,6 +313,67 @@ void barrier(process_stage& on) {
     on.measure<sum_of_floats>("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
 }
 
+// --- Messages
+
+void ping_pong(process_stage& on) {
+    const operands<float> x(on);
+    on.measure_ours<floats_of_one>("ours", [&] { ours::ping_pong(on.comm, x.input, x.output); });
+    const int partner = partner_of(on.group.rank());
+    const auto send = [&] { MPI_Send(x.input.data(), x.count(), MPI_FLOAT, partner, 0, MPI_COMM_WORLD); };
+    const auto receive = [&] {
+        MPI_Recv(x.output.data(), x.count(), MPI_FLOAT, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    };
+    on.measure<floats_of_one>("MPI", [&] {
+        if (on.group.rank() < partner) send();
+        receive();
+        if (on.group.rank() > partner) send();
+    });
+}
+
+/// Receives and sends of messages that are in flight at the same time.
+template <std::size_t Count>
+class requests {
+  public:
+    void receive(std::span<float> to, int from, int tag) {
+        MPI_Irecv(to.data(), static_cast<int>(to.size()), MPI_FLOAT, from, tag, MPI_COMM_WORLD, &all_[count_++]);
+    }
+    void send(std::span<const float> from, int to, int tag) {
+        MPI_Isend(from.data(), static_cast<int>(from.size()), MPI_FLOAT, to, tag, MPI_COMM_WORLD, &all_[count_++]);
+    }
+    void wait() { MPI_Waitall(static_cast<int>(count_), all_.data(), MPI_STATUSES_IGNORE); }
+
+  private:
+    std::array<MPI_Request, 2 * Count> all_;
+    std::size_t count_ = 0;
+};
+
+void message_rate(process_stage& on) {
+    if (!on.peer_alone)
+        on.measure_in_flight<floats_of_one, messages_in_flight>(
+            "ours", [&](const auto& inputs, const auto& outputs) { ours::message_rate(on.comm, inputs, outputs); });
+    const int partner = partner_of(on.group.rank());
+    on.measure_in_flight<floats_of_one, messages_in_flight>("MPI", [&](const auto& inputs, const auto& outputs) {
+        requests<messages_in_flight> all;
+        for (const auto& each : outputs) all.receive(each, partner, 0);
+        for (const auto& each : inputs) all.send(each, partner, 0);
+        all.wait();
+    });
+}
+
+void halo(process_stage& on) {
+    const operands<float> x(on);
+    const neighbours around(on.group.rank(), on.group.size());
+    on.measure_ours<faces_of_floats>("ours", [&] { ours::halo(on.comm, around, x.input, x.output); });
+    on.measure<faces_of_floats>("MPI", [&] {
+        requests<faces_of_a_cube> all;
+        for (std::size_t face = 0; face < faces_of_a_cube; ++face)
+            all.receive(face_of(x.output, face), around[face], static_cast<int>(opposite_of(face)));
+        for (std::size_t face = 0; face < faces_of_a_cube; ++face)
+            all.send(face_of(x.input, face), around[face], static_cast<int>(face));
+        all.wait();
+    });
+}
+
 struct contest {
     std::string_view row;
     void (*measure)(process_stage&);
@@ -334,6 +396,9 @@ constexpr std::array contests{
     contest{"start", start},
     contest{"in_flight", in_flight},
     contest{"barrier", barrier},
+    contest{"ping_pong", ping_pong},
+    contest{"message_rate", message_rate},
+    contest{"halo", halo},
 };
 [[nodiscard]] const contest* contest_of(std::string_view row) {
     const auto* const found = std::ranges::find(contests, row, &contest::row);

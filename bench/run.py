@@ -65,6 +65,9 @@ SIZES = {
     "reduce_scatter_list": LISTS,
     "all_gather_list": LISTS,
     "barrier": [0],
+    "ping_pong": LENGTHS,
+    "message_rate": SHORT,
+    "halo": [faces * 24 for faces in (1, 16, 256, 4 * KIB, 64 * KIB, MIB)],
 }
 SIZES_OVER_MPI = {
     "all_reduce": LENGTHS,
@@ -82,6 +85,9 @@ SIZES_OVER_MPI = {
     "product": [matrices * MATRIX for matrices in (1, 32, 512, 8 * KIB, 128 * KIB, 2 * MIB)],
     "scan": [matrices * MATRIX for matrices in (1, 32, 512, 8 * KIB, 128 * KIB, 2 * MIB)],
     "barrier": [0],
+    "ping_pong": LENGTHS,
+    "message_rate": SHORT,
+    "halo": [faces * 24 for faces in (1, 16, 256, 4 * KIB, 64 * KIB, MIB)],
 }
 TITLES = {
     "all_reduce": "all_reduce, sum of floats",
@@ -105,9 +111,12 @@ TITLES = {
     "reduce_scatter_list": "reduce_scatter, sum of floats, a list of eight tensors, bytes of all",
     "all_gather_list": "all_gather of floats, a list of eight tensors, bytes of all",
     "barrier": "barrier",
+    "ping_pong": "ping_pong of pairs of ranks, there and back",
+    "message_rate": "one of 64 messages in flight each way, of pairs of ranks",
+    "halo": "halo exchange in 3 dimensions, bytes of six faces",
 }
 LISTS_OF = ("list", "reduce_scatter_list", "all_gather_list")
-ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
+ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
 IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_list",
              "all_gather_list")
 WITHOUT_MPI = ("persistent", *LISTS_OF)  # the first is of MPI 4 on
@@ -206,7 +215,7 @@ def check_sizes(row, sizes, ranks):
         if 0 < size < unit:
             raise ValueError(f"--sizes: {size} is less than one element of {row}, which takes {unit} bytes"
                              + (f" at {ranks} ranks" if row in IN_BLOCKS else ""))
-        needed = size * ranks * 4 * (16 if row == "in_flight" else 1)  # input, output, and as much to copy them into
+        needed = size * ranks * 4 * {"in_flight": 16, "message_rate": 64}.get(row, 1)  # input, output, and as much to copy them into
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if needed > there:
             raise ValueError(f"--sizes: {size} bytes of {row} at {ranks} ranks take {needed / GIB:.0f} GiB of memory, "

@@ -23,6 +23,7 @@
 namespace bench {
 
 inline constexpr std::size_t tensors_of_list = 8;
+inline constexpr std::size_t messages_in_flight = 64;
 
 /// What can be measured.
 struct row {
@@ -30,6 +31,8 @@ struct row {
     std::size_t element;  ///< bytes; 0 where there is no operand
     std::string_view type, fold;
     bool in_blocks = false;  ///< every rank has an equal block of the operand, before or after
+
+    [[nodiscard]] bool is_in_pairs() const { return name == "ping_pong" || name == "message_rate"; }
 };
 inline constexpr std::array rows{
     row{"all_reduce", 4, "float", "sum"},
@@ -53,6 +56,9 @@ inline constexpr std::array rows{
     row{"reduce_scatter_list", 4 * tensors_of_list, "8 float", "sum", true},
     row{"all_gather_list", 4 * tensors_of_list, "8 float", "none", true},
     row{"barrier", 0, "none", "none"},
+    row{"ping_pong", 4, "float", "none"},
+    row{"message_rate", 4, "float", "none"},
+    row{"halo", 4 * faces_of_a_cube, "6 float", "none"},
 };
 
 /// What is measured at a time: the contestants of one row of the table, at one size of the operand.
@@ -76,6 +82,7 @@ struct cell {
     [[nodiscard]] int folded(int rank) const {
         if (of.name == "broadcast" || of.name == "scatter") return 1;
         if (of.name == "permute") return (rank + ranks - 1) % ranks + 1;
+        if (of.is_in_pairs()) return (rank ^ 1) + 1;
         if (of.name == "reduce" || of.name == "gather") return rank == 0 ? ranks : 0;
         if (of.name == "exclusive_scan") return rank;
         return of.name == "inclusive_scan" || of.name == "scan" ? rank + 1 : ranks;
@@ -102,6 +109,7 @@ inline constexpr std::size_t operations_in_flight = 16;
     if (unit != 0 && (what.bytes < unit || what.bytes % unit != 0))
         throw std::invalid_argument(std::string(of.name) + ": " + std::string(size) + " bytes are not a multiple of " +
                                     std::to_string(unit));
+    if (of.is_in_pairs() && ranks % 2 != 0) throw std::invalid_argument(std::string(of.name) + ": ranks go in pairs");
     return what;
 }
 
@@ -160,21 +168,21 @@ class stage {
 
     /// `call(inputs, outputs)` is several operations at once, of the size of the cell each; a sample is the time of
     /// one.
-    template <class Workload, class Call>
+    template <class Workload, std::size_t Count = operations_in_flight, class Call>
     void measure_in_flight(const std::string& contestant, Call call) {
         using element = typename Workload::element;
         cell all = what;
-        all.bytes *= operations_in_flight;
+        all.bytes *= Count;
         stage many(group, all);
-        std::array<std::span<const element>, operations_in_flight> inputs;
-        std::array<std::span<element>, operations_in_flight> outputs;
-        for (std::size_t i = 0, n = what.bytes / sizeof(element); i < operations_in_flight; ++i) {
+        std::array<std::span<const element>, Count> inputs;
+        std::array<std::span<element>, Count> outputs;
+        for (std::size_t i = 0, n = what.bytes / sizeof(element); i < Count; ++i) {
             inputs[i] = many.input.template all<element>().subspan(i * n, n);
             outputs[i] = many.output.template all<element>().subspan(i * n, n);
         }
         many.template measure<Workload>(contestant, [&] { call(inputs, outputs); });
         for (auto& [name, time] : many.results) {
-            constexpr double calls = operations_in_flight;
+            constexpr double calls = Count;
             results.push_back({name, {time.median / calls, time.low / calls, time.high / calls, time.samples}});
         }
     }

@@ -27,6 +27,7 @@
 
 #include "bench/bound.hpp"
 #include "bench/measure.hpp"
+#include "bench/messages.hpp"
 #include "bench/ours.hpp"
 #include "bench/placement.hpp"
 #include "bench/stage.hpp"
@@ -436,6 +437,22 @@ void barrier(thread_stage& on, communicator& comm, bound_board& board) {
     on.measure<sum_of_floats>("std::barrier", [&] { board.standard.arrive_and_wait(); });
 }
 
+// --- Messages
+
+void ping_pong(thread_stage& on, communicator& comm, bound_board&) {
+    on.measure<floats_of_one>("ours",
+                              [&] { ours::ping_pong(comm, on.input.all<const float>(), on.output.all<float>()); });
+}
+void message_rate(thread_stage& on, communicator& comm, bound_board&) {
+    on.measure_in_flight<floats_of_one, messages_in_flight>(
+        "ours", [&](const auto& inputs, const auto& outputs) { ours::message_rate(comm, inputs, outputs); });
+}
+void halo(thread_stage& on, communicator& comm, bound_board&) {
+    const neighbours around(comm.rank(), comm.size());
+    on.measure<faces_of_floats>("ours",
+                                [&] { ours::halo(comm, around, on.input.all<const float>(), on.output.all<float>()); });
+}
+
 struct contest {
     std::string_view row;
     void (*measure)(thread_stage&, communicator&, bound_board&);
@@ -461,6 +478,9 @@ constexpr std::array contests{
     contest{"reduce_scatter_list", reduce_scatter_list},
     contest{"all_gather_list", all_gather_list},
     contest{"barrier", barrier},
+    contest{"ping_pong", ping_pong},
+    contest{"message_rate", message_rate},
+    contest{"halo", halo},
 };
 [[nodiscard]] const contest* contest_of(std::string_view row) {
     const auto* const found = std::ranges::find(contests, row, &contest::row);

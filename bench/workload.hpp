@@ -112,6 +112,25 @@ struct floats_of_one : sum_of_floats {
     }
 };
 
+inline constexpr std::size_t faces_of_a_cube = 6;
+
+/// Floats of six faces, each of which comes from the opposite side of a neighbour.
+struct faces_of_floats : sum_of_floats {
+    static void fill(const buffer& input, int) {
+        const auto x = input.all<element>();
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(face_at(i, x.size()) + 1);
+    }
+    [[nodiscard]] static bool right(const buffer& output, int) {
+        const auto x = output.all<element>();
+        for (std::size_t i = 0; i < x.size(); ++i)
+            if (x[i] != static_cast<float>((face_at(i, x.size()) ^ 1u) + 1)) return false;
+        return true;
+    }
+
+  private:
+    [[nodiscard]] static std::size_t face_at(std::size_t i, std::size_t n) { return i / (n / faces_of_a_cube); }
+};
+
 /// Partial results of attention under the merge of online softmax.
 struct merge_of_states {
     static constexpr std::size_t depth = 64;

@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include "allfold/message/abort.hpp"
 #include "allfold/message/exchange.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/message/probe.hpp"

@@ -56,6 +56,8 @@ class pending : public background::work {
     virtual bool finish_early() { return done(); }
     /// Ends by itself when it is done.
     virtual void detach() noexcept {}
+    /// Whether its handle may let go of it.
+    [[nodiscard]] virtual bool is_releasable() const noexcept { return false; }
     /// True if it ends now, and nothing has come of it.
     [[nodiscard]] virtual bool cancel() noexcept { return false; }
     /// Throws when waiting is in vain.
@@ -197,9 +199,25 @@ class operation {
         work_->tell();
     }
 
-    /// Gives up a receive that no message has been matched with: then it is done, its place is untouched, and this is
-    /// true. Otherwise nothing changes, and it completes: a collective always does.
+    /// Gives up a receive that no message has been matched with, or a send of which nothing has left this rank: then it
+    /// is done, the place of a receive is untouched, and this is true. Otherwise nothing changes, and it completes: a
+    /// collective always does.
     bool cancel() noexcept { return work_ && !work_->done() && work_->cancel(); }
+
+    /// Lets go of a message in flight, without waiting: it completes in the background, nobody hears how, and until
+    /// then its data must stay where it is. The communicator must not end before: who needs to know when that is waits
+    /// instead. Throws `bad_argument`, and changes nothing, in a collective that is in flight: its data would be needed
+    /// by all ranks, for nobody knows how long.
+    void release() {
+        if (!work_) return;
+        if (!work_->done()) work_->push();  // and nobody else does until it is detached
+        if (!work_->done()) {
+            if (!work_->is_releasable())
+                throw error(errc::bad_argument, "release: a collective is in flight: wait for it");
+            work_.release()->detach();
+        }
+        work_.reset();
+    }
 
     /// Has f called once at the end of the collective (of this start of it, if it is a prepared one): f() if it
     /// completes, or f(std::exception_ptr), which also hears of a failure, and gets null where there is none. Called at
@@ -242,6 +260,7 @@ class persistent : private operation {
     using operation::cancel;
     using operation::done;
     using operation::operation;
+    using operation::release;
     using operation::then;
     using operation::wait;
     /// Starts it; every rank must. Throws `bad_argument`, and sends nothing, if it is empty, if its communicator has

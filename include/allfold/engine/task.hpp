@@ -4,6 +4,7 @@
 #include "allfold/detail/requirements.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -138,9 +139,7 @@ class task : public pending {
             give_up_run();
             throw;
         }
-        due_ = limit_ ? limit_->from_now().value_or(time_point::max()) : time_point::max();
-        active_ = true;
-        done_ = false;
+        note_start();
         progress();
         if (!done()) comm_->background().add(*this);
     }
@@ -209,8 +208,8 @@ class task : public pending {
     }
 
   protected:
-    task(Comm& comm, const char* what, const std::optional<deadline>& limit)
-        : comm_(&comm), what_(what), limit_(limit) {
+    task(Comm& comm, const char* what, const std::optional<deadline>& limit) : comm_(&comm), what_(what) {
+        if (limit) limit_ = limit;
         require_outside_operator(comm, what);
     }
 
@@ -226,6 +225,13 @@ class task : public pending {
     /// Lets go of what peers have lent.
     virtual void drop_run() noexcept = 0;
 
+    void note_start() {
+        due_ = limit_ ? limit_->from_now().value_or(time_point::max()) : time_point::max();
+        active_ = true;
+        done_.store(false, std::memory_order_relaxed);
+    }
+    /// Whether it may be due some time.
+    [[nodiscard]] bool is_timed() const noexcept { return due_ != time_point::max(); }
     /// Throws what waiting throws.
     void wait_for(erased_work& what) {
         struct {
@@ -246,6 +252,17 @@ class task : public pending {
                               " starts a prepared operation that is in flight: wait for it first"}));
         require_outside_operator(*comm_, what_);
         if (failure_) std::rethrow_exception(failure_);  // the communicator is broken for good
+    }
+    /// The transport itself says who waits for whom.
+    void require_time() {
+        if (due_ == time_point::max() || std::chrono::steady_clock::now() < due_) return;
+        struct {
+            const task& self;
+            static bool poll() { return false; }
+            [[nodiscard]] waiting blocked_on() const { return self.blocked_on(); }
+            static void check() {}
+        } stuck{*this};
+        comm_->wait(stuck, due_);
     }
     void complete() noexcept {
         leave();
@@ -268,6 +285,7 @@ class task : public pending {
 
     Comm* comm_;  // null once it has ended
     const char* what_;
+    std::optional<deadline> limit_;
 
   private:
     bool poll() {
@@ -289,17 +307,6 @@ class task : public pending {
             fail(std::current_exception());
         }
     }
-    /// The transport itself says who waits for whom.
-    void require_time() {
-        if (due_ == time_point::max() || std::chrono::steady_clock::now() < due_) return;
-        struct {
-            const task& self;
-            static bool poll() { return false; }
-            [[nodiscard]] waiting blocked_on() const { return self.blocked_on(); }
-            static void check() {}
-        } stuck{*this};
-        comm_->wait(stuck, due_);
-    }
     /// Where there is no handler yet.
     void fail_with(errc code, const char* why) noexcept {
         try {
@@ -308,8 +315,6 @@ class task : public pending {
             fail(std::current_exception());
         }
     }
-
-    std::optional<deadline> limit_;
 };
 
 /// A task that runs an execution, and its arguments.

@@ -24,50 +24,39 @@ struct exchange_verb {
         requires(!message_option<std::remove_cvref_t<Y>>)
     status operator()(Comm& comm, X&& x, to there, Y&& y, from here, const Options&... options) const {
         if constexpr (fit<Comm, false, X, Y, Options...>()) {
-            message_task<Comm> run(comm, request(comm, x, y, message_options(there, here, options...)));
-            run_message(run);
-            return run.found();
+            return run(
+                comm, x, y, [&] { return request(comm, x, y, there, here, options...); }, there, here, options...);
         }
     }
     template <communicator Comm, class X, class... Options>
     status operator()(Comm& comm, X&& x, to there, from here, const Options&... options) const {
         if constexpr (fit<Comm, false, X, X, Options...>()) {
-            message_task<Comm> run(comm, in_place(comm, x, message_options(there, here, options...)));
-            run_message(run);
-            return run.found();
+            return run(comm, x, x, [&] { return in_place(comm, x, there, here, options...); }, there, here, options...);
         }
     }
     template <communicator Comm, class X, class Y, class... Options>
         requires(!message_option<std::remove_cvref_t<Y>>)
     [[nodiscard]] operation start(Comm& comm, X&& x, to there, Y&& y, from here, const Options&... options) const {
         if constexpr (fit<Comm, true, X, Y, Options...>()) {
-            auto made = std::make_unique<message_task<Comm>>(
-                comm, request(comm, x, y, message_options(there, here, options...)));
-            made->start();
-            return operation(std::move(made));
+            return start_message(comm, [&] { return request(comm, x, y, there, here, options...); });
         }
     }
     template <communicator Comm, class X, class... Options>
     [[nodiscard]] operation start(Comm& comm, X&& x, to there, from here, const Options&... options) const {
         if constexpr (fit<Comm, true, X, X, Options...>()) {
-            auto made =
-                std::make_unique<message_task<Comm>>(comm, in_place(comm, x, message_options(there, here, options...)));
-            made->start();
-            return operation(std::move(made));
+            return start_message(comm, [&] { return in_place(comm, x, there, here, options...); });
         }
     }
     template <communicator Comm, class X, class Y, class... Options>
         requires(!message_option<std::remove_cvref_t<Y>>)
     [[nodiscard]] persistent prepare(Comm& comm, X&& x, to there, Y&& y, from here, const Options&... options) const {
         if constexpr (fit<Comm, true, X, Y, Options...>())
-            return persistent(std::make_unique<message_task<Comm>>(
-                comm, request(comm, x, y, message_options(there, here, options...))));
+            return prepare_message(comm, [&] { return request(comm, x, y, there, here, options...); });
     }
     template <communicator Comm, class X, class... Options>
     [[nodiscard]] persistent prepare(Comm& comm, X&& x, to there, from here, const Options&... options) const {
         if constexpr (fit<Comm, true, X, X, Options...>())
-            return persistent(std::make_unique<message_task<Comm>>(
-                comm, in_place(comm, x, message_options(there, here, options...))));
+            return prepare_message(comm, [&] { return in_place(comm, x, there, here, options...); });
     }
 
   private:
@@ -77,19 +66,40 @@ struct exchange_verb {
                require_message_data<Comm::shares_memory, false, Returns, X>() &&
                require_message_data<Comm::shares_memory, true, Returns, Y>();
     }
-    template <class Comm, class X, class Y>
-    [[nodiscard]] static message_request request(Comm& comm, X& x, Y& y, const message_options& said) {
-        message_request asked("exchange", said);
-        asked.out = sending_of(comm, "exchange", message_data_of(x, "exchange"), said);
-        asked.in = receiving_of(comm, "exchange", message_data_of(y, "exchange"), said);
+    /// What is sent at once has been copied: then there is only something to receive.
+    template <class Comm, class X, class Y, class Make, class... Options>
+    [[nodiscard]] static status run(Comm& comm, X& x, Y& y, Make make, const Options&... options) {
+        if constexpr (has_short_messages<Comm>) {
+            const message_options said(options...);
+            const message_data place = message_data_of<Comm::shares_memory>(y);
+            if (!has_gaps(x) && !has_gaps(y) && is_sound_receive(comm, place, said) &&
+                send_shortly(comm, message_data_of<Comm::shares_memory>(x), said)) {
+                status found;
+                if (receive_shortly(comm, place, said, true, found)) return found;
+                return run_message(comm, [&] {
+                    message_request asked("exchange", options...);
+                    add_receiving(comm, place, asked);
+                    return asked;
+                });
+            }
+        }
+        return run_message(comm, make);
+    }
+    template <class Comm, class X, class Y, class... Options>
+    [[nodiscard]] static message_request request(Comm& comm, X& x, Y& y, const Options&... options) {
+        message_request asked("exchange", options...);
+        add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
+        add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
+        asked.out_runs = runs_of(x);
+        asked.in_runs = runs_of(y);
         return asked;
     }
-    template <class Comm, class X>
-    [[nodiscard]] static message_request in_place(Comm& comm, X& x, const message_options& said) {
+    template <class Comm, class X, class... Options>
+    [[nodiscard]] static message_request in_place(Comm& comm, X& x, const Options&... options) {
         using element = typename message_element<std::remove_cvref_t<X>>::type;
         static_assert(std::is_trivially_copyable_v<element>,
                       "allfold: an exchange in place copies bytes: give objects a place of their own");
-        message_request asked = request(comm, x, x, said);
+        message_request asked = request(comm, x, x, options...);
         asked.is_in_place = true;
         return asked;
     }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task.hpp"
@@ -39,12 +40,13 @@ class message {
         held_ = std::move(other.held_);
         comm_ = other.comm_;
         make_ = other.make_;
+        shares_memory_ = other.shares_memory_;
         return *this;
     }
     ~message() { put_back(); }
 
     /// From whom, under which tag, and how long.
-    [[nodiscard]] status about() const noexcept { return held_ ? detail::post_office::status_of(*held_) : status{}; }
+    [[nodiscard]] status about() const noexcept { return held_ ? held_->about() : status{}; }
     /// Whether it is still to be received.
     [[nodiscard]] explicit operator bool() const noexcept { return held_ != nullptr; }
 
@@ -52,26 +54,34 @@ class message {
     friend struct detail::receive_verb;
     friend struct detail::probe_verb;
     friend struct detail::try_probe_verb;
-    using making = std::unique_ptr<detail::pending> (*)(void*, const detail::message_data&, status*,
-                                                        std::unique_ptr<detail::held_message>);
+    /// Where it goes.
+    struct place {
+        detail::message_data memory;
+        std::vector<part> runs;
+        status* told;
+    };
+    using making = std::unique_ptr<detail::pending> (*)(void*, place&&, std::unique_ptr<detail::held_message>);
 
     template <communicator Comm>
     message(Comm& comm, std::unique_ptr<detail::held_message> held)
-        : office_(comm.background().office), held_(std::move(held)), comm_(&comm), make_(&make_for<Comm>) {}
+        : office_(comm.background().office),
+          held_(std::move(held)),
+          comm_(&comm),
+          make_(&make_for<Comm>),
+          shares_memory_(Comm::shares_memory) {}
 
     template <class Comm>
-    [[nodiscard]] static std::unique_ptr<detail::pending> make_for(void* comm, const detail::message_data& place,
-                                                                   status* told,
+    [[nodiscard]] static std::unique_ptr<detail::pending> make_for(void* comm, place&& where,
                                                                    std::unique_ptr<detail::held_message> held) {
         Comm& through = *static_cast<Comm*>(comm);
-        detail::require_data(through, "receive", place);
-        detail::message_request asked("receive", detail::message_options());
-        asked.told = told;
-        asked.in.emplace();
-        asked.in->source = held->source;
-        asked.in->label = held->head.tag;
-        asked.in->place = place;
-        auto made = std::make_unique<detail::message_task<Comm>>(through, std::move(asked));
+        detail::require_data(through, "receive", where.memory);
+        auto made = std::make_unique<detail::message_task<Comm>>(through, [&] {
+            detail::message_request asked("receive");
+            asked.said.told = where.told;
+            asked.in.emplace(held->source, held->head.tag, where.memory);
+            asked.in_runs = std::move(where.runs);
+            return asked;
+        });
         made->give(std::move(held));
         return made;
     }
@@ -84,11 +94,14 @@ class message {
         }
         void operator()() { start().wait(); }
     };
-    [[nodiscard]] reception receive(const detail::message_data& place, status* told) {
+    template <class Y>
+    [[nodiscard]] reception receive(Y& y, status* told) {
         if (!held_ || office_.expired())
             throw error(errc::bad_argument, held_ ? "receive: the communicator of this message has ended"
                                                   : "receive: this message has been received already, or is none");
-        return {make_(comm_, place, told, std::move(held_))};
+        place where{shares_memory_ ? detail::message_data_of<true>(y) : detail::message_data_of<false>(y),
+                    detail::runs_of(y), told};
+        return {make_(comm_, std::move(where), std::move(held_))};
     }
     void put_back() noexcept {
         if (const auto kept = office_.lock(); kept && held_)
@@ -99,15 +112,15 @@ class message {
     std::unique_ptr<detail::held_message> held_;
     void* comm_ = nullptr;
     making make_ = nullptr;
+    bool shares_memory_ = true;
 };
 
 namespace detail {
 
-[[nodiscard]] inline message_request probing(const receiving& r, const message_options& said, const char* what) {
-    message_request asked(what, said);
-    asked.in.emplace();
-    asked.in->source = r.source;
-    asked.in->label = r.label;
+template <communicator Comm, class... Options>
+[[nodiscard]] message_request probing(Comm& comm, const char* what, const Options&... options) {
+    message_request asked(what, options...);
+    add_receiving(comm, {}, asked);
     asked.in->is_probe = true;
     return asked;
 }
@@ -116,9 +129,8 @@ struct probe_verb {
     template <communicator Comm, class... Options>
     [[nodiscard]] message operator()(Comm& comm, const Options&... options) const {
         if constexpr (require_message_options<false, true, Options...>()) {
-            const message_options said(options...);
-            message_task<Comm> run(comm, probing(receiving_of(comm, "probe", {}, said), said, "probe"));
-            run_message(run);
+            message_task<Comm> run(comm, [&] { return probing(comm, "probe", options...); });
+            static_cast<void>(run_message(run));
             std::unique_ptr<held_message> held = run.take_held();
             return held ? message(comm, std::move(held)) : message();
         }
@@ -129,7 +141,7 @@ struct try_probe_verb {
     template <communicator Comm, class... Options>
     [[nodiscard]] std::optional<message> operator()(Comm& comm, const Options&... options) const {
         if constexpr (require_message_options<false, true, Options...>()) {
-            const receiving r = receiving_of(comm, "try_probe", {}, message_options(options...));
+            const receiving r = std::move(*probing(comm, "try_probe", options...).in);
             require_outside_operator(comm, "try_probe");
             post_office& office = office_of(comm);
             if (r.source == null_rank) return message();
@@ -137,6 +149,7 @@ struct try_probe_verb {
             comm.background().take_over();
             office.turn(port);
             std::unique_ptr<held_message> held = office.take_held(r);
+            office.settle();
             if (!held) return std::nullopt;
             return message(comm, std::move(held));
         }

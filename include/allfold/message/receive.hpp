@@ -23,24 +23,23 @@ struct receive_verb {
     template <communicator Comm, class Y, class... Options>
     status operator()(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, false, Y, Options...>()) {
-            message_task<Comm> run(comm, request(comm, y, message_options(options...)));
-            run_message(run);
-            return run.found();
+            status found;
+            if (comes_shortly(comm, y, true, found, options...)) return found;
+            return run_message(comm, [&] { return request(comm, y, options...); });
         }
     }
     template <communicator Comm, class Y, class... Options>
     [[nodiscard]] operation start(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, true, Y, Options...>()) {
-            auto made = std::make_unique<message_task<Comm>>(comm, request(comm, y, message_options(options...)));
-            made->start();
-            return operation(std::move(made));
+            status found;
+            if (comes_shortly(comm, y, false, found, options...)) return operation(std::make_unique<done_message>());
+            return start_message(comm, [&] { return request(comm, y, options...); });
         }
     }
     template <communicator Comm, class Y, class... Options>
     [[nodiscard]] persistent prepare(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, true, Y, Options...>())
-            return persistent(
-                std::make_unique<message_task<Comm>>(comm, request(comm, y, message_options(options...))));
+            return prepare_message(comm, [&] { return request(comm, y, options...); });
     }
 
     /// Of a message that has been probed for.
@@ -48,13 +47,13 @@ struct receive_verb {
     status operator()(allfold::message& m, Y&& y) const {
         static_assert(require_message_data<true, true, false, Y>());
         status found;
-        m.receive(message_data_of(y, "receive"), &found)();
+        m.receive(y, &found)();
         return found;
     }
     template <class Y>
     [[nodiscard]] operation start(allfold::message& m, Y&& y) const {
         static_assert(require_message_data<true, true, true, Y>());
-        return m.receive(message_data_of(y, "receive"), nullptr).start();
+        return m.receive(y, nullptr).start();
     }
 
   private:
@@ -63,10 +62,20 @@ struct receive_verb {
         return require_message_options<false, true, Options...>() &&
                require_message_data<Comm::shares_memory, true, Returns, Y>();
     }
-    template <class Comm, class Y>
-    [[nodiscard]] static message_request request(Comm& comm, Y& y, const message_options& said) {
-        message_request asked("receive", said);
-        asked.in = receiving_of(comm, "receive", message_data_of(y, "receive"), said);
+    template <class Comm, class Y, class... Options>
+    [[nodiscard]] static bool comes_shortly([[maybe_unused]] Comm& comm, [[maybe_unused]] Y& y,
+                                            [[maybe_unused]] bool waits, [[maybe_unused]] status& found,
+                                            const Options&... options) {
+        if constexpr (has_short_messages<Comm>)
+            return !has_gaps(y) && receive_shortly(comm, message_data_of<Comm::shares_memory>(y),
+                                                   message_options(options...), waits, found);
+        return false;
+    }
+    template <class Comm, class Y, class... Options>
+    [[nodiscard]] static message_request request(Comm& comm, Y& y, const Options&... options) {
+        message_request asked("receive", options...);
+        add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
+        asked.in_runs = runs_of(y);
         return asked;
     }
 };

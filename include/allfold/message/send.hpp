@@ -24,23 +24,21 @@ struct send_verb {
     template <communicator Comm, class X, class... Options>
     void operator()(Comm& comm, X&& x, const Options&... options) const {
         if constexpr (fits<Comm, false, X, Options...>()) {
-            message_task<Comm> run(comm, request(comm, x, message_options(options...)));
-            run_message(run);
+            if (goes_shortly(comm, x, options...)) return;
+            run_message(comm, [&] { return request(comm, x, options...); });
         }
     }
     template <communicator Comm, class X, class... Options>
     [[nodiscard]] operation start(Comm& comm, X&& x, const Options&... options) const {
         if constexpr (fits<Comm, true, X, Options...>()) {
-            auto made = std::make_unique<message_task<Comm>>(comm, request(comm, x, message_options(options...)));
-            made->start();
-            return operation(std::move(made));
+            if (goes_shortly(comm, x, options...)) return operation(std::make_unique<done_message>());
+            return start_message(comm, [&] { return request(comm, x, options...); });
         }
     }
     template <communicator Comm, class X, class... Options>
     [[nodiscard]] persistent prepare(Comm& comm, X&& x, const Options&... options) const {
         if constexpr (fits<Comm, true, X, Options...>())
-            return persistent(
-                std::make_unique<message_task<Comm>>(comm, request(comm, x, message_options(options...))));
+            return prepare_message(comm, [&] { return request(comm, x, options...); });
     }
 
   private:
@@ -49,10 +47,19 @@ struct send_verb {
         return require_message_options<true, false, Options...>() &&
                require_message_data<Comm::shares_memory, false, Returns, X>();
     }
-    template <class Comm, class X>
-    [[nodiscard]] static message_request request(Comm& comm, X& x, const message_options& said) {
-        message_request asked("send", said);
-        asked.out = sending_of(comm, "send", message_data_of(x, "send"), said);
+    template <class Comm, class X, class... Options>
+    [[nodiscard]] static bool goes_shortly([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
+                                           const Options&... options) {
+        if constexpr (has_short_messages<Comm>)
+            return !has_gaps(x) &&
+                   send_shortly(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
+        return false;
+    }
+    template <class Comm, class X, class... Options>
+    [[nodiscard]] static message_request request(Comm& comm, X& x, const Options&... options) {
+        message_request asked("send", options...);
+        add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
+        asked.out_runs = runs_of(x);
         return asked;
     }
 };

@@ -34,6 +34,15 @@ struct part {
 };
 
 namespace detail {
+/// The lanes of messages between two ranks, which no collective gets.
+inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;
+
+/// The first of so many lanes that are opened next, where `next` would be the first one: all but those of messages.
+[[nodiscard]] constexpr lane first_of_lanes(lane next, unsigned lanes) noexcept {
+    const bool is_past = next > data_lane, ends_before = next < envelopes_lane && lanes <= envelopes_lane - next;
+    return is_past || ends_before ? next : data_lane + 1;
+}
+
 inline constexpr std::size_t longest_name = 160;
 
 /// What one rank tells another of a name; the rest is not compared either.

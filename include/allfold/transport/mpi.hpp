@@ -106,8 +106,8 @@ class communicator : public transport_defaults {
     lane open(const signature& what, unsigned lanes) {
         latest_call_ = what.what;
         control_.throw_if_failed(latest_call_);
-        const lane first = next_lane_;
-        next_lane_ += lanes;
+        const lane first = allfold::detail::first_of_lanes(next_lane_, lanes);
+        next_lane_ = first + lanes;
         opened_.add(first, lanes, what);
         return first;
     }
@@ -120,6 +120,7 @@ class communicator : public transport_defaults {
     lane open_again(const signature& what, std::uint32_t hash) {
         latest_call_ = what.what;
         attend_now_and_then();  // who only sends never waits
+        next_lane_ = allfold::detail::first_of_lanes(next_lane_, 1);
         opened_.add_again(next_lane_, hash, what);
         return next_lane_++;
     }
@@ -335,6 +336,11 @@ constexpr const char* communicator::native_name(std::string_view collective) noe
 }
 
 static_assert(outer_communicator<communicator> && forming_teams<communicator>);
+
+/// Whether somebody has initialised MPI, and perhaps finalised it since.
+[[nodiscard]] inline bool initialized() noexcept { return detail::is_initialized(); }
+/// Whether somebody has finalised MPI: no communicator can be made any more.
+[[nodiscard]] inline bool finalized() noexcept { return detail::is_finalized(); }
 
 /// Runs `fn(comm)` in every process of the job: initialises MPI where nobody has (with MPI_THREAD_SERIALIZED), makes a
 /// communicator of MPI_COMM_WORLD, and finalises what it has initialised. A rank that throws prints its exception and

@@ -116,6 +116,12 @@ class thread_communicator : public transport_defaults {
         return known != nullptr && (known->refused_in == 0 || known->refused_in != background_.pass()) &&
                known->link.post_in_cell({on, unordered}, signature, data, bytes);
     }
+    /// Posts an unordered message of so many bytes, which is copied, and which `write(memory)` writes where it will be
+    /// read; false where it has to be posted in the general way.
+    template <class Write>
+    [[nodiscard]] bool write_copied(int to, lane on, std::uint32_t signature, std::size_t bytes, Write write) {
+        return with(to).link.write_copied({on, true}, signature, bytes, write);
+    }
     /// Looks, for a moment or once, at the next message of a rank, where it lies; false if it has not come, belongs to
     /// another lane, or lies where it cannot be left.
     [[nodiscard]] bool find_in_place(int from, lane on, std::size_t, message_in_place& here, bool waits) noexcept {
@@ -200,7 +206,9 @@ class thread_communicator : public transport_defaults {
     }
     lane take_lanes(unsigned lanes, const char* what) {
         require_open(what);
-        return std::exchange(next_lane_, next_lane_ + lanes);
+        const lane first = detail::first_of_lanes(next_lane_, lanes);
+        next_lane_ = first + lanes;
+        return first;
     }
 
     /// What this rank has to do with one other.

@@ -16,6 +16,7 @@ namespace allfold::detail {
 class spare_memory : public per_thread<spare_memory> {
   public:
     static constexpr std::size_t alignment = 64;
+    static constexpr std::size_t block_bytes = 768;  // of what is longer nothing is kept
 
     [[nodiscard]] static void* allocate(std::size_t bytes) {
         spare_memory& own = mine();
@@ -39,8 +40,7 @@ class spare_memory : public per_thread<spare_memory> {
     }
 
   private:
-    static constexpr std::size_t block_bytes = 512;
-    static constexpr int most = 64;
+    static constexpr int most = 160;  // 64 messages each way
     struct block {
         block* next;
     };

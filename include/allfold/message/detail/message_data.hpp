@@ -1,70 +1,136 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <type_traits>
+#include <vector>
 
+#include "allfold/data/serializer.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/engine/binding.hpp"
 #include "allfold/engine/detail/type_name.hpp"
+#include "allfold/engine/row_table.hpp"
 #include "allfold/error.hpp"
+#include "allfold/transport/communicator.hpp"
 
 /// @file
 /// What a message is made of, or goes to. Here the types of the caller end.
 
 namespace allfold::detail {
 
-struct message_data {
-    std::byte* data = nullptr;
-    std::size_t elements = 0;
-    std::size_t element_bytes = 1;
-    std::uint64_t type = 0;
-    const char* type_name = "";
-    void (*assign)(std::byte*, const std::byte*, std::size_t elements) = nullptr;  // to, from; null: bytes are copied
+/// What is known of elements when compiling.
+struct message_type {
+    std::size_t element_bytes;
+    std::uint64_t (*hash)();
+    const char* name;
+    // Null, all three, where bytes are copied.
+    void (*assign)(std::byte*, const std::byte*, std::size_t elements);  // to, from: objects that go by reference
+    void (*encode)(const std::byte* from, std::size_t elements, std::vector<std::byte>& to);  // that go as bytes
+    void (*decode)(std::span<const std::byte> from, std::byte* to, std::size_t elements);
 
-    [[nodiscard]] std::size_t bytes() const noexcept { return elements * element_bytes; }
+    [[nodiscard]] constexpr bool is_encoded() const noexcept { return encode != nullptr; }
+    [[nodiscard]] constexpr bool copies_bytes() const noexcept { return assign == nullptr && encode == nullptr; }
 };
 
 template <class T>
-[[nodiscard]] message_data message_data_at(const T* first, std::size_t elements) {
-    using element = std::remove_cv_t<T>;
-    message_data all{const_cast<std::byte*>(reinterpret_cast<const std::byte*>(first)),
-                     elements,
-                     sizeof(element),
-                     type_hash<element>(),
-                     type_name<element>,
-                     nullptr};
-    if constexpr (!std::is_trivially_copyable_v<element>) {
-        static_assert(std::is_copy_assignable_v<element>, "allfold: elements of a message must be copyable");
-        all.assign = [](std::byte* to_memory, const std::byte* from_memory, std::size_t n) {
-            const auto* const values = static_cast<const element*>(static_cast<const void*>(from_memory));
-            auto* const places = static_cast<element*>(static_cast<void*>(to_memory));
-            for (std::size_t i = 0; i < n; ++i) places[i] = values[i];
-        };
+void assign_elements(std::byte* to_memory, const std::byte* from_memory, std::size_t n) {
+    static_assert(std::is_copy_assignable_v<T>, "allfold: elements of a message must be copyable");
+    const auto* const values = static_cast<const T*>(static_cast<const void*>(from_memory));
+    auto* const places = static_cast<T*>(static_cast<void*>(to_memory));
+    for (std::size_t i = 0; i < n; ++i) places[i] = values[i];
+}
+template <class T>
+void decode_elements(std::span<const std::byte> from, std::byte* to_memory, std::size_t n) {
+    auto* const places = static_cast<T*>(static_cast<void*>(to_memory));
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::span<const std::byte> bytes = first_encoded(from);
+        places[i] = serializer<T>::read(bytes);
+        from = from.subspan(sizeof(encoded_size) + bytes.size());
     }
-    return all;
+}
+template <class T, bool SharesMemory>
+[[nodiscard]] consteval message_type make_message_type() {
+    message_type of{sizeof(T), &type_hash<T>, type_name<T>, nullptr, nullptr, nullptr};
+    if constexpr (std::is_trivially_copyable_v<T>) {
+    } else if constexpr (!SharesMemory && serializable<T>) {
+        of.encode = encode_objects<T>;
+        of.decode = decode_elements<T>;
+    } else {
+        of.assign = assign_elements<T>;
+    }
+    return of;
+}
+template <class T, bool SharesMemory>
+inline constexpr message_type message_type_of = make_message_type<T, SharesMemory>();
+
+struct message_data {
+    std::byte* data = nullptr;
+    std::size_t elements = 0;
+    const message_type* type = &message_type_of<std::byte, true>;
+
+    [[nodiscard]] std::size_t bytes() const noexcept { return elements * type->element_bytes; }
+};
+
+template <bool SharesMemory, class T>
+[[nodiscard]] message_data message_data_at(const T* first, std::size_t elements) {
+    return {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(first)), elements,
+            &message_type_of<std::remove_cv_t<T>, SharesMemory>};
 }
 
-template <class X>
-[[nodiscard]] message_data message_data_of(X& x, [[maybe_unused]] const char* what) {
+/// Of a tensor view with gaps, where its first element lies, and how many it has.
+template <bool SharesMemory, class X>
+[[nodiscard]] message_data message_data_of(X& x) {
     if constexpr (tensor_view<std::remove_const_t<X>>) {
-        if (!is_contiguous(x))
-            throw error(errc::bad_argument,
-                        text({what,
-                              ": a tensor view with gaps: a message is made of elements that lie one after the "
-                              "other"}));
-        return message_data_at(tensor_access<std::remove_const_t<X>>::data(x), count_of(x));
+        return message_data_at<SharesMemory>(tensor_access<std::remove_const_t<X>>::data(x), count_of(x));
     } else if constexpr (element_range<X>) {
         const auto count = static_cast<std::size_t>(std::ranges::size(x));
-        if (count == 0) return message_data_at(static_cast<const range_element<X>*>(nullptr), 0);
-        return message_data_at(std::to_address(std::ranges::begin(x)), count);
+        if (count == 0) return message_data_at<SharesMemory>(static_cast<const range_element<X>*>(nullptr), 0);
+        return message_data_at<SharesMemory>(std::to_address(std::ranges::begin(x)), count);
     } else {
         static_assert(!std::is_pointer_v<std::remove_cv_t<X>>,
                       "allfold: a pointer does not say how many elements there are: pass std::span(pointer, n)");
-        return message_data_at(std::addressof(x), 1);
+        return message_data_at<SharesMemory>(std::addressof(x), 1);
+    }
+}
+
+template <class X>
+[[nodiscard]] bool has_gaps([[maybe_unused]] const X& x) {
+    if constexpr (tensor_view<X>)
+        return !is_contiguous(x);
+    else
+        return false;
+}
+/// Where the elements of such a view lie, in row-major order, as many at once as lie one after the other; nothing
+/// without gaps.
+template <class X>
+[[nodiscard]] std::vector<part> runs_of([[maybe_unused]] X& x) {
+    std::vector<part> runs;
+    if constexpr (tensor_view<std::remove_const_t<X>>) {
+        using element = std::remove_cv_t<typename tensor_access<std::remove_const_t<X>>::element_type>;
+        if (!has_gaps(x)) return runs;
+        if constexpr (!std::is_trivially_copyable_v<element>)
+            throw error(errc::bad_argument,
+                        "message: a tensor view with gaps, of objects that are not trivially copyable");
+        for_each_run(x, [&](const auto* first, std::size_t count) {
+            runs.push_back(
+                {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(first)), count * sizeof(element)});
+        });
+    }
+    return runs;
+}
+/// What came without gaps to where there are some: the first bytes.
+inline void distribute(std::span<const part> runs, const std::byte* from, std::size_t bytes) noexcept {
+    for (const part& run : runs) {
+        const std::size_t n = std::min(run.bytes, bytes);
+        std::memcpy(run.data, from, n);
+        from += n;
+        bytes -= n;
     }
 }
 
@@ -93,9 +159,11 @@ inline constexpr bool is_place<X> = writable<X>;
 template <bool SharesMemory, bool IsPlace, bool Returns, class X>
 [[nodiscard]] consteval bool require_message_data() {
     using data = std::remove_cvref_t<X>;
-    constexpr bool crosses = SharesMemory || std::is_trivially_copyable_v<typename message_element<data>::type>;
+    using element = typename message_element<data>::type;
+    constexpr bool crosses = SharesMemory || std::is_trivially_copyable_v<element> || serializable<element>;
     static_assert(crosses,
-                  "allfold: these ranks do not share memory: elements of a message must be trivially copyable");
+                  "allfold: these ranks do not share memory: elements of a message must be trivially copyable, or have "
+                  "an allfold::serializer");
     constexpr bool is_writable = !IsPlace || is_place<std::remove_reference_t<X>>;
     static_assert(is_writable, "allfold: the place of a message must not be const");
     constexpr bool lives = !Returns || std::is_lvalue_reference_v<X> || refers<data>;

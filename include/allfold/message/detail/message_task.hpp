@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -12,13 +13,16 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/engine/detail/spare_memory.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/message/detail/short_message.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/copy.hpp"
 
 /// @file
 /// A send, a receive, both, or a probe, as an operation in the background of its communicator.
@@ -31,58 +35,94 @@ class port_of final : public post_port {
     port_of(Comm& comm, post_office& office) noexcept : comm_(comm), office_(office) {}
 
     void progress() override { comm_.progress(); }
-    [[nodiscard]] bool try_post(int receiver, lane on, const outgoing& message) override {
-        return comm_.try_post(receiver, on, message);
+    [[nodiscard]] bool try_post(record& r, const outgoing& message) override {
+        if constexpr (!Comm::shares_memory)
+            if (r.has_head() && r.head.has_envelope()) return comm_.try_post(r.receiver, r.on, with_name(r, message));
+        return comm_.try_post(r.receiver, r.on, message);
     }
-    [[nodiscard]] bool lends(std::size_t bytes) const override { return comm_.lends(bytes, true); }
+    [[nodiscard]] bool lends(std::size_t bytes) const override { return comm_.lends(bytes + name_bytes, true); }
     void take_in(int sender) override {
         using arrival_type = typename Comm::arrival_type;
+        if constexpr (has_short_messages<Comm>) take_in_place(sender);
         auto take = [&](const arrival_type& came) { take_envelope(sender, came); };
         while (comm_.try_receive(sender, envelopes_lane, take)) {
         }
-        data_sink data{*this, sender};
+        data_sink data{*this, sender};  // NOLINT(misc-const-correctness): some transports keep its address
         while (office_.next_expected(sender) != nullptr && comm_.try_receive(sender, data_lane, data)) {
         }
     }
 
   private:
+    static constexpr std::size_t name_bytes = Comm::shares_memory ? 0 : longest_type_name;
+
     struct data_sink {
         port_of& self;
         int sender;
 
         [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
-            const receiving& r = *self.office_.next_expected(sender);
-            const bool fits = signature == signature_of_messages && bytes == bytes_for(r) && r.place.assign == nullptr;
-            return fits ? r.place.data : nullptr;
+            receiving& r = *self.office_.next_expected(sender);
+            const bool fits = signature == signature_of_messages && bytes == r.coming_bytes;
+            if (!fits || r.place.type->assign != nullptr) return nullptr;
+            return r.place.type->is_encoded() ? r.encoded.data() : r.place.data;
         }
         template <class A>
         void operator()(A&& came) const {
             const receiving& r = *self.office_.next_expected(sender);
-            if (came.signature() != signature_of_messages || came.bytes() != bytes_for(r)) self.refuse(sender);
+            if (came.signature() != signature_of_messages || came.bytes() != r.coming_bytes) self.refuse(sender);
             std::byte* from_place = came.packed();
             if (from_place == nullptr && !came.parts().empty()) from_place = came.parts().front().data;
-            self.office_.take_data(sender, from_place == r.place.data ? nullptr : from_place);
-        }
-        [[nodiscard]] static std::size_t bytes_for(const receiving& r) noexcept {
-            return r.found.elements * r.place.element_bytes;
+            self.office_.take_data(sender, from_place);
         }
     };
 
+    /// Behind the head.
+    [[nodiscard]] static outgoing with_name(record& r, outgoing message) noexcept {
+        r.type_name = {};
+        std::strncpy(r.type_name.data(), r.head.type_name, r.type_name.size() - 1);
+        const part name{reinterpret_cast<std::byte*>(r.type_name.data()), r.type_name.size()};
+        r.in_transport = {r.parts[0], name, r.parts[1]};
+        message.parts = {r.in_transport.data(), message.parts.size() + 1};
+        message.bytes += name.bytes;
+        return message;
+    }
+    /// Without taking them out first.
+    void take_in_place(int sender) {
+        for (message_in_place here{}; comm_.find_in_place(sender, envelopes_lane, sizeof(message_head), here, false);) {
+            take_packed(sender, here.signature, here.data, here.bytes);
+            comm_.take_in_place(sender);
+        }
+    }
     template <class A>
     void take_envelope(int sender, const A& came) {
+        if (came.packed() != nullptr) return take_packed(sender, came.signature(), came.packed(), came.bytes());
         message_head head;
-        if (came.signature() != signature_of_messages || came.bytes() < sizeof head) refuse(sender);
-        std::span<const std::byte> data;
-        if (const std::byte* const all = came.packed(); all != nullptr) {
-            std::memcpy(&head, all, sizeof head);
-            data = {all + sizeof head, came.bytes() - sizeof head};
-        } else {
-            const std::span<const part> parts = came.parts();
-            std::memcpy(&head, parts[0].data, sizeof head);
-            if (parts.size() > 1) data = {parts[1].data, parts[1].bytes};
-        }
-        if (data.size() != (head.what == message_head::kind::eager ? head.bytes : 0)) refuse(sender);
+        const std::span<const part> parts = came.parts();
+        if (came.signature() != signature_of_messages || parts.empty() || parts[0].bytes != sizeof head) refuse(sender);
+        std::memcpy(&head, parts[0].data, sizeof head);
+        take_rest(sender, head, parts.size() > 1 ? std::span(parts[1].data, parts[1].bytes) : std::span<std::byte>());
+    }
+    void take_packed(int sender, std::uint32_t signature, const std::byte* all, std::size_t bytes) {
+        message_head head;
+        if (signature != signature_of_messages || bytes < sizeof head) refuse(sender);
+        std::memcpy(&head, all, sizeof head);
+        std::span<const std::byte> rest(all + sizeof head, bytes - sizeof head);
+        if (!Comm::shares_memory && head.has_envelope()) take_name(sender, head, rest);
+        take_rest(sender, head, rest);
+    }
+    void take_rest(int sender, const message_head& head, std::span<const std::byte> data) {
+        const bool is_eager = head.what == message_head::kind::eager;
+        const std::size_t expected =
+            head.is_encoded() ? (is_eager ? data.size() : sizeof(std::uint64_t)) : (is_eager ? head.bytes() : 0);
+        if (data.size() != expected) refuse(sender);
         office_.take_envelope(sender, head, data);
+    }
+    void take_name(int sender, message_head& head, std::span<const std::byte>& rest) {
+        if (rest.size() < longest_type_name) refuse(sender);
+        std::array<char, longest_type_name> name;
+        std::memcpy(name.data(), rest.data(), name.size());
+        name.back() = '\0';
+        head.type_name = office_.name_of(head.type, name.data());
+        rest = rest.subspan(name.size());
     }
     [[noreturn, gnu::cold]] void refuse(int sender) const {
         throw error(errc::transport, text({"receive: what came to rank ", comm_.rank(), " from rank ", sender,
@@ -107,36 +147,66 @@ template <communicator Comm>
 /// What is asked for, checked.
 struct message_request {
     const char* what;
+    message_options said;
     std::optional<sending> out;
     std::optional<receiving> in;
-    bool is_in_place = false;  // of both: what is sent is copied first
-    status* told;
-    std::optional<deadline> limit;
+    std::vector<part> out_runs, in_runs;  // of data with gaps
+    bool is_in_place = false;             // of both: what is sent is copied first
 
-    message_request(const char* called, const message_options& said)
-        : what(called), told(said.told), limit(said.limit) {}
+    /// Options are understood where they stay: to copy what has just been written in pieces takes a while.
+    template <class... Options>
+    explicit message_request(const char* called, const Options&... options) : what(called), said(options...) {}
 };
 
 template <communicator Comm>
-class message_task final : public task<Comm> {
+class message_task final : public task<Comm>, private open_message {
   public:
-    message_task(Comm& comm, message_request&& asked)
-        : task<Comm>(comm, asked.what, asked.limit),
-          office_(office_of(comm)),
-          out_(std::move(asked.out)),
-          in_(std::move(asked.in)),
-          told_(asked.told),
-          is_in_place_(asked.is_in_place) {
+    /// `make()` says what is asked for.
+    template <class Make>
+    message_task(Comm& comm, Make make)
+        : task<Comm>(comm, "message", std::nullopt), office_(office_of(comm)), asked_(make()) {
+        this->what_ = asked_.what;
+        if (asked_.said.limit) this->limit_ = asked_.said.limit;
         comm.background().attach(*this, &comm);
         require_buffer();
     }
     ~message_task() override { this->leave(); }
+    [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_memory::allocate(bytes); }
+    static void operator delete(void* memory, std::size_t bytes) noexcept { spare_memory::free(memory, bytes); }
 
     /// Of a message that has been probed for: it is received at the first start.
     void give(std::unique_ptr<held_message> found) noexcept { given_ = std::move(found); }
     [[nodiscard]] status found() const noexcept { return in_ ? in_->found : status{}; }
     [[nodiscard]] std::unique_ptr<held_message> take_held() noexcept { return std::move(in_->held); }
 
+    void start() override {
+        this->comm_->background().take_over();
+        office_.enter(*this);
+        try {
+            begin_run();
+        } catch (...) {
+            this->give_up_run();
+            throw;
+        }
+        this->note_start();
+        office_.settle();
+        if (this->done()) return;
+        office_.find_leader();
+        if (this->is_timed()) lead();
+    }
+    void progress() noexcept override {
+        if (this->done() || this->comm_->background().is_running()) return;
+        try {
+            const background::running inside(this->comm_->background());
+            turn();
+            if (!has_come()) this->require_time();
+        } catch (...) {
+            return this->fail(std::current_exception());
+        }
+        office_.settle();  // last: from here on this may be gone
+    }
+    /// With all that are in flight, one of which pushes on the others.
+    void drop() noexcept override { office_.drop_all(); }
     void start_prepared() override {
         if (!this->is_active()) {
             if (std::exchange(failed_alone_, false)) this->failure_ = nullptr;
@@ -158,10 +228,24 @@ class message_task final : public task<Comm> {
     }
     void check() const override {}
     [[nodiscard]] bool cancel() noexcept override {
-        if (this->done() || !in_ || out_ || !office_.cancel(*in_)) return false;
+        if (this->done() || (in_ && out_)) return false;
+        if (!(in_ ? office_.cancel(*in_) : office_.cancel(*out_))) return false;
         tell_status();
+        if (!in_ && asked_.said.told != nullptr) asked_.said.told->cancelled = true;
+        office_.leave(*this);
         this->complete();
+        office_.find_leader();
         return true;
+    }
+
+    [[nodiscard]] bool is_releasable() const noexcept override { return true; }
+    void detach() noexcept override {
+        is_detached_ = true;
+        asked_.said.told = nullptr;
+    }
+    void orphan() noexcept override {
+        task<Comm>::orphan();
+        if (is_detached_) delete this;
     }
 
     /// While it is open from whom its message comes it waits for each of the others in turn: who has returned is no
@@ -217,7 +301,17 @@ class message_task final : public task<Comm> {
     void announce_run() override {}
     void begin_run() override {
         port_of<Comm> port(*this->comm_, office_);
-        if (out_ && is_in_place_) {
+        if (out_) out_->owner = this, out_->is_done = false;
+        if (in_) in_->owner = this, in_->is_done = false;
+        if (!asked_.in_runs.empty()) {
+            without_gaps_.resize(in_->place.bytes());
+            in_->place.data = without_gaps_.data();
+        }
+        if (!asked_.out_runs.empty()) {
+            copy_.resize(out_->data.bytes());
+            pack(asked_.out_runs, 1, copy_.data());
+            out_->data.data = copy_.data();
+        } else if (out_ && asked_.is_in_place) {
             copy_.assign(in_->place.data, in_->place.data + in_->place.bytes());
             out_->data.data = copy_.data();
         }
@@ -228,26 +322,41 @@ class message_task final : public task<Comm> {
             office_.start(*out_, port);
     }
     void send_copy();
+    /// Asked by who waits for it alone, in the midst of which nothing ends.
     bool poll_run() override {
-        if (!has_come() || office_.owes_answers()) {
-            port_of<Comm> port(*this->comm_, office_);
-            office_.turn(port, this->comm_->background().pass(), [this] { return has_come(); });
-        }
+        turn();
         return has_come() && !office_.owes_answers();
     }
-    [[nodiscard]] bool has_come() const noexcept { return (!out_ || out_->is_done) && (!in_ || in_->is_done); }
+    void turn() {
+        if (has_come() && !office_.owes_answers()) return;
+        port_of<Comm> port(*this->comm_, office_);
+        office_.turn(port, this->comm_->background().pass());
+    }
+    [[nodiscard]] bool has_come() const noexcept override { return (!out_ || out_->is_done) && (!in_ || in_->is_done); }
+    void end() noexcept override {
+        finish_run();
+        const bool is_own = is_detached_;  // otherwise another thread may destroy it as soon as it is done
+        this->complete();
+        if (is_own) delete this;
+    }
+    void lead() noexcept override { this->comm_->background().add(*this); }
+    void drop_alone() noexcept override { task<Comm>::drop(); }
     void finish_run() override {
         if (out_ && out_->failure) this->failure_ = out_->failure;
         if (in_ && in_->failure) this->failure_ = in_->failure;
         failed_alone_ = this->failure_ != nullptr;
+        if (!asked_.in_runs.empty() && !failed_alone_)
+            distribute(asked_.in_runs, without_gaps_.data(), in_->found.elements * in_->place.type->element_bytes);
         tell_status();
     }
     void tell_status() noexcept {
-        if (told_ != nullptr) *told_ = found();
+        if (asked_.said.told != nullptr) *asked_.said.told = found();
     }
     void drop_run() noexcept override {
         if (out_) office_.forget(*out_);
         if (in_) office_.forget(*in_);
+        office_.leave(*this);
+        office_.find_leader();
     }
     /// In a handler: what was thrown may be no more than that one of several possible senders has returned.
     [[nodiscard]] bool goes_on_without_peer() noexcept {
@@ -283,13 +392,13 @@ class message_task final : public task<Comm> {
     }
 
     post_office& office_;
-    std::optional<sending> out_;
-    std::optional<receiving> in_;
+    message_request asked_;
+    std::optional<sending>& out_ = asked_.out;
+    std::optional<receiving>& in_ = asked_.in;
     std::unique_ptr<held_message> given_;
-    status* told_;
-    bool is_in_place_;
+    bool is_detached_ = false;
     bool failed_alone_ = false;  // and the communicator is sound
-    std::vector<std::byte> copy_;
+    std::vector<std::byte> copy_, without_gaps_;
 };
 
 /// The copy of a buffered send, until it has been sent.
@@ -297,7 +406,7 @@ template <communicator Comm>
 class buffered_send final : public post_office::kept_send {
   public:
     buffered_send(Comm& comm, post_office& office, const sending& s)
-        : office_(office), copy_(s.data.data, s.data.data + s.data.bytes()), work_(comm, copy_of(s)) {
+        : office_(office), copy_(s.data.data, s.data.data + s.data.bytes()), work_(comm, [&] { return copy_of(s); }) {
         office_.buffered_bytes += copy_.size();
         work_.start();
     }
@@ -306,7 +415,7 @@ class buffered_send final : public post_office::kept_send {
 
   private:
     [[nodiscard]] message_request copy_of(const sending& s) {
-        message_request own("send", message_options());
+        message_request own("send");
         own.out = s;
         own.out->how = mode::standard;
         own.out->data.data = copy_.data();
@@ -320,7 +429,7 @@ class buffered_send final : public post_office::kept_send {
 template <communicator Comm>
 void message_task<Comm>::send_copy() {
     office_.keep(std::make_unique<buffered_send<Comm>>(*this->comm_, office_, *out_));
-    out_->is_done = true;
+    office_.keep_done(*out_);
 }
 
 inline void wait_for(pending& run) {
@@ -330,9 +439,26 @@ inline void wait_for(pending& run) {
 }
 /// Runs one to its end, without an allocation of its own.
 template <communicator Comm>
-void run_message(message_task<Comm>& run) {
+status run_message(message_task<Comm>& run) {
     run.start();
     wait_for(run);
+    return run.found();
+}
+/// `make()` says what is asked for.
+template <communicator Comm, class Make>
+status run_message(Comm& comm, Make make) {
+    message_task<Comm> run(comm, make);
+    return run_message(run);
+}
+template <communicator Comm, class Make>
+[[nodiscard]] operation start_message(Comm& comm, Make make) {
+    auto made = std::make_unique<message_task<Comm>>(comm, make);
+    made->start();
+    return operation(std::move(made));
+}
+template <communicator Comm, class Make>
+[[nodiscard]] persistent prepare_message(Comm& comm, Make make) {
+    return persistent(std::make_unique<message_task<Comm>>(comm, make));
 }
 
 // What is wrong with a message, before anything is sent.
@@ -349,38 +475,36 @@ void require_data(const Comm& comm, const char* what, const message_data& data) 
     if (data.data == nullptr && data.elements != 0) reject_message(what, comm.rank(), "gives elements without memory");
 }
 
+/// Whether nothing is wrong with what is received; what is wrong is said by `add_receiving`.
 template <communicator Comm>
-[[nodiscard]] sending sending_of(const Comm& comm, const char* what, const message_data& data,
-                                 const message_options& said) {
-    const to there = *said.destination;
-    if (!there.is_none && (there.rank < 0 || there.rank >= comm.size()))
-        reject_rank(what, "the destination,", there.rank, comm.size());
-    if (said.label.is_any) reject_message(what, comm.rank(), "sends with tag{any}, which is for receives");
-    if (said.label.value < 0) reject_message(what, comm.rank(), "gives a negative tag");
-    require_data(comm, what, data);
-    if (said.how == mode::buffered && data.assign != nullptr)
-        reject_message(what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
-    sending s;
-    s.receiver = there.rank;
-    s.label = said.label.value;
-    s.how = said.how;
-    s.data = data;
-    return s;
+[[nodiscard]] bool is_sound_receive(const Comm& comm, const message_data& place, const message_options& said) noexcept {
+    return (said.source->is_special || (said.source->rank >= 0 && said.source->rank < comm.size())) &&
+           (said.label.is_any || said.label.value >= 0) && (place.data != nullptr || place.elements == 0);
 }
 
 template <communicator Comm>
-[[nodiscard]] receiving receiving_of(const Comm& comm, const char* what, const message_data& place,
-                                     const message_options& said) {
-    const from there = *said.source;
-    if (!there.is_special && (there.rank < 0 || there.rank >= comm.size()))
-        reject_rank(what, "the source,", there.rank, comm.size());
-    if (!said.label.is_any && said.label.value < 0) reject_message(what, comm.rank(), "gives a negative tag");
-    require_data(comm, what, place);
-    receiving r;
-    r.source = there.rank;
-    r.label = said.label.value;
-    r.place = place;
-    return r;
+[[gnu::always_inline]] inline void add_sending(const Comm& comm, const message_data& data, message_request& to_be) {
+    const message_options& said = to_be.said;
+    const int there = said.destination->rank;
+    if (!said.destination->is_none && (there < 0 || there >= comm.size()))
+        reject_rank(to_be.what, "the destination,", there, comm.size());
+    if (said.label.is_any) reject_message(to_be.what, comm.rank(), "sends with tag{any}, which is for receives");
+    if (said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
+    require_data(comm, to_be.what, data);
+    if (said.how == mode::buffered && !data.type->copies_bytes())
+        reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
+    to_be.out.emplace(there, said.label.value, said.how, data);
+}
+
+template <communicator Comm>
+[[gnu::always_inline]] inline void add_receiving(const Comm& comm, const message_data& place, message_request& to_be) {
+    const message_options& said = to_be.said;
+    const int there = said.source->rank;
+    if (!said.source->is_special && (there < 0 || there >= comm.size()))
+        reject_rank(to_be.what, "the source,", there, comm.size());
+    if (!said.label.is_any && said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
+    require_data(comm, to_be.what, place);
+    to_be.in.emplace(there, said.label.value, place);
 }
 
 }  // namespace allfold::detail

@@ -9,16 +9,19 @@
 #include <cstring>
 #include <deque>
 #include <exception>
-#include <list>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/detail/chain.hpp"
+#include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
+#include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -37,32 +40,11 @@
 /// What a rank has sent to another one, and nobody has received, is held there up to `most_held` units. A send beyond
 /// that is a rendezvous: its envelope alone is held, and there are no more of those than sends in flight. So every send
 /// gets its envelope to its receiver, and a receive that matches finds it, however much is held.
+///
+/// However many operations of a rank are in flight, one of them pushes on all, and each ends when the office finds what
+/// it waits for: what that costs does not grow with their number.
 
 namespace allfold::detail {
-
-inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;  // after 2^31 collectives, one each
-inline constexpr std::uint32_t signature_of_messages = 0x6d736701;
-
-/// What a message of an office says first.
-struct message_head {
-    enum class kind : std::uint8_t { eager, request, clear, refused, news };
-    kind what = kind::news;
-    mode how = mode::standard;
-    bool is_object = false;
-    bool was_unexpected = false;  // of a refusal: a ready send without its receive
-    std::int32_t tag = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t type = 0;
-    std::uint32_t number = 0;  // of the send
-    std::uint32_t freed = 0;   // units that the sender of this has let go of, of what it holds of the receiver
-    std::uint32_t element_bytes = 1;
-    std::array<char, 28> type_name{};  // the begin of it
-
-    [[nodiscard]] std::size_t elements() const noexcept {
-        return static_cast<std::size_t>(element_bytes == 0 ? 0 : bytes / element_bytes);
-    }
-};
-static_assert(sizeof(message_head) == 64);
 
 /// What an office asks of a communicator.
 class post_port {
@@ -71,7 +53,7 @@ class post_port {
     post_port(const post_port&) = delete;
     post_port& operator=(const post_port&) = delete;
     virtual void progress() = 0;
-    [[nodiscard]] virtual bool try_post(int receiver, lane on, const outgoing& message) = 0;
+    [[nodiscard]] virtual bool try_post(record& r, const outgoing& message) = 0;
     virtual void take_in(int sender) = 0;
     [[nodiscard]] virtual bool lends(std::size_t bytes) const = 0;
 
@@ -79,40 +61,61 @@ class post_port {
     ~post_port() = default;
 };
 
-/// A message that nobody has received yet.
-struct held_message {
-    int source = 0;
-    message_head head;
-    std::vector<std::byte> data;  // of an eager one
-    std::uint64_t number = 0;     // in the order in which they came
+/// An operation that is not done.
+class open_message : public chain_link<open_message> {
+  public:
+    open_message() = default;
+    open_message(const open_message&) = delete;
+    open_message& operator=(const open_message&) = delete;
+    virtual ~open_message() = default;
+    /// Whether all that it waits for has come.
+    [[nodiscard]] virtual bool has_come() const noexcept = 0;
+    /// Then.
+    virtual void end() noexcept = 0;
+    /// From now on it pushes on all of them.
+    virtual void lead() noexcept = 0;
+    /// It gives up, with its communicator.
+    virtual void drop_alone() noexcept = 0;
 };
 
 /// A send.
 struct sending {
-    int receiver = null_rank;
-    int label = 0;
-    mode how = mode::standard;
+    int receiver;
+    int label;
+    mode how;
     message_data data;
     std::uint32_t number = 0;
     bool is_done = true;
     std::exception_ptr failure;
+    open_message* owner = nullptr;
+    record* carrier = nullptr;  // on its way
+    std::vector<std::byte> encoded;
+    std::uint64_t encoded_bytes = 0;
+
+    /// What goes: the data, or what it is encoded as.
+    [[nodiscard]] part payload() noexcept {
+        return data.type->is_encoded() ? part{encoded.data(), encoded.size()} : part{data.data, data.bytes()};
+    }
+
+    sending(int to_rank, int under, mode when, const message_data& what)
+        : receiver(to_rank), label(under), how(when), data{what.data, what.elements, what.type} {}
 };
 
-/// A receive or a probe.
-struct receiving {
-    int source = null_rank;
-    int label = any_tag;
-    bool is_probe = false;
-    message_data place;
-    status found;
-    std::unique_ptr<held_message> held;  // by a probe; or what is to be received
-    bool is_posted = false;              // and not matched
-    bool is_done = true;
-    std::exception_ptr failure;
+/// A message on its way.
+struct record {
+    message_head head;
+    std::array<part, 2> parts{};
+    int receiver = 0;
+    lane on = envelopes_lane;
+    bool copyable = true;
+    std::atomic<int> lent{0};
+    sending* sent = nullptr;       // done when this has been read
+    receiving* refused = nullptr;  // the same
+    sending* asks = nullptr;       // whose request it is
+    std::array<char, longest_type_name> type_name{};
+    std::array<part, 3> in_transport{};  // the parts, with the name, where that goes too
 
-    [[nodiscard]] bool takes(int from_rank, int under) const noexcept {
-        return (source == any_rank || source == from_rank) && (label == any_tag || label == under);
-    }
+    [[nodiscard]] bool has_head() const noexcept { return on == envelopes_lane; }
 };
 
 class post_office final : public background::keepsake {
@@ -140,50 +143,72 @@ class post_office final : public background::keepsake {
     /// True if it had not been matched: then it never is.
     [[nodiscard]] bool cancel(receiving& r) noexcept {
         if (!r.is_posted) return false;
-        std::erase(waiting_, &r);
-        r.is_posted = false;
+        matching_.withdraw(r);
         r.is_done = true;
         r.found = {};
         r.found.cancelled = true;
+        return true;
+    }
+    /// True if nothing of it has left this rank: then nothing does.
+    [[nodiscard]] bool cancel(sending& s) noexcept {
+        if (s.carrier == nullptr || s.is_done || !s.carrier->head.has_envelope()) return false;
+        auto& queue = with(s.receiver).queue;
+        const auto found = std::ranges::find(queue, s.carrier, [](const auto& each) { return each.get(); });
+        if (found == queue.end()) return false;
+        if (s.carrier->sent != nullptr) with(s.receiver).sent_units -= units_of(s.payload().bytes);
+        forget(s);
+        queue.erase(found);
+        --queued_;
         return true;
     }
     /// They give up, with all that is in flight: nothing refers to them any more.
     void forget(sending& s) noexcept;
     void forget(receiving& r) noexcept;
 
-    /// Sends what can be, and takes in what has come unless that was all that was wanted; once in each pass along what
-    /// is in flight, if it is in one.
-    template <class IsEnough>
-    void turn(post_port& port, std::uint64_t pass, IsEnough is_enough) {
+    // Operations in flight.
+
+    void enter(open_message& m) noexcept { open_.push_back(m); }
+    void leave(open_message& m) noexcept {
+        chain<open_message>::remove(m);
+        if (leader_ == &m) leader_ = nullptr;
+    }
+    /// One of those that are there, if there are any, pushes on all.
+    void find_leader() noexcept {
+        if (leader_ != nullptr) return;
+        leader_ = open_.empty() ? come_.first() : open_.first();
+        if (leader_ != nullptr) leader_->lead();
+    }
+    /// Ends those for which all has come.
+    void settle() noexcept {
+        while (open_message* const first = owed_ == 0 ? come_.first() : nullptr) {
+            leave(*first);
+            find_leader();
+            first->end();
+        }
+    }
+    void drop_all() noexcept {
+        while (open_message* const first = open_.empty() ? come_.first() : open_.first()) {
+            leave(*first);
+            first->drop_alone();
+        }
+    }
+
+    /// Sends what can be, and takes in what has come; once in each pass along what is in flight, if it is in one.
+    void turn(post_port& port, std::uint64_t pass = 0) {
         if (pass != 0 && pass == latest_pass_) return;
         latest_pass_ = pass;
         port.progress();
         if (queued_ != 0) flush(port);
-        if (is_enough()) return;
         for (int r = 0; r < size(); ++r)
             if (r != rank_) port.take_in(r);
         if (queued_ != 0) flush(port);
         collect();
     }
-    void turn(post_port& port) {
-        turn(port, 0, [] { return false; });
-    }
 
     /// The first message held that fits; null where there is none.
-    [[nodiscard]] std::unique_ptr<held_message> take_held(const receiving& r) {
-        for (auto each = held_.begin(); each != held_.end(); ++each)
-            if (r.takes((*each)->source, (*each)->head.tag)) {
-                std::unique_ptr<held_message> found = std::move(*each);
-                held_.erase(each);
-                return found;
-            }
-        return nullptr;
-    }
+    [[nodiscard]] std::unique_ptr<held_message> take_held(const receiving& r) { return matching_.take_held(r); }
     /// Of a probe, whose message was not received after all.
     void put_back(std::unique_ptr<held_message> unread);
-    [[nodiscard]] static status status_of(const held_message& m) {
-        return {m.source, m.head.tag, m.head.elements(), false};
-    }
 
     /// A message on the lane of envelopes: its head and, of an eager one, its data.
     void take_envelope(int source, const message_head& head, std::span<const std::byte> data);
@@ -192,8 +217,12 @@ class post_office final : public background::keepsake {
         const auto& expected = with(source).expected;
         return expected.empty() ? nullptr : expected.front();
     }
-    /// It has come; `from_place`: where it is not in its place already.
+    /// It has come, and lies there: perhaps in its place already.
     void take_data(int source, const std::byte* from_place);
+    /// Of a type whose name has come from another process.
+    [[nodiscard]] const char* name_of(std::uint64_t type, const char* text) {
+        return type_names_.try_emplace(type, text).first->second.c_str();
+    }
 
     /// A rank that has returned sends nothing any more.
     void note_gone(int peer) noexcept { with(peer).is_gone = true; }
@@ -206,7 +235,32 @@ class post_office final : public background::keepsake {
     /// Visits what is held, in the order in which it came.
     template <class Visit>
     void for_each_held(Visit visit) const {
-        for (const auto& each : held_) visit(*each);
+        matching_.for_each_held(visit);
+    }
+
+    // The short way (short_message.hpp) of a message that is posted, or found, at once.
+
+    /// Whether nothing waits to be sent to this rank before it, and it would hold so much more.
+    [[nodiscard]] bool may_post_at_once(int receiver, std::size_t bytes) noexcept {
+        const counterpart& there = with(receiver);
+        return owed_ == 0 && there.queue.empty() && has_room(there, bytes);
+    }
+    [[nodiscard]] message_head eager_head(const message_data& data, int receiver, int tag) noexcept {
+        message_head head = head_of(data, tag);
+        head.what = kind::eager;
+        head.freed = static_cast<std::uint16_t>(with(receiver).freed);
+        return head;
+    }
+    void note_posted(int receiver, std::size_t bytes) noexcept {
+        counterpart& there = with(receiver);
+        there.sent_units += units_of(bytes);
+        there.told_freed = there.freed;
+    }
+    /// Whether the next envelope is the next message for a receive that is called now.
+    [[nodiscard]] bool receives_at_once() const noexcept { return owed_ == 0 && matching_.is_empty(); }
+    void note_received(int source, const message_head& head) {
+        hear_freed(with(source), head);
+        free(source, head.bytes());
     }
 
     /// Whether answers wait for room to be sent, for which no operation of this rank waits.
@@ -221,6 +275,8 @@ class post_office final : public background::keepsake {
         virtual ~kept_send() = default;
         [[nodiscard]] virtual pending& work() noexcept = 0;
     };
+    /// The send of which it is a copy is done.
+    void keep_done(sending& of) noexcept { finish(of); }
     void keep(std::unique_ptr<kept_send> sent) { kept_sends_.push_back(std::move(sent)); }
     void forget_kept() {
         std::erase_if(kept_sends_, [](const auto& each) { return each->work().done(); });
@@ -234,17 +290,6 @@ class post_office final : public background::keepsake {
   private:
     using kind = message_head::kind;
 
-    /// A message on its way.
-    struct record {
-        message_head head;
-        std::array<part, 2> parts{};
-        int receiver = 0;
-        lane on = envelopes_lane;
-        bool copyable = true;
-        std::atomic<int> lent{0};
-        sending* sent = nullptr;       // done when this has been read
-        receiving* refused = nullptr;  // the same
-    };
     struct counterpart {
         std::deque<std::unique_ptr<record>> queue;
         std::deque<receiving*> expected;  // in the order in which their data comes
@@ -259,34 +304,43 @@ class post_office final : public background::keepsake {
     [[nodiscard]] static bool has_room(const counterpart& there, std::size_t bytes) noexcept {
         return there.sent_units - there.heard_freed + units_of(bytes) <= most_held;
     }
-    [[nodiscard]] record& queue_for(int receiver, kind what) {
-        std::unique_ptr<record> made;
-        if (spare_.empty()) {
-            made = std::make_unique<record>();
-        } else {
-            made = std::move(spare_.back());
-            spare_.pop_back();
-        }
-        made->head = {};
-        made->head.what = what;
-        made->parts[1] = {nullptr, 0};
-        made->receiver = receiver;
-        made->on = envelopes_lane;
-        made->copyable = true;
-        made->sent = nullptr;
-        made->refused = nullptr;
-        record& queued = *made;
-        with(receiver).queue.push_back(std::move(made));
-        ++queued_;
-        return queued;
+    static void hear_freed(counterpart& there, const message_head& head) noexcept {
+        there.heard_freed += static_cast<std::uint16_t>(head.freed - static_cast<std::uint16_t>(there.heard_freed));
     }
+    [[nodiscard]] static message_head head_of(const message_data& data, int tag) noexcept {
+        message_head head;
+        head.tag = tag;
+        head.type = data.type->hash();
+        head.type_name = data.type->name;
+        head.elements = data.elements;
+        head.element_bytes = data.type->is_encoded() ? 0 : static_cast<std::uint32_t>(data.type->element_bytes);
+        return head;
+    }
+
+    void note_done(open_message* owner) noexcept {
+        if (owner != nullptr && owner->has_come()) come_.push_back(*owner);
+    }
+    void finish(sending& s) noexcept {
+        s.carrier = nullptr;
+        s.is_done = true;
+        note_done(s.owner);
+    }
+    void finish(receiving& r) noexcept {
+        r.refusal = nullptr;
+        r.is_done = true;
+        note_done(r.owner);
+    }
+
+    [[nodiscard]] record& queue_for(int receiver, kind what);
     void flush(post_port& port);
     [[nodiscard]] bool post(record& r, post_port& port);
     void take_own(const record& r);
     void retire(std::unique_ptr<record> over) {
-        if (over->head.what == kind::refused && over->refused == nullptr) --owed_;
-        if (over->sent != nullptr) over->sent->is_done = true;
-        if (over->refused != nullptr) over->refused->is_done = true;
+        const bool is_refusal = over->head.what == kind::refused || over->head.what == kind::unexpected;
+        if (is_refusal && over->refused == nullptr) --owed_;
+        if (over->asks != nullptr) over->asks->carrier = nullptr;
+        if (over->sent != nullptr) finish(*over->sent);
+        if (over->refused != nullptr) finish(*over->refused);
         if (spare_.size() < most_spare) spare_.push_back(std::move(over));
     }
     void collect() {
@@ -302,24 +356,31 @@ class post_office final : public background::keepsake {
         }
     }
 
+    [[nodiscard]] std::unique_ptr<held_message> make_held(int source, const message_head& head,
+                                                          std::span<const std::byte> data);
+    void recycle(std::unique_ptr<held_message> over) {
+        if (spare_held_.size() < most_spare) spare_held_.push_back(std::move(over));
+    }
     void match(receiving& r, std::unique_ptr<held_message> with_this);
     void match(receiving& r, int source, const message_head& head, std::span<const std::byte> data);
+    static void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
     [[nodiscard]] std::exception_ptr objection(const receiving& r, int source, const message_head& head) const;
-    void free(int source, const message_head& head) {
+    void free(int source, std::size_t bytes) {
         counterpart& there = with(source);
-        there.freed += units_of(static_cast<std::size_t>(head.bytes));
+        there.freed += units_of(bytes);
         if (there.freed - there.told_freed >= most_held / 4) {
             there.told_freed = there.freed;
             static_cast<void>(queue_for(source, kind::news));
         }
     }
-    void refuse(int source, const message_head& head, bool was_unexpected, receiving* r) {
-        record& answer = queue_for(source, kind::refused);
+    void refuse(int source, const message_head& head, kind why, receiving* r) {
+        record& answer = queue_for(source, why);
         answer.head.number = head.number;
-        answer.head.tag = head.tag;
-        answer.head.was_unexpected = was_unexpected;
         answer.refused = r;
-        if (r == nullptr) ++owed_;
+        if (r == nullptr)
+            ++owed_;
+        else
+            r->refusal = &answer;
     }
     void hear_answer(int source, const message_head& head);
 
@@ -327,82 +388,105 @@ class post_office final : public background::keepsake {
 
     int rank_;
     std::vector<counterpart> peers_;
-    std::list<std::unique_ptr<held_message>> held_;
-    std::list<receiving*> waiting_;  // in the order in which they were posted
+    matching matching_;
+    chain<open_message> open_, come_;  // in flight: what waits for something, and what only has to be told
+    open_message* leader_ = nullptr;
     std::unordered_map<std::uint32_t, sending*> asked_;
+    std::unordered_map<std::uint64_t, std::string> type_names_;
     std::vector<std::unique_ptr<record>> posted_, spare_;
+    std::vector<std::unique_ptr<held_message>> spare_held_;
     std::size_t queued_ = 0;
     std::uint32_t sends_ = 0;
-    std::uint64_t came_ = 0;
     std::uint64_t latest_pass_ = 0;
     std::size_t owed_ = 0;
     std::vector<std::unique_ptr<kept_send>> kept_sends_;
 };
 
+inline record& post_office::queue_for(int receiver, kind what) {
+    std::unique_ptr<record> made;
+    if (spare_.empty()) {
+        made = std::make_unique<record>();
+    } else {
+        made = std::move(spare_.back());
+        spare_.pop_back();
+    }
+    made->head = {};
+    made->head.what = what;
+    made->parts[1] = {nullptr, 0};
+    made->receiver = receiver;
+    made->on = envelopes_lane;
+    made->copyable = true;
+    made->sent = nullptr;
+    made->refused = nullptr;
+    made->asks = nullptr;
+    record& queued = *made;
+    with(receiver).queue.push_back(std::move(made));
+    ++queued_;
+    return queued;
+}
+
 inline void post_office::start(sending& s, post_port& port) {
     s.failure = nullptr;
-    s.is_done = s.receiver == null_rank;
-    if (s.is_done) return;
+    s.is_done = false;
+    if (s.receiver == null_rank) return finish(s);
     counterpart& there = with(s.receiver);
-    const std::size_t bytes = s.data.bytes();
-    bool is_eager = (s.how == mode::standard || s.how == mode::buffered) && s.data.assign == nullptr &&
+    if (s.data.type->is_encoded()) {
+        s.encoded.clear();
+        s.data.type->encode(s.data.data, s.data.elements, s.encoded);
+        s.encoded_bytes = s.encoded.size();
+    }
+    const std::size_t bytes = s.payload().bytes;
+    bool is_eager = (s.how == mode::standard || s.how == mode::buffered) && s.data.type->assign == nullptr &&
                     bytes <= longest_eager && !port.lends(sizeof(message_head) + bytes);
     if (is_eager && !has_room(there, bytes)) {
         turn(port);  // it may have been freed
         is_eager = has_room(there, bytes);
     }
     record& asking = queue_for(s.receiver, is_eager ? kind::eager : kind::request);
-    message_head& head = asking.head;
-    head.how = s.how;
-    head.is_object = s.data.assign != nullptr;
-    head.tag = s.label;
-    head.bytes = bytes;
-    head.type = s.data.type;
-    head.number = s.number = ++sends_;
-    head.element_bytes = static_cast<std::uint32_t>(s.data.element_bytes);
-    std::strncpy(head.type_name.data(), s.data.type_name, head.type_name.size() - 1);
+    const kind what = asking.head.what;
+    asking.head = head_of(s.data, s.label);
+    asking.head.what = what;
+    asking.head.how = s.how;
+    asking.head.number = s.number = ++sends_;
     if (is_eager) {
         there.sent_units += units_of(bytes);
-        asking.parts[1] = {s.data.data, bytes};
+        asking.parts[1] = s.payload();
         asking.sent = &s;
+        s.carrier = &asking;
     } else {
+        if (s.data.type->is_encoded())
+            asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
+        asking.asks = &s;
+        s.carrier = &asking;
         asked_.emplace(s.number, &s);
     }
+    flush(port);
 }
 
 inline void post_office::start(receiving& r) {
     r.failure = nullptr;
     r.found = {};
-    r.is_done = r.source == null_rank;
-    if (r.is_done) return;
+    r.is_done = false;
+    if (r.source == null_rank) return finish(r);
     if (std::unique_ptr<held_message> found = take_held(r)) return match(r, std::move(found));
-    waiting_.push_back(&r);
-    r.is_posted = true;
+    matching_.post(r);
 }
 
 inline void post_office::forget(sending& s) noexcept {
-    std::erase_if(asked_, [&](const auto& each) { return each.second == &s; });
-    const auto let_go = [&](std::unique_ptr<record>& each) {
-        if (each->sent == &s) each->sent = nullptr;
-    };
-    for (counterpart& there : peers_) std::ranges::for_each(there.queue, let_go);
-    std::ranges::for_each(posted_, let_go);
+    if (const auto asked = asked_.find(s.number); asked != asked_.end() && asked->second == &s) asked_.erase(asked);
+    if (s.carrier != nullptr) s.carrier->sent = s.carrier->asks = nullptr;
+    s.carrier = nullptr;
     s.is_done = true;
 }
 
 inline void post_office::forget(receiving& r) noexcept {
-    if (r.is_posted) std::erase(waiting_, &r);
-    r.is_posted = false;
-    const auto let_go = [&](std::unique_ptr<record>& each) {
-        if (each->refused != &r) return;
-        each->refused = nullptr;
+    if (r.is_posted) matching_.withdraw(r);
+    if (r.refusal != nullptr) {
+        r.refusal->refused = nullptr;
         ++owed_;
-    };
-    for (counterpart& there : peers_) {
-        std::ranges::for_each(there.queue, let_go);
-        std::erase(there.expected, &r);
     }
-    std::ranges::for_each(posted_, let_go);
+    r.refusal = nullptr;
+    if (!r.is_done && r.found.source >= 0) std::erase(with(r.found.source).expected, &r);
     r.is_done = true;
 }
 
@@ -428,19 +512,18 @@ inline bool post_office::post(record& r, post_port& port) {
         return true;
     }
     counterpart& there = with(r.receiver);
-    const bool has_head = r.on == envelopes_lane;
-    r.head.freed = there.freed;
+    r.head.freed = static_cast<std::uint16_t>(there.freed);
     r.parts[0] = {reinterpret_cast<std::byte*>(&r.head), sizeof r.head};
-    const std::size_t count = has_head && r.parts[1].bytes != 0 ? 2 : 1;
-    outgoing message{.parts = {has_head ? r.parts.data() : &r.parts[1], count}};
-    message.bytes = (has_head ? sizeof r.head : 0) + r.parts[1].bytes;
+    const std::size_t count = r.has_head() && r.parts[1].bytes != 0 ? 2 : 1;
+    outgoing message{.parts = {r.has_head() ? r.parts.data() : &r.parts[1], count}};
+    message.bytes = (r.has_head() ? sizeof r.head : 0) + r.parts[1].bytes;
     message.copyable = r.copyable;
     message.signature = signature_of_messages;
     message.lent = &r.lent;
     message.unordered = true;
-    message.copied = has_head;
-    if (!port.try_post(r.receiver, r.on, message)) return false;
-    if (has_head) there.told_freed = there.freed;
+    message.copied = r.has_head();
+    if (!port.try_post(r, message)) return false;
+    if (r.has_head()) there.told_freed = there.freed;
     return true;
 }
 
@@ -448,71 +531,99 @@ inline bool post_office::post(record& r, post_port& port) {
 inline void post_office::take_own(const record& r) {
     if (r.on == data_lane) return take_data(rank_, r.parts[1].data);
     message_head head = r.head;
-    head.freed = with(rank_).freed;
+    head.freed = static_cast<std::uint16_t>(with(rank_).freed);
     take_envelope(rank_, head, {r.parts[1].data, r.parts[1].bytes});
 }
 
 inline void post_office::take_envelope(int source, const message_head& head, std::span<const std::byte> data) {
-    with(source).heard_freed = head.freed;
+    hear_freed(with(source), head);
     if (head.what == kind::news) return;
-    if (head.what == kind::clear || head.what == kind::refused) return hear_answer(source, head);
-    const auto found = std::ranges::find_if(waiting_, [&](const receiving* r) { return r->takes(source, head.tag); });
-    if (found != waiting_.end()) {
-        receiving& r = **found;
-        waiting_.erase(found);
-        r.is_posted = false;
-        return match(r, source, head, data);
+    if (!head.has_envelope()) return hear_answer(source, head);
+    if (receiving* const r = matching_.take_receive(source, head.tag)) return match(*r, source, head, data);
+    if (head.how == mode::ready) return refuse(source, head, kind::unexpected, nullptr);
+    matching_.hold(make_held(source, head, data));
+}
+
+inline std::unique_ptr<held_message> post_office::make_held(int source, const message_head& head,
+                                                            std::span<const std::byte> data) {
+    std::unique_ptr<held_message> made;
+    if (spare_held_.empty()) {
+        made = std::make_unique<held_message>();
+    } else {
+        made = std::move(spare_held_.back());
+        spare_held_.pop_back();
     }
-    if (head.how == mode::ready) return refuse(source, head, true, nullptr);
-    auto kept = std::make_unique<held_message>();
-    kept->source = source;
-    kept->head = head;
-    kept->number = ++came_;
-    kept->data.assign(data.begin(), data.end());
-    held_.push_back(std::move(kept));
+    made->source = source;
+    made->head = head;
+    made->data.assign(data.begin(), data.end());
+    return made;
 }
 
 inline void post_office::match(receiving& r, std::unique_ptr<held_message> with_this) {
-    if (!r.is_probe) return match(r, with_this->source, with_this->head, with_this->data);
-    r.found = status_of(*with_this);
+    if (!r.is_probe) {
+        match(r, with_this->source, with_this->head, with_this->data);
+        return recycle(std::move(with_this));
+    }
+    r.found = with_this->about();
     r.held = std::move(with_this);
-    r.is_done = true;
+    finish(r);
 }
 
 inline void post_office::match(receiving& r, int source, const message_head& head, std::span<const std::byte> data) {
     if (r.is_probe) {
-        auto kept = std::make_unique<held_message>();
-        kept->source = source;
-        kept->head = head;
-        kept->number = ++came_;
-        kept->data.assign(data.begin(), data.end());
+        std::unique_ptr<held_message> kept = make_held(source, head, data);
+        matching_.number(*kept);
         return match(r, std::move(kept));
     }
-    r.found = {source, head.tag, head.elements(), false};
+    r.found = head.from_rank(source);
     r.failure = objection(r, source, head);
     if (head.what == kind::eager) {
-        free(source, head);
-        if (!r.failure && !data.empty()) std::memcpy(r.place.data, data.data(), data.size());
-        r.is_done = true;
+        free(source, data.size());
+        if (!r.failure) put(r, data.data(), data.size());
+        finish(r);
     } else if (r.failure) {
-        refuse(source, head, false, &r);
+        refuse(source, head, kind::refused, &r);
     } else {
+        r.coming_bytes = head.bytes();
+        if (head.is_encoded()) {
+            std::uint64_t bytes = 0;
+            std::memcpy(&bytes, data.data(), sizeof bytes);
+            r.coming_bytes = static_cast<std::size_t>(bytes);
+            r.encoded.resize(r.coming_bytes);
+        }
         queue_for(source, kind::clear).head.number = head.number;
         with(source).expected.push_back(&r);
     }
 }
 
+/// What has come of a message, where it belongs.
+inline void post_office::put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept {
+    const std::size_t elements = r.found.elements;
+    const message_type& type = *r.place.type;
+    if (elements == 0 || from_place == r.place.data) return;
+    try {
+        if (type.is_encoded())
+            type.decode({from_place, bytes}, r.place.data, elements);
+        else if (type.assign != nullptr)
+            type.assign(r.place.data, from_place, elements);
+        else
+            std::memmove(r.place.data, from_place, bytes);
+    } catch (...) {  // what it makes of them is the caller's
+        r.failure = std::current_exception();
+    }
+}
+
 /// What is wrong with a message that a receive has matched.
 inline std::exception_ptr post_office::objection(const receiving& r, int source, const message_head& head) const {
-    if (head.type != r.place.type)
+    if (head.type != r.place.type->hash())
         return std::make_exception_ptr(
             error(errc::mismatch,
-                  text({"receive: rank ", rank_, " receives elements of type ", r.place.type_name, ", and rank ",
-                        source, " has sent elements of type ", head.type_name.data(), ", under tag ", head.tag})));
-    if (head.elements() > r.place.elements)
+                  text({"receive: rank ", rank_, " receives elements of type ", r.place.type->name, ", and rank ",
+                        source, " has sent elements of type ", head.type_name, ", under tag ", head.tag})));
+    if (head.elements > r.place.elements)
         return std::make_exception_ptr(error(
             errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements, " elements, and rank ",
-                                   source, " has sent ", head.elements(), ", under tag ", head.tag})));
+                                   source, " has sent ", head.elements, ", under tag ", head.tag})));
     return nullptr;
 }
 
@@ -520,14 +631,8 @@ inline void post_office::take_data(int source, const std::byte* from_place) {
     counterpart& there = with(source);
     receiving& r = *there.expected.front();
     there.expected.pop_front();
-    const std::size_t elements = r.found.elements;
-    if (elements != 0 && from_place != nullptr) {
-        if (r.place.assign != nullptr)
-            r.place.assign(r.place.data, from_place, elements);
-        else
-            std::memmove(r.place.data, from_place, elements * r.place.element_bytes);
-    }
-    r.is_done = true;
+    put(r, from_place, r.coming_bytes);
+    finish(r);
 }
 
 /// A receive has been matched with a send of this rank, or refused it.
@@ -539,29 +644,23 @@ inline void post_office::hear_answer(int source, const message_head& head) {
     if (head.what == kind::clear) {
         record& data = queue_for(source, kind::news);
         data.on = data_lane;
-        data.parts[1] = {s.data.data, s.data.bytes()};
-        data.copyable = s.data.assign == nullptr;
+        data.parts[1] = s.payload();
+        data.copyable = s.data.type->assign == nullptr;
         data.sent = &s;
+        s.carrier = &data;
         return;
     }
-    if (head.was_unexpected)
+    if (head.what == kind::unexpected)
         s.failure = std::make_exception_ptr(error(
             errc::bad_argument, text({"send: rank ", rank_, " sends to rank ", source, " under tag ", s.label,
                                       " in mode::ready, and rank ", source, " had not posted a receive for it"})));
-    s.is_done = true;
+    finish(s);
 }
 
 inline void post_office::put_back(std::unique_ptr<held_message> unread) {
-    const auto found =
-        std::ranges::find_if(waiting_, [&](const receiving* r) { return r->takes(unread->source, unread->head.tag); });
-    if (found != waiting_.end()) {
-        receiving& r = **found;
-        waiting_.erase(found);
-        r.is_posted = false;
-        return match(r, std::move(unread));
-    }
-    const auto later = std::ranges::find_if(held_, [&](const auto& each) { return each->number > unread->number; });
-    held_.insert(later, std::move(unread));
+    if (receiving* const r = matching_.take_receive(unread->source, unread->label()))
+        return match(*r, std::move(unread));
+    matching_.put_back(std::move(unread));
 }
 
 }  // namespace allfold::detail

@@ -60,15 +60,17 @@ class posted_messages {
 
     /// Whether it is worth asking whether it overtakes.
     [[nodiscard]] constexpr bool may_overtake(sender mine) const noexcept {
-        return mine.unordered || has_unordered_ || is_later(newest_, mine.on);
+        return (mine.unordered || has_unordered_ || is_later(newest_, mine.on)) &&
+               !(is_of_one_lane_ && mine.on == newest_);
     }
     /// Whether a later lane is before a message of `mine`, in a cell or a buffer.
     [[nodiscard]] constexpr bool overtakes(sender mine) noexcept {
         if (!may_overtake(mine)) [[likely]]
             return false;
-        bool has_unordered = false;
+        bool has_unordered = false, has_others = false;
         const auto is_overtaken = [&](sender before) {
             has_unordered |= before.unordered;
+            has_others |= before.on != mine.on;
             return gives_way(before, mine);
         };
         for (std::uint32_t n = taken_; n != sent_; ++n)
@@ -77,6 +79,7 @@ class posted_messages {
             if ((rest & 1u) != 0 && is_overtaken(in_buffers_[b])) return true;
         newest_ = mine.on;  // the latest one is through
         has_unordered_ = has_unordered;
+        is_of_one_lane_ = !has_others;
         return false;
     }
 
@@ -87,6 +90,7 @@ class posted_messages {
     /// A message has got the next cell; returns its number.
     constexpr std::uint32_t post(sender of) noexcept {
         in_cells_[sent_ % Cells] = of;
+        is_of_one_lane_ = is_of_one_lane_ && of.on == newest_;
         if (is_later(of.on, newest_)) newest_ = of.on;
         has_unordered_ |= of.unordered;
         return ++sent_;
@@ -110,8 +114,9 @@ class posted_messages {
 
     std::uint32_t sent_ = 0;
     std::uint32_t taken_ = 0;
-    lane newest_ = 0;             // no message in the channel belongs to a later one
-    bool has_unordered_ = false;  // or none that is unordered, when false
+    lane newest_ = 0;              // no message in the channel belongs to a later one
+    bool has_unordered_ = false;   // or none that is unordered, when false
+    bool is_of_one_lane_ = false;  // all messages in the channel, when true: of the newest one
     std::uint16_t filled_ = 0;
     std::uint16_t freed_ = 0;
     std::array<sender, Cells> in_cells_{};

@@ -40,12 +40,25 @@ class thread_link {
             return false;
         cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
         copy_short(c.payload, data, bytes);
-        c.on = of.on;
-        c.signature = signature;
-        const cell_news news{posted_.post(of), carriage::in_cell, static_cast<std::uint8_t>(bytes),
-                             static_cast<std::uint8_t>(received_), freed_};
-        c.news.store(news, std::memory_order_release);
-        ring();
+        show(c, of, signature, carriage::in_cell, static_cast<std::uint8_t>(bytes));
+        return true;
+    }
+    /// The same of what `write(memory)` writes where it will be read, in a cell or a buffer.
+    template <class Write>
+    [[nodiscard]] bool write_copied(sender of, std::uint32_t signature, std::size_t bytes, Write write) {
+        if (!finds_cell() || posted_.overtakes(of)) [[unlikely]]
+            return false;
+        cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
+        if (bytes <= inline_bytes) {
+            write(static_cast<std::byte*>(c.payload));
+            show(c, of, signature, carriage::in_cell, static_cast<std::uint8_t>(bytes));
+            return true;
+        }
+        if (!finds_buffer()) return false;
+        const packed_message where = fill_buffer(of, bytes);
+        write(where.data);
+        c.refer_to(where);
+        show(c, of, signature, carriage::in_buffer, 0);
         return true;
     }
     [[nodiscard]] bool all_is_taken() const noexcept {
@@ -95,6 +108,14 @@ class thread_link {
     }
 
   private:
+    /// A cell that has been filled.
+    void show(cell& c, sender of, std::uint32_t signature, carriage how, std::uint8_t length) noexcept {
+        c.on = of.on;
+        c.signature = signature;
+        const cell_news news{posted_.post(of), how, length, static_cast<std::uint8_t>(received_), freed_};
+        c.news.store(news, std::memory_order_release);
+        ring();
+    }
     [[nodiscard]] bool finds_cell() noexcept {
         if (!posted_.has_cell()) ask_channel();
         return posted_.has_cell();

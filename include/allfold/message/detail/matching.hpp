@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "allfold/message/detail/chain.hpp"
+#include "allfold/message/detail/message_data.hpp"
+#include "allfold/message/detail/message_head.hpp"
+#include "allfold/message/options.hpp"
+
+/// @file
+/// Which receive gets which message: messages that nobody has received yet, and receives that wait for one.
+///
+/// Both are found by source and tag at once, however many there are. Only a receive that leaves one of the two open
+/// looks along all that is held, and an arrival along the receives that do.
+
+namespace allfold::detail {
+
+struct by_envelope;
+struct by_age;
+class open_message;
+struct record;
+
+/// A message that nobody has received yet.
+struct held_message : chain_link<by_envelope>, chain_link<by_age> {
+    int source = 0;
+    message_head head;
+    std::vector<std::byte> data;  // of an eager one; or how long it is
+    std::uint64_t number = 0;     // in the order in which they came
+
+    [[nodiscard]] int label() const noexcept { return head.tag; }
+    [[nodiscard]] status about() const noexcept { return head.from_rank(source); }
+};
+
+/// A receive or a probe.
+struct receiving : chain_link<by_envelope> {
+    int source = null_rank;
+    int tag = any_tag;
+    bool is_probe = false;
+    message_data place;
+    status found;
+    std::size_t coming_bytes = 0;        // once they have been asked for
+    std::vector<std::byte> encoded;      // to where they come, if they are
+    std::unique_ptr<held_message> held;  // by a probe; or what is to be received
+    bool is_posted = false;              // and not matched
+    bool is_done = true;
+    std::uint64_t number = 0;  // in the order in which they were posted
+    std::exception_ptr failure;
+    open_message* owner = nullptr;
+    record* refusal = nullptr;  // on its way
+
+    receiving() = default;
+    receiving(int from_rank, int under, const message_data& where)
+        : source(from_rank), tag(under), place{where.data, where.elements, where.type} {}
+
+    [[nodiscard]] int label() const noexcept { return tag; }
+    [[nodiscard]] bool is_open() const noexcept { return source == any_rank || tag == any_tag; }
+    [[nodiscard]] bool takes(int from_rank, int under) const noexcept {
+        return (source == any_rank || source == from_rank) && (tag == any_tag || tag == under);
+    }
+};
+
+/// Finds the first one of a source and a tag.
+template <class T>
+class envelope_table {
+  public:
+    void add(T& each) {
+        if (++count_ > 2 * slots_.size()) grow();
+        slot_of(each.source, each.label()).push_back(each);
+    }
+    /// The same for one that comes before others.
+    void add_before(T& later, T& each) {
+        ++count_;
+        slot_of(each.source, each.label()).insert_before(later, each);
+    }
+    void remove(T& each) noexcept {
+        --count_;
+        slot::remove(each);
+    }
+    template <class Fits>
+    [[nodiscard]] T* find(int source, int tag, Fits fits) const {
+        if (count_ == 0) return nullptr;
+        return slot_of(source, tag).find([&](const T& each) {
+            return each.source == source && each.label() == tag && fits(each);
+        });
+    }
+    [[nodiscard]] T* first(int source, int tag) const {
+        return find(source, tag, [](const T&) { return true; });
+    }
+    [[nodiscard]] std::size_t count() const noexcept { return count_; }
+
+  private:
+    using slot = chain<T, by_envelope>;
+
+    [[nodiscard]] std::size_t place_of(int source, int tag) const noexcept {
+        const auto both =
+            static_cast<std::uint64_t>(static_cast<std::uint32_t>(source)) << 32 | static_cast<std::uint32_t>(tag);
+        return static_cast<std::size_t>(both * 0x9e3779b97f4a7c15u >> 32) % slots_.size();
+    }
+    [[nodiscard]] slot& slot_of(int source, int tag) noexcept { return slots_[place_of(source, tag)]; }
+    [[nodiscard]] const slot& slot_of(int source, int tag) const noexcept { return slots_[place_of(source, tag)]; }
+    /// Those of one envelope come from one slot, in their order.
+    void grow() {
+        std::vector<slot> before(slots_.empty() ? 16 : 4 * slots_.size());
+        before.swap(slots_);
+        for (const slot& old : before)
+            while (T* const each = old.first()) slot_of(each->source, each->label()).push_back(*each);
+    }
+
+    std::vector<slot> slots_;
+    std::size_t count_ = 0;
+};
+
+class matching {
+  public:
+    matching() = default;
+    matching(const matching&) = delete;
+    matching& operator=(const matching&) = delete;
+    ~matching() {
+        while (held_message* const each = by_age_.first()) delete each;
+    }
+
+    [[nodiscard]] bool is_empty() const noexcept {
+        return held_.count() == 0 && waiting_.count() == 0 && open_.empty();
+    }
+
+    void post(receiving& r) {
+        r.number = ++posted_;
+        r.is_posted = true;
+        if (r.is_open())
+            open_.push_back(r);
+        else
+            waiting_.add(r);
+    }
+    void withdraw(receiving& r) noexcept {
+        r.is_posted = false;
+        if (r.is_open())
+            chain<receiving, by_envelope>::remove(r);
+        else
+            waiting_.remove(r);
+    }
+    /// The receive that a message goes to, which waits no longer; null where there is none.
+    [[nodiscard]] receiving* take_receive(int source, int tag) {
+        receiving* const exact = waiting_.first(source, tag);
+        receiving* const open = open_.find([&](const receiving& r) { return r.takes(source, tag); });
+        receiving* const first = exact == nullptr || (open != nullptr && open->number < exact->number) ? open : exact;
+        if (first != nullptr) withdraw(*first);
+        return first;
+    }
+
+    void hold(std::unique_ptr<held_message> message) {
+        message->number = ++came_;
+        held_.add(*message);
+        by_age_.push_back(*message.release());
+    }
+    /// Numbers one that is handed out at once.
+    void number(held_message& message) noexcept { message.number = ++came_; }
+    /// At its old place.
+    void put_back(std::unique_ptr<held_message> message) {
+        const auto is_later = [&](const held_message& each) { return each.number > message->number; };
+        held_message* const next = held_.find(message->source, message->label(), is_later);
+        held_message* const younger = by_age_.find(is_later);
+        if (next == nullptr)
+            held_.add(*message);
+        else
+            held_.add_before(*next, *message);
+        if (younger == nullptr)
+            by_age_.push_back(*message.release());
+        else
+            by_age_.insert_before(*younger, *message.release());
+    }
+    /// The first one that fits; null where there is none.
+    [[nodiscard]] std::unique_ptr<held_message> take_held(const receiving& r) {
+        held_message* const found =
+            r.is_open() ? by_age_.find([&](const held_message& each) { return r.takes(each.source, each.label()); })
+                        : held_.first(r.source, r.tag);
+        if (found == nullptr) return nullptr;
+        held_.remove(*found);
+        chain<held_message, by_age>::remove(*found);
+        return std::unique_ptr<held_message>(found);
+    }
+    /// Visits what is held, in the order in which it came.
+    template <class Visit>
+    void for_each_held(Visit visit) const {
+        for (const held_message* each = by_age_.first(); each != nullptr; each = by_age_.after(*each)) visit(*each);
+    }
+
+  private:
+    envelope_table<held_message> held_;
+    chain<held_message, by_age> by_age_;
+    envelope_table<receiving> waiting_;
+    chain<receiving, by_envelope> open_;
+    std::uint64_t came_ = 0, posted_ = 0;
+};
+
+}  // namespace allfold::detail
