@@ -241,10 +241,14 @@ TEST_CASE("what the reduction leaves out has the outcome of what it explores") {
 }
 
 TEST_CASE("collectives are explored on three ranks, and do what they do elsewhere in every order") {
-    const auto check = [](const char* name, std::uint64_t most, auto program) {
-        const auto found = explore(3, program);
-        INFO(name << ": " << explain(found));
+    allfold::explore_options every;
+    every.every_order = true;
+    const auto check = [&](const char* name, std::uint64_t most, auto program, bool tests = false) {
+        const auto found = explore(3, program, every), as_seen = explore(3, program);
+        INFO(name << ": " << explain(found) << explain(as_seen));
         CHECK((found.ok() && found.complete() && found.executions() >= 1 && found.executions() <= most));
+        CHECK((as_seen.ok() && as_seen.complete()));
+        CHECK(as_seen.executions() == (tests ? found.executions() : 1));  // who never tests sees no order
     };
     const auto expect = [](const vector& found, const vector& expected) {
         if (found != expected) throw std::runtime_error("another result");
@@ -313,20 +317,26 @@ TEST_CASE("collectives are explored on three ranks, and do what they do elsewher
         all_reduce(*mine, x, sum());
         return expect(x, {comm.rank() < 2 ? 2 : 1});
     });
-    check("a test before each wait", 1000, [&](auto& comm) {
-        vector x{1};
-        auto operation = all_reduce.start(comm, x, sum());
-        static_cast<void>(operation.done());
-        operation.wait();
-        return expect(x, {3});
-    });
-    check("a loop that tests", 1000, [&](auto& comm) {
-        vector x{1};
-        auto operation = all_reduce.start(comm, x, sum());
-        while (!operation.done()) {
-        }
-        return expect(x, {3});
-    });
+    check(
+        "a test before each wait", 1000,
+        [&](auto& comm) {
+            vector x{1};
+            auto operation = all_reduce.start(comm, x, sum());
+            static_cast<void>(operation.done());
+            operation.wait();
+            return expect(x, {3});
+        },
+        true);
+    check(
+        "a loop that tests", 1000,
+        [&](auto& comm) {
+            vector x{1};
+            auto operation = all_reduce.start(comm, x, sum());
+            while (!operation.done()) {
+            }
+            return expect(x, {3});
+        },
+        true);
 }
 
 namespace {

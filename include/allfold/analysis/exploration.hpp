@@ -73,6 +73,8 @@ struct explore_options {
     int most_tests = 1000;                ///< then: so many are no progress
     std::size_t stack_bytes = 256 << 10;  ///< of each rank; between pages that nobody may touch
     bool reduced = true;                  ///< otherwise executions that differ in the order of independent steps too
+    /// Also orders of arrival that no call of the program can tell from each other: to check allfold itself.
+    bool every_order = false;
     std::function<bool(const exploring&)> watch = {};  ///< called after each execution; false stops
 };
 

@@ -17,6 +17,7 @@
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/rank_list.hpp"
@@ -64,7 +65,10 @@ class explored_communicator : public transport_defaults {
     explored_communicator(const explored_communicator&) = delete;
     explored_communicator& operator=(const explored_communicator&) = delete;
     ~explored_communicator() {
-        if (!world_.is_over(self_)) world_.of(self_).left_in_flight += background_.size();
+        if (!world_.is_over(self_)) {
+            world_.of(self_).left_in_flight += background_.size();
+            if (background_.knows_any()) detail::note_question_of_order();  // whether it is done by now
+        }
         background_.end();
     }
 
@@ -113,6 +117,7 @@ class explored_communicator : public transport_defaults {
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
+        if constexpr (!requires { requires !Work::order_matters; }) detail::note_question_of_order();
         auto& self = world_.of(self_);
         const within_a_wait here(self.waits);
         for (;;) {
@@ -173,6 +178,7 @@ class explored_communicator : public transport_defaults {
         asked = std::move(others);
     }
     void stop_to_test() {
+        detail::note_question_of_order();
         throw_if_over();
         world_.stop(self_, place::tests);
         throw_if_over();

@@ -51,6 +51,9 @@ inline constexpr std::chrono::milliseconds longest_nap{1};
 template <bool Naps, class Work>
 class pushing_on {
   public:
+    /// Of messages, to what comes of it: a wait for any of several has noted it (transport/detail/arrival_order.hpp).
+    static constexpr bool order_matters = false;
+
     pushing_on(background& home, Work& work) noexcept : home_(home), work_(work) {}
 
     bool poll() {

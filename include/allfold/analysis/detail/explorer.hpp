@@ -19,6 +19,7 @@
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/cause.hpp"
 
 /// @file
@@ -146,7 +147,7 @@ class explorer {
             end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
             if (end == ending::complete) judge();
             if (!released() || !repeats()) break;
-            found_.complete_ = !tree_.next(leftovers);
+            found_.complete_ = !tree_.next(leftovers) || is_only_one();
             found_.seconds_ = std::chrono::duration<double>(clock::now() - began).count();
             if (!wants_more() || found_.complete_) break;
         }
@@ -179,10 +180,14 @@ class explorer {
         token_.clear();
         tree_.begin();
         values_.begin();
+        const std::uint64_t questions_before = questions_of_order;
         world_.begin();
         for (;;) {
             const std::uint64_t settled = world_.find_steps(possible_);
-            if (possible_.empty()) return ending::complete;
+            if (possible_.empty()) {
+                order_matters_ = questions_of_order != questions_before;
+                return ending::complete;
+            }
             const int choice = choose(settled);
             if (choice < 0) return choice == search_tree::asleep ? ending::asleep : ending::changed;
             explored_token::add(token_, choice);
@@ -201,6 +206,12 @@ class explorer {
             false);
     }
 
+    /// The order of arrival makes no difference to the execution that has ended: it is all that need be looked at.
+    /// Where every wait is for messages that are named, a rank does the same whatever comes first, as the processes of
+    /// Kahn's networks do, and it asks no question of order in another execution that it has not asked in this one.
+    [[nodiscard]] bool is_only_one() {
+        return options_.reduced && !options_.every_order && !order_matters_ && !any_failed();
+    }
     [[nodiscard]] bool wants_more() const {
         const exploring so_far{found_.executions_, found_.redundant_, tree_.depth(), found_.seconds_};
         if (options_.watch && !options_.watch(so_far)) return false;
@@ -337,7 +348,7 @@ class explorer {
     exploration found_;
     std::vector<explored_step> possible_;
     std::string token_, first_token_, difference_;
-    bool has_repeated_ = false;
+    bool has_repeated_ = false, order_matters_ = true;
 };
 
 }  // namespace allfold::detail

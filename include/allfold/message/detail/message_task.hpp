@@ -19,6 +19,7 @@
 #include "allfold/message/detail/post_office.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 
 /// @file
 /// A send, a receive, both, or a probe, as an operation in the background of its communicator.
@@ -360,6 +361,7 @@ template <communicator Comm>
     require_data(comm, what, data);
     if (said.how == mode::buffered && data.assign != nullptr)
         reject_message(what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
+    if (said.how == mode::ready) note_question_of_order();
     sending s;
     s.receiver = there.rank;
     s.label = said.label.value;
@@ -376,6 +378,7 @@ template <communicator Comm>
         reject_rank(what, "the source,", there.rank, comm.size());
     if (!said.label.is_any && said.label.value < 0) reject_message(what, comm.rank(), "gives a negative tag");
     require_data(comm, what, place);
+    if (there.rank == any_rank) note_question_of_order();
     receiving r;
     r.source = there.rank;
     r.label = said.label.value;

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/analysis/explore.hpp"
+#include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/message.hpp"
+#include "test/message/support/random_program.hpp"
+#include "test/support/catch.hpp"
+
+/// @file
+/// What explore leaves out, held against a search that leaves out nothing: random programs of messages and collectives.
+
+using allfold::explain;
+using allfold::exploration;
+using allfold::explore;
+using allfold::explore_options;
+using allfold::explored_communicator;
+using test::random_program;
+
+namespace {
+
+/// What ranks have seen in each execution of a program, and what was found to be wrong.
+struct outcomes {
+    std::set<std::vector<std::uint32_t>> seen;
+    std::set<allfold::verdict> faults;
+    exploration found;
+    friend bool operator==(const outcomes& a, const outcomes& b) { return a.seen == b.seen && a.faults == b.faults; }
+};
+
+outcomes outcomes_of(const random_program& program, explore_options options) {
+    outcomes all;
+    std::vector<std::uint32_t> now(static_cast<std::size_t>(program.size()));
+    options.executions = 5000;
+    options.watch = [&, ended = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
+        if (std::exchange(ended, so_far.executions) != so_far.executions) all.seen.emplace(now.begin(), now.end());
+        return true;
+    };
+    all.found = explore(
+        program.size(),
+        [&](explored_communicator& comm) { program.run(comm, now[static_cast<std::size_t>(comm.rank())]); }, options);
+    for (const allfold::finding& each : all.found.findings()) all.faults.insert(each.what);
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("what explore leaves out has the outcome of what it explores, also with collectives in flight") {
+    const std::uint32_t seed = std::random_device()();
+    INFO("seed " << seed);
+    std::mt19937 dice(seed);
+    int compared = 0, of_one_order = 0;
+    std::uint64_t executions = 0, without = 0;
+    for (int i = 0; i < 300; ++i) {
+        const int size = 2 + i % 2;
+        constexpr std::array kinds{random_program::asks::nothing, random_program::asks::whether_done,
+                                   random_program::asks::anything};
+        const random_program program(dice, size, 3 + dice() % 3, kinds[static_cast<std::size_t>(i / 2 % 3)]);
+        explore_options unreduced;
+        unreduced.reduced = false;
+        const outcomes all = outcomes_of(program, unreduced);
+        if (!all.found.complete()) continue;
+        const outcomes some = outcomes_of(program, {});
+        ++compared;
+        of_one_order += some.found.executions() == 1 && all.found.executions() > 1 ? 1 : 0;
+        executions += some.found.executions();
+        without += all.found.executions();
+        INFO("program " << i << ": " << program.text() << explain(some.found)
+                        << "without reduction: " << explain(all.found));
+        REQUIRE(some.found.complete());
+        REQUIRE(some.seen == all.seen);
+        REQUIRE(some.faults == all.faults);
+    }
+    INFO(compared << " programs, " << of_one_order << " of one order, " << executions << " executions, without "
+                  << without);
+    CHECK((compared > 150 && of_one_order > 20 && executions < without / 4));
+}
