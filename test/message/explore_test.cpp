@@ -31,6 +31,13 @@ namespace {
 
 int factorial(int n) { return n < 2 ? 1 : n * factorial(n - 1); }
 
+/// Sends need not wait for their receives.
+allfold::explore_options held() {
+    allfold::explore_options options;
+    options.sends = allfold::standard_sends::held;
+    return options;
+}
+
 /// What comes to rank 0 from all others, each of which sends its number so many times.
 template <class Take>
 int take_all(explored_communicator& comm, int each, Take take) {
@@ -52,12 +59,18 @@ int append(int all, int x) { return 10 * all + x; }
 TEST_CASE("messages from n ranks to one that takes any arrive in n! orders") {
     for (int senders = 1; senders <= 5; ++senders) {
         const exploration found =
-            explore(senders + 1, [](explored_communicator& comm) { return take_all(comm, 1, add); });
+            explore(senders + 1, [](explored_communicator& comm) { return take_all(comm, 1, add); }, held());
         INFO(explain(found));
         CHECK((found.ok() && found.complete()));
         CHECK(found.executions() == static_cast<std::size_t>(factorial(senders)));
+        if (senders > 4) continue;
+        const exploration both =
+            explore(senders + 1, [](explored_communicator& comm) { return take_all(comm, 1, add); });
+        INFO(explain(both));
+        CHECK((both.ok() && both.complete()));  // and again where every send waits
+        CHECK(both.executions() == 2 * static_cast<std::size_t>(factorial(senders)));
     }
-    const exploration twice = explore(3, [](explored_communicator& comm) { return take_all(comm, 2, add); });
+    const exploration twice = explore(3, [](explored_communicator& comm) { return take_all(comm, 2, add); }, held());
     INFO(explain(twice));
     CHECK((twice.ok() && twice.executions() == 6));  // two of each: 4! / (2! 2!)
 }
@@ -95,10 +108,12 @@ TEST_CASE("two ranks that send to each other first deadlock unless messages are 
             return x;
         });
     };
-    const exploration stuck = meet(allfold::mode::synchronous), held = meet(allfold::mode::standard);
-    INFO(explain(stuck) << explain(held));
+    const exploration stuck = meet(allfold::mode::synchronous), unsafe = meet(allfold::mode::standard);
+    INFO(explain(stuck) << explain(unsafe));
     CHECK((!stuck.ok() && stuck.first().what == verdict::deadlock));
-    CHECK(held.ok());
+    REQUIRE((unsafe.findings().size() == 1 && unsafe.executions() == 2 && unsafe.complete()));
+    CHECK(unsafe.first().what == verdict::deadlock_unless_held);
+    CHECK_THAT(unsafe.first().text, Catch::Matchers::ContainsSubstring("rank 0 waits in send, for rank 1"));
     CHECK(explore(2, [](explored_communicator& comm) {
               int x = comm.rank();
               allfold::exchange(comm, x, to{1 - comm.rank()}, from{1 - comm.rank()});
@@ -106,6 +121,100 @@ TEST_CASE("two ranks that send to each other first deadlock unless messages are 
           }).ok());
 }
 
+namespace {
+
+/// Where the first send of rank 1 is held, its second one may be what rank 2 takes first; then ranks 2 and 3 send to
+/// each other head to head, so that one of these sends must be held too.
+void held_here_and_not_there(explored_communicator& comm) {
+    int x = 0;
+    const tag late{5}, end{1};
+    if (comm.rank() == 0) {
+        allfold::receive(comm, x, from{2}, end);
+        allfold::receive(comm, x, from{1});
+    } else if (comm.rank() == 1) {
+        allfold::send(comm, 1, to{0});
+        allfold::send(comm, 1, to{2});
+    } else if (comm.rank() == 3) {
+        allfold::send(comm, 3, to{2});
+        allfold::send(comm, 3, to{2}, late);
+        allfold::receive(comm, x, from{2}, late);
+    } else if (allfold::receive(comm, x, from{allfold::any}).source == 3) {
+        allfold::receive(comm, x, from{3}, late);
+        allfold::send(comm, 2, to{3}, late);
+        allfold::send(comm, 2, to{0}, end);
+        allfold::receive(comm, x, from{1});
+    } else {
+        allfold::receive(comm, x, from{3});
+        allfold::send(comm, 2, to{3}, late);
+        allfold::receive(comm, x, from{3}, late);
+        allfold::send(comm, 2, to{0}, end);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a deadlock that needs one send to be held and another one not is found where each is a choice") {
+    allfold::explore_options each;
+    each.sends = allfold::standard_sends::each_by_itself;
+    const exploration all_or_none = explore(4, held_here_and_not_there),
+                      every = explore(4, held_here_and_not_there, each);
+    INFO(explain(all_or_none) << explain(every));
+    CHECK((all_or_none.ok() && all_or_none.complete() && every.complete()));
+    REQUIRE(every.findings().size() == 1);
+    CHECK(every.first().what == verdict::deadlock_unless_held);
+    const exploration again = allfold::replay(4, held_here_and_not_there, every.first().schedule);
+    REQUIRE(!again.ok());
+    CHECK((again.first().what == every.first().what && again.first().text == every.first().text));
+}
+
+TEST_CASE("a send that waits in vain is told once where its message is never received") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        if (comm.rank() == 1) allfold::send(comm, 5, to{0});
+    });
+    INFO(explain(found));
+    CHECK((found.findings().size() == 1 && found.first().what == verdict::never_received));
+}
+
+TEST_CASE("buffered sends never wait, and a send to nobody is no choice") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        allfold::attach_buffer(comm, 64);
+        allfold::send(comm, 5, to{allfold::none});
+        allfold::send(comm, 5, to{1 - comm.rank()}, allfold::mode::buffered);
+        allfold::receive(comm, x, from{1 - comm.rank()});
+        allfold::detach_buffer(comm);
+        return x;
+    });
+    INFO(explain(found));
+    CHECK((found.ok() && found.executions() == 1));
+}
+
+TEST_CASE("whether a cancel succeeds depends on what has come: both are explored") {
+    const auto cancels = [](bool at_once) {
+        return explore(2, [at_once](explored_communicator& comm) {
+            if (comm.rank() == 1) {
+                if (!at_once) allfold::send(comm, 6, to{0}, tag{1});
+                allfold::send(comm, 5, to{0});
+                return 0;
+            }
+            int x = 0, y = 0;
+            auto one = allfold::receive.start(comm, x, from{1});
+            if (!at_once) allfold::receive(comm, y, from{1}, tag{1});
+            const bool is_cancelled = one.cancel();
+            if (is_cancelled) allfold::receive(comm, x, from{1});  // it has taken no message
+            one.wait();
+            return 10 * static_cast<int>(is_cancelled) + x;
+        });
+    };
+    for (const bool at_once : {true, false}) {
+        const exploration found = cancels(at_once);
+        INFO(explain(found));
+        REQUIRE((found.complete() && found.findings().size() == 1));
+        CHECK(found.first().what == verdict::different_values);
+        CHECK_THAT(found.first().text,
+                   Catch::Matchers::ContainsSubstring("15") && Catch::Matchers::ContainsSubstring(" 5"));
+    }
+}
 TEST_CASE("a receive from any rank may take what was meant for a later one, unless tags tell them apart") {
     const auto phases = [](bool has_tags) {
         return explore(3, [has_tags](explored_communicator& comm) {

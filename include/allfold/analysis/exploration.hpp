@@ -19,20 +19,22 @@ namespace allfold {
 
 /// What may be wrong with an execution.
 enum class verdict : std::uint8_t {
-    deadlock,          ///< ranks wait, and nothing is in flight
-    no_progress,       ///< ranks test again and again, and nothing comes any more
-    failed,            ///< an exception leaves a rank, or a collective on it
-    disagreement,      ///< ranks do not make the same calls of collectives, or not in the same order
-    never_completed,   ///< operations are in flight when their communicator ends
-    never_received,    ///< all ranks have returned, and messages are left
-    different_values,  ///< a rank returns another value than in the first execution
-    not_deterministic  ///< the program depends on something other than messages
+    deadlock,              ///< ranks wait, and nothing is in flight
+    deadlock_unless_held,  ///< the same, and only where standard sends are not held for their receivers
+    no_progress,           ///< ranks test again and again, and nothing comes any more
+    failed,                ///< an exception leaves a rank, or a collective on it
+    disagreement,          ///< ranks do not make the same calls of collectives, or not in the same order
+    never_completed,       ///< operations are in flight when their communicator ends
+    never_received,        ///< all ranks have returned, and messages are left
+    different_values,      ///< a rank returns another value than in the first execution
+    not_deterministic      ///< the program depends on something other than messages
 };
 
 /// In words, as `explain` says it.
 [[nodiscard]] constexpr const char* name_of(verdict what) noexcept {
     switch (what) {
         case verdict::deadlock: return "deadlock";
+        case verdict::deadlock_unless_held: return "deadlock only where sends are not buffered";
         case verdict::no_progress: return "no progress";
         case verdict::failed: return "a rank fails";
         case verdict::disagreement: return "ranks disagree";
@@ -62,6 +64,13 @@ struct exploring {
     }
 };
 
+/// What becomes of a send in standard mode, which may or may not wait for its receive.
+enum class standard_sends : std::uint8_t {
+    held,           ///< no send waits
+    all_or_none,    ///< no send waits, and then, unless a deadlock or a lost message has been found, all of them do
+    each_by_itself  ///< each one waits or not: all combinations
+};
+
 /// How far to explore.
 struct explore_options {
     std::uint64_t executions = 1'000'000;  ///< at most
@@ -75,6 +84,9 @@ struct explore_options {
     bool reduced = true;                  ///< otherwise executions that differ in the order of independent steps too
     /// Also orders of arrival that no call of the program can tell from each other: to check allfold itself.
     bool every_order = false;
+    /// A program in which no rank asks in which order messages come, and which ends where all sends wait, ends where
+    /// only some do. Others may need `each_by_itself`, which is up to 2^n times as many executions for n sends.
+    standard_sends sends = standard_sends::all_or_none;
     std::function<bool(const exploring&)> watch = {};  ///< called after each execution; false stops
 };
 

@@ -37,6 +37,7 @@ class explored_communicator : public transport_defaults {
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
     static constexpr bool waits_to_form = false;
+    static constexpr bool delays_messages = true;  ///< one that could have come does so where somebody looks
 
     /// A copy of what was posted.
     class arrival_type {
@@ -92,6 +93,13 @@ class explored_communicator : public transport_defaults {
         detail::pack(message.parts, message.alignment, letter.memory.data());
         world_.post(ranks_[to], {group_, self_, on}, std::move(letter));
         return true;
+    }
+    /// Whether the next standard send of this rank is held for its receiver; otherwise it waits for its receive.
+    [[nodiscard]] bool holds_send() {
+        throw_if_over();
+        const bool is_held = world_.holds_send(self_);
+        throw_if_over();
+        return is_held;
     }
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +43,9 @@ enum class explored_turn : std::uint8_t {
 
 class explored_world {
   public:
-    enum class place : std::uint8_t { running, waits, tests, returned };
+    enum class place : std::uint8_t { running, waits, tests, chooses, returned };
+    /// What becomes of standard sends.
+    enum class sending : std::uint8_t { held, waits, chosen };
 
     /// What one rank does.
     using body = std::function<void(int)>;
@@ -60,6 +63,7 @@ class explored_world {
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
+        bool holds_send = true;          // the one that it has just chosen for
     };
 
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
@@ -79,6 +83,8 @@ class explored_world {
         }
     }
 
+    sending sends = sending::held;
+
     [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
     [[nodiscard]] rank_state& of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
 
@@ -86,6 +92,7 @@ class explored_world {
     void begin() {
         step_ = -1;
         seats_used_ = boxes_used_ = 0;
+        standard_sends_ = waiting_sends_ = 0;
         for (rank_state& each : ranks_) {
             each.at = place::running;
             each.turn = explored_turn::goes_on;
@@ -102,6 +109,11 @@ class explored_world {
         possible.clear();
         std::uint64_t settled = 0;
         for (const rank_state& each : ranks_) {
+            if (each.at == place::chooses) {
+                possible.push_back({each.rank, false, false, {}});
+                possible.push_back({each.rank, false, false, send_waits});
+                settled |= std::uint64_t{1} << each.rank;
+            }
             if (each.at != place::waits && each.at != place::tests) continue;
             const std::size_t before = possible.size();
             for (const explored_channel& from : each.asked)
@@ -119,6 +131,11 @@ class explored_world {
         std::sort(possible.begin(), possible.end());
         return settled;
     }
+    /// The channels on which a message may come to a rank.
+    [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
+        if (of(rank).at == place::chooses) return {};
+        return of(rank).asked;
+    }
     /// In which step the message was posted that one delivers; -1 for none.
     [[nodiscard]] int posted_in(const explored_step& step) {
         if (!step.has_message) return -1;
@@ -131,6 +148,8 @@ class explored_world {
         if (step.has_message) {
             ++find(step.rank, step.channel)->arrived;
             rank.tests_in_vain = 0;
+        } else if (rank.at == place::chooses) {
+            rank.holds_send = step.channel != send_waits;
         } else {
             ++rank.tests_in_vain;
         }
@@ -192,6 +211,17 @@ class explored_world {
         auto& asked = of(rank).asked;
         if (std::ranges::find(asked, from) == asked.end()) asked.push_back(from);
     }
+    /// Whether its next standard send is held for its receiver.
+    [[nodiscard]] bool holds_send(int rank) {
+        ++standard_sends_;
+        if (sends == sending::chosen) stop(rank, place::chooses);
+        const bool is_held = sends == sending::chosen ? of(rank).holds_send : sends == sending::held;
+        if (!is_held) ++waiting_sends_;
+        return is_held;
+    }
+    /// How many there were in this execution, and how many of them have not been held.
+    [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
+    [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
     /// Called by a rank that cannot go on, or would like to know whether it can.
     explored_turn stop(int rank, place at) {
         rank_state& self = of(rank);
@@ -244,7 +274,10 @@ class explored_world {
         return fresh;
     }
 
+    static constexpr explored_channel send_waits{0, 0, 1};  // of a step without a message, by a rank that chooses
+
     int tests_, most_tests_;
+    std::size_t standard_sends_ = 0, waiting_sends_ = 0;
     body run_;
     int step_ = -1;
     std::vector<rank_state> ranks_;

@@ -83,9 +83,19 @@ class values_of final : public explored_values {
     bool has_first_ = false;
 };
 
-/// The choices of one execution, as a token: a letter for each, those at the end that are the first ones left out.
+/// The choices of one execution, as a token: a letter for each, those at the end that are the first ones left out. It
+/// begins with U where standard sends are not held for their receivers, and with E where that is a choice as others
+/// are.
 class explored_token {
   public:
+    using sending = explored_world::sending;
+
+    [[nodiscard]] static std::string begin(sending sends) {
+        return sends == sending::held ? "" : sends == sending::waits ? "U" : "E";
+    }
+    [[nodiscard]] static sending sends(std::string_view token) {
+        return token.starts_with('U') ? sending::waits : token.starts_with('E') ? sending::chosen : sending::held;
+    }
     static void add(std::string& token, int choice) {
         constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuvwxyz";
         const auto which = static_cast<std::size_t>(choice);
@@ -98,7 +108,7 @@ class explored_token {
     /// Throws `bad_argument` for what is none.
     [[nodiscard]] static std::vector<int> choices(std::string_view token) {
         std::vector<int> all;
-        for (std::size_t i = 0; i < token.size(); ++i) {
+        for (std::size_t i = begin(sends(token)).size(); i < token.size(); ++i) {
             const char c = token[i];
             if (c >= '0' && c <= '9')
                 all.push_back(c - '0');
@@ -130,36 +140,21 @@ class explorer {
     }
 
     [[nodiscard]] exploration explore() {
-        const auto began = clock::now();
-        for (;;) {
-            const ending end =
-                run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
-            const auto leftovers = find_leftovers();
-            if (end == ending::changed || (end == ending::complete && tree_.depth() < tree_.path_length())) {
-                add(verdict::not_deterministic,
-                    text({"step ", tree_.depth() + 1,
-                          " of an execution cannot be repeated: the program depends on "
-                          "something other than messages (time, random numbers, addresses, what it keeps from one "
-                          "execution to the next)"}));
-                static_cast<void>(world_.release());
-                break;
-            }
-            end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
-            if (end == ending::complete) judge();
-            if (!released() || !repeats()) break;
-            found_.complete_ = !tree_.next(leftovers) || is_only_one();
-            found_.seconds_ = std::chrono::duration<double>(clock::now() - began).count();
-            if (!wants_more() || found_.complete_) break;
+        world_.sends = options_.sends == standard_sends::each_by_itself ? sending::chosen : sending::held;
+        explore_all();
+        if (found_.complete_ && is_to_go_on_without_room()) {
+            world_.sends = sending::waits;
+            tree_.forget();
+            explore_all();
         }
-        found_.seconds_ = std::chrono::duration<double>(clock::now() - began).count();
+        found_.seconds_ = seconds();
         return std::move(found_);
     }
 
     /// The executions of a token, one after another.
     [[nodiscard]] exploration replay(std::string_view schedule) {
         for (const std::string_view each : parts_of(schedule)) {
-            const std::vector<int> choices = explored_token::choices(each);
-            const ending end = run_forced(choices);
+            const ending end = run_forced(each);
             end == ending::complete ? judge()
                                     : add(verdict::not_deterministic, "the schedule does not fit the program");
             ++found_.executions_;
@@ -173,11 +168,37 @@ class explorer {
   private:
     using clock = std::chrono::steady_clock;
     using place = explored_world::place;
+    using sending = explored_world::sending;
     enum class ending : std::uint8_t { complete, asleep, changed };
+
+    /// One execution after another, until all that there are have been looked at, or as many as are wanted.
+    void explore_all() {
+        for (found_.complete_ = false; !found_.complete_;) {
+            const ending end =
+                run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
+            if (end == ending::changed || (end == ending::complete && tree_.depth() < tree_.path_length())) {
+                add(verdict::not_deterministic,
+                    text({"step ", tree_.depth() + 1,
+                          " of an execution cannot be repeated: the program depends on "
+                          "something other than messages (time, random numbers, addresses, what it keeps from one "
+                          "execution to the next)"}));
+                static_cast<void>(world_.release());
+                return;
+            }
+            const auto leftovers = find_leftovers();
+            end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
+            if (end == ending::complete) judge();
+            if (!released() || !repeats()) return;
+            found_.complete_ = !tree_.next(leftovers) || is_only_one();
+            found_.seconds_ = seconds();
+            if (!wants_more()) return;
+        }
+    }
+    [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - began_).count(); }
 
     template <class Choose>
     ending run_one(Choose choose, bool noted) {
-        token_.clear();
+        token_ = explored_token::begin(world_.sends);
         tree_.begin();
         values_.begin();
         const std::uint64_t questions_before = questions_of_order;
@@ -192,9 +213,13 @@ class explorer {
             if (choice < 0) return choice == search_tree::asleep ? ending::asleep : ending::changed;
             explored_token::add(token_, choice);
             const explored_step step = possible_[static_cast<std::size_t>(choice)];
-            if (noted) tree_.note(step, world_.of(step.rank).asked, world_.posted_in(step));
+            if (noted) tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
             world_.take(step);
         }
+    }
+    ending run_forced(std::string_view token) {
+        world_.sends = explored_token::sends(token);
+        return run_forced(explored_token::choices(token));
     }
     ending run_forced(const std::vector<int>& choices) {
         std::size_t next = 0;
@@ -210,7 +235,15 @@ class explorer {
     /// Where every wait is for messages that are named, a rank does the same whatever comes first, as the processes of
     /// Kahn's networks do, and it asks no question of order in another execution that it has not asked in this one.
     [[nodiscard]] bool is_only_one() {
-        return options_.reduced && !options_.every_order && !order_matters_ && !any_failed();
+        return options_.reduced && !options_.every_order && !order_matters_ && !any_failed() &&
+               (world_.sends != sending::chosen || !has_standard_sends_);
+    }
+    /// Whether it matters that sends may wait. Where a message is lost, its send waits for ever.
+    [[nodiscard]] bool is_to_go_on_without_room() const {
+        return options_.sends == standard_sends::all_or_none && has_standard_sends_ && wants_more() &&
+               std::ranges::none_of(found_.findings_, [](const finding& each) {
+                   return each.what == verdict::deadlock || each.what == verdict::never_received;
+               });
     }
     [[nodiscard]] bool wants_more() const {
         const exploring so_far{found_.executions_, found_.redundant_, tree_.depth(), found_.seconds_};
@@ -235,7 +268,9 @@ class explorer {
         if (difference_.empty()) return true;
         const std::string what = std::exchange(difference_, {}), token = explored_token::shortened(token_);
         if (!std::exchange(has_repeated_, true)) {
-            static_cast<void>(run_forced(explored_token::choices(first_token_)));
+            const auto sends = world_.sends;
+            static_cast<void>(run_forced(std::string_view(first_token_)));
+            world_.sends = sends;
             const std::string again = values_.difference();
             if (!released()) return false;
             if (!again.empty()) {
@@ -248,12 +283,16 @@ class explorer {
     }
 
     void judge() {
-        if (first_token_.empty()) first_token_ = token_;
+        if (!std::exchange(has_first_, true)) first_token_ = token_;
+        if (world_.standard_sends() != 0) has_standard_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
         if (!any_failed() && waits) world_.look();
         if (any_failed()) return add_failures();
         if (waits || tests) {
-            const verdict what = tests ? verdict::no_progress : verdict::deadlock;
+            const bool holds_all = world_.waiting_sends() == 0;
+            const verdict what = tests       ? verdict::no_progress
+                                 : holds_all ? verdict::deadlock
+                                             : verdict::deadlock_unless_held;
             return add(what, text({tests ? "ranks test, or wait, and nothing comes any more"
                                          : "all ranks wait, and nothing is in flight",
                                    for_each_rank()}));
@@ -301,7 +340,7 @@ class explorer {
         if (each.at == place::tests)
             return text({"rank ", rank, " has tested ", each.tests_in_vain, " times since its latest message"});
         std::string words = text({"rank ", rank, " waits in ", each.where.what});
-        if (each.where.rounds > 0) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
+        if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
         if (each.where.peer >= 0) {
             words += text({", for rank ", each.where.peer});
             if (world_.of(each.where.peer).at == place::returned) words += ", which has returned";
@@ -323,8 +362,13 @@ class explorer {
 
     void add(verdict what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
     void add(verdict what, const std::string& words, const std::string& token) {
-        for (const finding& known : found_.findings_)
-            if (known.what == what && known.text == words) return;
+        for (finding& known : found_.findings_) {
+            if (known.text != words) continue;
+            if (known.what == what || known.what == verdict::deadlock) return;
+            if (known.what != verdict::deadlock_unless_held) continue;
+            known = {what, words, text({world_.size(), ":", token})};  // it does not need sends that wait
+            return;
+        }
         if (found_.findings_.size() < options_.findings)
             found_.findings_.push_back({what, words, text({world_.size(), ":", token})});
         else
@@ -348,7 +392,8 @@ class explorer {
     exploration found_;
     std::vector<explored_step> possible_;
     std::string token_, first_token_, difference_;
-    bool has_repeated_ = false, order_matters_ = true;
+    clock::time_point began_ = clock::now();
+    bool has_first_ = false, has_repeated_ = false, has_standard_sends_ = false, order_matters_ = true;
 };
 
 }  // namespace allfold::detail

@@ -67,6 +67,8 @@ class search_tree {
     /// Not `reduced`: all orders of all steps.
     search_tree(int size, bool reduced) : size_(static_cast<std::size_t>(size)), reduced_(reduced) {}
 
+    /// Begins anew.
+    void forget() { path_.clear(); }
     /// An execution begins.
     void begin() {
         events_.clear();

@@ -159,6 +159,7 @@ class message_task final : public task<Comm> {
     }
     void check() const override {}
     [[nodiscard]] bool cancel() noexcept override {
+        if constexpr (requires { Comm::delays_messages; }) this->push();  // it may have come by now
         if (this->done() || !in_ || out_ || !office_.cancel(*in_)) return false;
         tell_status();
         this->complete();
@@ -222,6 +223,9 @@ class message_task final : public task<Comm> {
             copy_.assign(in_->place.data, in_->place.data + in_->place.bytes());
             out_->data.data = copy_.data();
         }
+        if constexpr (requires { this->comm_->holds_send(); })
+            if (out_ && out_->how == mode::standard && out_->may_wait && out_->receiver != null_rank)
+                out_->is_held = this->comm_->holds_send();
         if (in_) given_ ? office_.start(*in_, std::move(given_)) : office_.start(*in_);
         if (out_ && out_->how == mode::buffered && out_->receiver != null_rank)
             send_copy();
@@ -310,6 +314,7 @@ class buffered_send final : public post_office::kept_send {
         message_request own("send", message_options());
         own.out = s;
         own.out->how = mode::standard;
+        own.out->may_wait = false;
         own.out->data.data = copy_.data();
         return own;
     }

@@ -56,7 +56,8 @@ struct message_head {
     std::uint32_t number = 0;  // of the send
     std::uint32_t freed = 0;   // units that the sender of this has let go of, of what it holds of the receiver
     std::uint32_t element_bytes = 1;
-    std::array<char, 28> type_name{};  // the begin of it
+    std::array<char, 27> type_name{};  // the begin of it
+    bool is_awaited = false;           // of an eager one: its sender goes on when a receive has been matched
 
     [[nodiscard]] std::size_t elements() const noexcept {
         return static_cast<std::size_t>(element_bytes == 0 ? 0 : bytes / element_bytes);
@@ -94,6 +95,8 @@ struct sending {
     mode how = mode::standard;
     message_data data;
     std::uint32_t number = 0;
+    bool may_wait = true;  // in standard mode: analysis/explore decides whether it
+    bool is_held = true;   // is held by its receiver, or waits
     bool is_done = true;
     std::exception_ptr failure;
 };
@@ -364,10 +367,12 @@ inline void post_office::start(sending& s, post_port& port) {
     if (is_eager) {
         there.sent_units += units_of(bytes);
         asking.parts[1] = {s.data.data, bytes};
-        asking.sent = &s;
-    } else {
-        asked_.emplace(s.number, &s);
+        head.is_awaited = !s.is_held;
     }
+    if (is_eager && s.is_held)
+        asking.sent = &s;
+    else
+        asked_.emplace(s.number, &s);
 }
 
 inline void post_office::start(receiving& r) {
@@ -492,6 +497,7 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
     r.failure = objection(r, source, head);
     if (head.what == kind::eager) {
         free(source, head);
+        if (head.is_awaited) refuse(source, head, false, nullptr);  // it asks for no more than an answer
         if (!r.failure && !data.empty()) std::memcpy(r.place.data, data.data(), data.size());
         r.is_done = true;
     } else if (r.failure) {
