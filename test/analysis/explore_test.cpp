@@ -6,12 +6,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
+#include <fstream>
 #include <initializer_list>
 #include <optional>
 #include <random>
 #include <set>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -482,6 +485,48 @@ TEST_CASE("an exploration ends at its limits, and a schedule that is none is ref
         CHECK_THROWS_AS(replay(3, program, schedule), allfold::error);
     CHECK(replay(3, program, "3:99").first().what == verdict::not_deterministic);
     CHECK_THROWS_AS(some.first(), allfold::error);
+}
+
+TEST_CASE("an exploration that ended at a limit goes on where it was, also from a file") {
+    const auto program = [](explored_communicator& comm) { return take_all(comm); };
+    const auto whole = explore(5, program);
+    allfold::explore_options few;
+    few.executions = 5;
+    std::size_t parts = 0, findings = 0;
+    allfold::exploration some;
+    do {
+        some = explore(5, program, few);
+        ++parts;
+        findings += some.findings().size();
+        CHECK(some.executions() == (some.complete() ? whole.executions() : 5 * parts));
+        const std::string file = "explore_test.frontier";
+        std::ofstream(file) << some.frontier();
+        std::ostringstream read;
+        read << std::ifstream(file).rdbuf();
+        few.frontier = read.str();
+        std::remove(file.c_str());
+        REQUIRE(parts < 10);
+    } while (!some.complete());
+    CHECK((parts == 5 && some.executions() == 24 && some.redundant() == whole.redundant()));
+    CHECK(some.frontier().empty());
+    CHECK(findings == whole.findings().size() + whole.left_out());  // each differs from the first execution of all
+    for (const char* none : {"nothing", "allfold-frontier-1 5 0", "allfold-frontier-1 4 0 1 0 0 0 . 0"}) {
+        few.frontier = none;
+        CHECK_THROWS_AS(explore(5, program, few), allfold::error);
+    }
+}
+
+TEST_CASE("who watches hears how far it has got") {
+    allfold::explore_options options;
+    std::vector<allfold::exploring> heard;
+    options.watch = [&](const allfold::exploring& so_far) {
+        heard.push_back(so_far);
+        return true;
+    };
+    const auto found = explore(4, [](explored_communicator& comm) { take_all(comm); }, options);
+    REQUIRE(heard.size() == found.executions() + found.redundant());
+    CHECK((heard.front().executions == 1 && heard.front().steps == 3 && heard.front().open == 1));
+    CHECK((heard.back().executions == 6 && heard.back().open == 0 && heard.back().executions_per_second() > 0));
 }
 
 TEST_CASE("a rank that catches for ever what is thrown ends the exploration") {

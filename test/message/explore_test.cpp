@@ -3,11 +3,14 @@
 
 #include <array>
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
+#include "allfold/analysis/draw_finding.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/analysis/here.hpp"
 #include "allfold/analysis/without_fault.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
@@ -175,6 +178,20 @@ TEST_CASE("a send that waits in vain is told once where its message is never rec
     CHECK((found.findings().size() == 1 && found.first().what == verdict::never_received));
 }
 
+TEST_CASE("a message that has come, and is never received, is found too, and so is each of several") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        double x = 0;
+        for (int i = 0; i < 3 && comm.rank() == 1; ++i) allfold::send(comm, x, to{0}, tag{i});
+        if (comm.rank() == 0) allfold::receive(comm, x, from{1}, tag{1});
+    });
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK((found.first().what == verdict::never_received && found.executions() == 1));
+    CHECK(found.first().text ==
+          "a message of 8 bytes under tag 0 from rank 1 to rank 0 is never received\n"
+          "    a message of 8 bytes under tag 2 from rank 1 to rank 0 is never received");
+}
+
 TEST_CASE("buffered sends never wait, and a send to nobody is no choice") {
     const exploration found = explore(2, [](explored_communicator& comm) {
         int x = 0;
@@ -271,4 +288,55 @@ TEST_CASE("a test of a user's own says that a program has no fault, or which one
     allfold::explore_options few;
     few.executions = 2;
     CHECK_FALSE(matcher.match(explore(4, adds, few)));  // there are more, and one of them may have a fault
+}
+
+TEST_CASE("a fault names the calls, where they stand if the program says it, and how it comes to it") {
+    const auto program = [](explored_communicator& comm) {
+        int x = 0;
+        if (comm.rank() != 0) allfold::send(allfold::here(comm), x, to{0}, tag{comm.rank()});
+        if (comm.rank() == 0) allfold::receive(comm, x, from{allfold::any}, tag{allfold::any});
+        if (comm.rank() == 0) allfold::receive(allfold::here(comm), x, from{1});
+    };
+    const std::string line = std::to_string(__LINE__ - 2);
+    const exploration found = explore(3, program, held());
+    INFO(explain(found));
+    REQUIRE(!found.ok());
+    using Catch::Matchers::ContainsSubstring;
+    CHECK_THAT(found.first().text, ContainsSubstring("rank 0 waits in receive, for rank 1, which has returned: receive "
+                                                     "from rank 1 (its 2nd call, explore_test.cpp:" +
+                                                     line + ")"));
+    const std::string history = allfold::history_of(found.first());
+    INFO(history);
+    CHECK_THAT(history, ContainsSubstring("rank 1 calls send to rank 0, tag 1 (its 1st call, explore_test.cpp:") &&
+                            ContainsSubstring("rank 0 calls receive from any rank, any tag (its 1st call)") &&
+                            ContainsSubstring("rank 1   posts 1 (message) to rank 0\n") &&
+                            ContainsSubstring("rank 0   gets 1 (message) of rank 1\n") &&
+                            ContainsSubstring("rank 2 has returned\n"));
+    const std::string picture = allfold::draw(found);
+    INFO(picture);
+    CHECK_THAT(picture, ContainsSubstring("<svg ") && ContainsSubstring("replay: 3:") &&
+                            ContainsSubstring("receive from any rank, any tag (its 1st call)") &&
+                            ContainsSubstring("<tspan font-weight='bold'>has returned</tspan>"));
+    std::size_t arrows = 0;
+    for (std::size_t i = picture.find("marker-end"); i != std::string::npos; i = picture.find("marker-end", i + 1))
+        ++arrows;
+    CHECK(arrows == 2);
+    CHECK(allfold::replay(3, program, found.first().schedule, held()).first().history.size() ==
+          found.first().history.size());
+    CHECK_THROWS_AS(allfold::draw(explore(1, [](auto&) {})), allfold::error);
+}
+
+TEST_CASE("of several executions with the same fault the one with the shortest schedule is shown") {
+    const auto program = [](explored_communicator& comm) {
+        std::array<int, 3> order{};
+        if (comm.rank() != 0) allfold::send(comm, comm.rank(), to{0});
+        for (std::size_t i = 0; comm.rank() == 0 && i < order.size(); ++i)
+            allfold::receive(comm, order[i], from{allfold::any});
+        if (order == std::array{1, 3, 2} || order == std::array{2, 1, 3}) throw std::runtime_error("not so");
+    };
+    const exploration found = explore(4, program, held());
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK(found.first().schedule == "4:1");  // 01 is found first
+    CHECK(!allfold::replay(4, program, found.first().schedule, held()).ok());
 }

@@ -15,6 +15,7 @@
 
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/detail/post_office.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/arrival_order.hpp"
@@ -69,6 +70,7 @@ class explored_communicator : public transport_defaults {
         if (!world_.is_over(self_)) {
             world_.of(self_).left_in_flight += background_.size();
             if (background_.knows_any()) detail::note_question_of_order();  // whether it is done by now
+            note_unreceived();
         }
         background_.end();
     }
@@ -80,10 +82,25 @@ class explored_communicator : public transport_defaults {
 
     lane open(const signature& what, unsigned lanes) {
         throw_if_over();
-        seat_.opened.add(next_lane_, lanes, what);
-        return std::exchange(next_lane_, next_lane_ + lanes);
+        const lane first = std::exchange(next_lane_, next_lane_ + lanes);
+        announce(first, lanes, what);
+        return first;
     }
-    void announce(lane first, unsigned lanes, const signature& what) { seat_.opened.add(first, lanes, what); }
+    void announce(lane first, unsigned lanes, const signature& what) {
+        seat_.opened.add(first, lanes, what);
+        world_.note_call(self_, {.what = what.what, .group = group_, .first = first, .lanes = lanes});
+    }
+    /// A send, a receive, or both; -1: to or from nobody, -2: any. The number of the call, from 1.
+    std::size_t note_message(const char* what, int to, int from, int label) {
+        return world_.note_call(self_, {.what = what,
+                                        .to = to < 0 ? to : ranks_[to],
+                                        .from = from < 0 ? from : ranks_[from],
+                                        .label = label,
+                                        .is_message = true,
+                                        .group = group_});
+    }
+    /// Of the next call of this rank: see `here`.
+    void note_place(const char* file, unsigned line) { world_.note_place(self_, file, line); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         const auto* const found = world_.find_opened(group_, ranks_[peer], on);
         return found ? std::optional(found->what) : std::nullopt;
@@ -91,6 +108,7 @@ class explored_communicator : public transport_defaults {
     bool try_post(int to, lane on, const outgoing& message) {
         detail::explored_letter letter{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
         detail::pack(message.parts, message.alignment, letter.memory.data());
+        if (world_.history != nullptr) letter.what = name_of(on, message);
         world_.post(ranks_[to], {group_, self_, on}, std::move(letter));
         return true;
     }
@@ -134,6 +152,7 @@ class explored_communicator : public transport_defaults {
             if (work.poll()) return;
             self.where = work.blocked_on();
             if (self.where.peer >= 0) self.where.peer = ranks_[self.where.peer];
+            if (self.where.call == 0) self.where.call = world_.find_call(self_, group_, self.where.on);
             while (world_.stop(self_, place::waits) == detail::explored_turn::looks) work.check();
         }
     }
@@ -168,6 +187,29 @@ class explored_communicator : public transport_defaults {
     [[nodiscard]] static std::uint64_t mixed(std::uint64_t a, std::uint64_t b) noexcept {
         const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
         return all ^ all >> 32;
+    }
+    void note_unreceived() {
+        if (!background_.office) return;
+        static_cast<const detail::post_office&>(*background_.office).for_each_held([this](const auto& each) {
+            world_.of(self_).unreceived.push_back(detail::text_of_lost(each.head, ranks_[each.source], self_));
+        });
+    }
+    /// What a message is, for people.
+    [[nodiscard]] const char* name_of(lane on, const outgoing& message) const {
+        if (on == detail::data_lane) return "data";
+        if (on != detail::envelopes_lane) {
+            const auto* const call = seat_.opened.find(on);
+            return call == nullptr ? "message" : call->what.what;
+        }
+        using kind = detail::message_head::kind;
+        switch (reinterpret_cast<const detail::message_head*>(message.parts.front().data)->what) {
+            case kind::eager: return "message";
+            case kind::request: return "request";
+            case kind::clear: return "answer";
+            case kind::refused: return "answer";
+            case kind::news: return "news";
+        }
+        return "";
     }
     [[nodiscard]] bool is_running() noexcept { return background_.is_running(); }
     /// Whether a look for a message is the program's own.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <ostream>
 #include <ranges>
@@ -141,25 +142,32 @@ class explorer {
 
     [[nodiscard]] exploration explore() {
         world_.sends = options_.sends == standard_sends::each_by_itself ? sending::chosen : sending::held;
-        explore_all();
+        if (options_.frontier.empty() || goes_on_from(options_.frontier)) explore_all();
         if (found_.complete_ && is_to_go_on_without_room()) {
             world_.sends = sending::waits;
             tree_.forget();
             explore_all();
         }
         found_.seconds_ = seconds();
+        if (is_sound_) std::ranges::for_each(found_.findings_, [this](finding& each) { look_closely(each); });
         return std::move(found_);
     }
 
     /// The executions of a token, one after another.
     [[nodiscard]] exploration replay(std::string_view schedule) {
         for (const std::string_view each : parts_of(schedule)) {
+            std::vector<happening> history;
+            world_.history = &history;
             const ending end = run_forced(each);
             end == ending::complete ? judge()
                                     : add(verdict::not_deterministic, "the schedule does not fit the program");
             ++found_.executions_;
             if (!difference_.empty())
                 add(verdict::different_values, difference_, std::string(schedule.substr(schedule.find(':') + 1)));
+            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, end_text(r));
+            world_.history = nullptr;
+            for (finding& one : found_.findings_)
+                if (one.history.empty()) one.history = history;
             if (!released()) break;
         }
         return std::move(found_);
@@ -182,7 +190,7 @@ class explorer {
                           " of an execution cannot be repeated: the program depends on "
                           "something other than messages (time, random numbers, addresses, what it keeps from one "
                           "execution to the next)"}));
-                static_cast<void>(world_.release());
+                is_sound_ = world_.release();
                 return;
             }
             const auto leftovers = find_leftovers();
@@ -191,8 +199,36 @@ class explorer {
             if (!released() || !repeats()) return;
             found_.complete_ = !tree_.next(leftovers) || is_only_one();
             found_.seconds_ = seconds();
-            if (!wants_more()) return;
+            if (!wants_more() && !found_.complete_) found_.frontier_ = frontier();
+            if (!wants_more_) return;
         }
+    }
+    [[nodiscard]] std::string frontier() const {
+        std::ostringstream out;
+        out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
+            << found_.executions_ << ' ' << found_.redundant_ << ' ' << has_standard_sends_ << ' '
+            << has_lost_or_deadlock() << " ." << first_token_ << '\n';
+        tree_.write(out);
+        return out.str();
+    }
+    /// The first execution is repeated, for its values.
+    [[nodiscard]] bool goes_on_from(const std::string& text_of_it) {
+        std::istringstream in(text_of_it);
+        std::string mark;
+        int ranks = 0, sends = 0;
+        in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> has_standard_sends_ >>
+            had_lost_or_deadlock_ >> first_token_;
+        tree_.read(in);
+        if (!in || mark != frontier_mark || ranks != world_.size() || sends < 0 || sends > 2)
+            throw error(errc::bad_argument,
+                        text({"explore: this is not the frontier of an exploration of ", world_.size(), " ranks"}));
+        executions_before_ = found_.executions_;
+        first_token_.erase(0, 1);
+        has_first_ = true;
+        static_cast<void>(run_forced(std::string_view(first_token_)));
+        static_cast<void>(values_.difference());
+        world_.sends = static_cast<sending>(sends);
+        return released();
     }
     [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - began_).count(); }
 
@@ -240,15 +276,22 @@ class explorer {
     }
     /// Whether it matters that sends may wait. Where a message is lost, its send waits for ever.
     [[nodiscard]] bool is_to_go_on_without_room() const {
-        return options_.sends == standard_sends::all_or_none && has_standard_sends_ && wants_more() &&
-               std::ranges::none_of(found_.findings_, [](const finding& each) {
+        return options_.sends == standard_sends::all_or_none && world_.sends == sending::held && has_standard_sends_ &&
+               !has_lost_or_deadlock();
+    }
+    [[nodiscard]] bool has_lost_or_deadlock() const {
+        return had_lost_or_deadlock_ || std::ranges::any_of(found_.findings_, [](const finding& each) {
                    return each.what == verdict::deadlock || each.what == verdict::never_received;
                });
     }
-    [[nodiscard]] bool wants_more() const {
-        const exploring so_far{found_.executions_, found_.redundant_, tree_.depth(), found_.seconds_};
-        if (options_.watch && !options_.watch(so_far)) return false;
-        return found_.executions_ < options_.executions && found_.seconds_ < options_.seconds;
+    [[nodiscard]] bool wants_more() {
+        wants_more_ =
+            found_.executions_ - executions_before_ < options_.executions && found_.seconds_ < options_.seconds;
+        if (options_.watch) {
+            const exploring so_far{found_.executions_, found_.redundant_, tree_.depth(), tree_.open(), found_.seconds_};
+            if (!options_.watch(so_far)) wants_more_ = false;
+        }
+        return wants_more_;
     }
     [[nodiscard]] std::vector<explored_leftover> find_leftovers() {
         std::vector<explored_leftover> all;
@@ -259,7 +302,8 @@ class explorer {
     }
     /// False where the world cannot be used again.
     [[nodiscard]] bool released() {
-        if (world_.release()) return true;
+        is_sound_ = world_.release();
+        if (is_sound_) return true;
         add(verdict::no_progress, "a rank does not return though its calls throw again and again");
         return false;
     }
@@ -299,8 +343,12 @@ class explorer {
         }
         std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
         world_.for_each_leftover([&](int to, const explored_channel& from, const explored_letter& first, std::size_t) {
-            lost.push_back(leftover_text(to, from, first));
+            if (!is_an_answer(from, first)) lost.push_back(leftover_text(to, from, first));
         });
+        for (int r = 0; r < world_.size(); ++r) {
+            const auto& held = world_.of(r).unreceived;
+            lost.insert(lost.end(), held.begin(), held.end());
+        }
         std::ranges::sort(lost);
         std::string all;
         for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
@@ -341,7 +389,10 @@ class explorer {
             return text({"rank ", rank, " has tested ", each.tests_in_vain, " times since its latest message"});
         std::string words = text({"rank ", rank, " waits in ", each.where.what});
         if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
-        if (each.where.peer >= 0) {
+        const explored_call* const call = world_.call_of(rank);
+        if (call != nullptr && call->from == -2) {
+            words += ", for a message of any rank";
+        } else if (each.where.peer >= 0) {
             words += text({", for rank ", each.where.peer});
             if (world_.of(each.where.peer).at == place::returned) words += ", which has returned";
         } else if (!each.asked.empty()) {
@@ -349,9 +400,22 @@ class explorer {
             for (std::size_t i = 0; i < each.asked.size(); ++i)
                 words += text({i == 0 ? "" : " or ", each.asked[i].from});
         }
+        if (call != nullptr) words += ": " + text_of(*call, each.where.call);
         return words;
     }
+    [[nodiscard]] static message_head head_of(const explored_letter& letter) {
+        message_head head;
+        std::memcpy(&head, letter.memory.data(), sizeof head);
+        return head;
+    }
+    /// Between post offices: the program knows nothing of it.
+    [[nodiscard]] static bool is_an_answer(const explored_channel& from, const explored_letter& letter) {
+        if (from.on != envelopes_lane) return false;
+        const auto what = head_of(letter).what;
+        return what != message_head::kind::eager && what != message_head::kind::request;
+    }
     [[nodiscard]] std::string leftover_text(int to, const explored_channel& from, const explored_letter& first) const {
+        if (from.on == envelopes_lane) return text_of_lost(head_of(first), from.from, to);
         std::string words =
             text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
                   " to rank ", to, " is never received"});
@@ -360,10 +424,67 @@ class explorer {
         return words;
     }
 
+    /// Makes the schedule of a fault shorter, as far as that goes in some attempts: choices become the first ones, from
+    /// the last one back. Then writes down what happens.
+    void look_closely(finding& one) {
+        if (one.what == verdict::not_deterministic) return;
+        const std::size_t begin = one.schedule.find_last_of(":/") + 1;
+        const std::string head = one.schedule.substr(0, begin);
+        std::string best = one.schedule.substr(begin);
+        std::vector<int> choices = explored_token::choices(best);
+        const std::string mark = explored_token::begin(explored_token::sends(best));
+        int attempts = 0;
+        for (std::size_t i = choices.size(); is_sound_ && i-- > 0 && attempts < most_attempts;) {
+            if (choices[i] == 0) continue;
+            ++attempts;
+            const int before = std::exchange(choices[i], 0);
+            std::string shorter = mark;
+            for (const int each : choices) explored_token::add(shorter, each);
+            if (shows(one, shorter, nullptr))
+                best = explored_token::shortened(shorter);
+            else
+                choices[i] = before;
+        }
+        one.schedule = head + best;
+        std::vector<happening> history;
+        if (is_sound_ && shows(one, best, &history)) one.history = std::move(history);
+    }
+    /// Whether this execution has the same fault.
+    [[nodiscard]] bool shows(const finding& one, const std::string& token, std::vector<happening>* history) {
+        std::vector<finding> others;
+        others.swap(found_.findings_);
+        const std::size_t left_out = found_.left_out_;
+        world_.history = history;
+        difference_.clear();
+        if (run_forced(std::string_view(token)) == ending::complete) judge();
+        const bool is_same = one.text == difference_ || std::ranges::any_of(found_.findings_, [&](const finding& each) {
+                                 return each.what == one.what && each.text == one.text;
+                             });
+        if (history != nullptr)
+            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, end_text(r));
+        world_.history = nullptr;
+        difference_.clear();
+        is_sound_ = world_.release();
+        found_.findings_.swap(others);
+        found_.left_out_ = left_out;
+        return is_same;
+    }
+    [[nodiscard]] static bool is_shorter(const std::string& token, const std::string& schedule) {
+        return token.size() < schedule.size() - schedule.find(':') - 1;
+    }
+    [[nodiscard]] std::string end_text(int rank) {
+        const auto& each = world_.of(rank);
+        if (each.failure) return "fails: " + each.failure->why;
+        const std::string words = state_text(rank);
+        return words.substr(words.find(' ', words.find(' ') + 1) + 1);
+    }
+
     void add(verdict what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
     void add(verdict what, const std::string& words, const std::string& token) {
         for (finding& known : found_.findings_) {
             if (known.text != words) continue;
+            if (known.what == what && is_shorter(token, known.schedule))
+                known.schedule = text({world_.size(), ":", token});
             if (known.what == what || known.what == verdict::deadlock) return;
             if (known.what != verdict::deadlock_unless_held) continue;
             known = {what, words, text({world_.size(), ":", token})};  // it does not need sends that wait
@@ -374,6 +495,9 @@ class explorer {
         else
             ++found_.left_out_;
     }
+    static constexpr const char* frontier_mark = "allfold-frontier-1";
+    static constexpr int most_attempts = 100;  // to shorten a schedule
+
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {
         const std::string begin = text({world_.size(), ":"});
         if (!schedule.starts_with(begin))
@@ -394,6 +518,9 @@ class explorer {
     std::string token_, first_token_, difference_;
     clock::time_point began_ = clock::now();
     bool has_first_ = false, has_repeated_ = false, has_standard_sends_ = false, order_matters_ = true;
+    bool wants_more_ = true, had_lost_or_deadlock_ = false;
+    std::uint64_t executions_before_ = 0;  // an exploration that goes on counts on
+    bool is_sound_ = true;                 // the world can be used again
 };
 
 }  // namespace allfold::detail

@@ -149,6 +149,7 @@ class message_task final : public task<Comm> {
         waiting where{this->what_};
         where.rounds = 1;
         where.on = envelopes_lane;
+        where.call = call_;
         if (in_ && !in_->is_done)
             where.peer = is_open()                        ? office_.first_present()
                          : in_->found.source != null_rank ? in_->found.source
@@ -223,6 +224,9 @@ class message_task final : public task<Comm> {
             copy_.assign(in_->place.data, in_->place.data + in_->place.bytes());
             out_->data.data = copy_.data();
         }
+        if constexpr (requires { this->comm_->note_message(this->what_, -1, -1, -1); })
+            call_ = this->comm_->note_message(this->what_, out_ ? out_->receiver : null_rank,
+                                              in_ ? in_->source : null_rank, out_ ? out_->label : in_->label);
         if constexpr (requires { this->comm_->holds_send(); })
             if (out_ && out_->how == mode::standard && out_->may_wait && out_->receiver != null_rank)
                 out_->is_held = this->comm_->holds_send();
@@ -292,6 +296,7 @@ class message_task final : public task<Comm> {
     std::optional<receiving> in_;
     std::unique_ptr<held_message> given_;
     status* told_;
+    std::size_t call_ = 0;
     bool is_in_place_;
     bool failed_alone_ = false;  // and the communicator is sound
     std::vector<std::byte> copy_;
