@@ -340,3 +340,51 @@ TEST_CASE("of several executions with the same fault the one with the shortest s
     CHECK(found.first().schedule == "4:1");  // 01 is found first
     CHECK(!allfold::replay(4, program, found.first().schedule, held()).ok());
 }
+
+TEST_CASE("memory of an operation in flight that the program writes is found: sent, received into, folded") {
+    const auto finds = [](auto program, const char* words) {
+        const exploration found = explore(2, program);
+        INFO(explain(found));
+        REQUIRE(!found.ok());
+        CHECK(found.first().what == verdict::changed_in_flight);
+        CHECK_THAT(found.first().text, Catch::Matchers::ContainsSubstring(words));
+    };
+    const auto sends = [](explored_communicator& comm, bool waits_first) {
+        int x = 1, y = 0;
+        auto sent = allfold::send.start(comm, x, to{1 - comm.rank()});
+        if (waits_first) sent.wait();
+        if (comm.rank() == 0) x = 2;
+        allfold::receive(comm, y, from{1 - comm.rank()});
+        sent.wait();
+    };
+    finds([&](explored_communicator& comm) { sends(comm, false); },
+          "rank 0 writes it before it is done: send to rank 1 (its 1st call)");
+    const auto receives = [](explored_communicator& comm, bool waits_first) {
+        int y = 0;
+        if (comm.rank() == 1) return allfold::send(comm, y, to{0});
+        auto got = allfold::receive.start(comm, y, from{1});
+        if (waits_first) got.wait();
+        y = 7;
+        got.wait();
+    };
+    finds([&](explored_communicator& comm) { receives(comm, false); },
+          "rank 0 writes it before it is done: receive from rank 1 (its 1st call)");
+    const auto folds = [](explored_communicator& comm, bool waits_first) {
+        std::vector<int> x(3, comm.rank()), y(3);
+        auto sum = allfold::all_reduce.start(comm, x, y, allfold::sum());
+        if (waits_first) sum.wait();
+        if (comm.rank() == 1) x[2] = 9;
+        sum.wait();
+        return y;
+    };
+    finds([&](explored_communicator& comm) { folds(comm, false); },
+          "rank 1 writes it before it is done: all_reduce (its 1st call)");
+    for (const exploration& found : {explore(2, [&](explored_communicator& comm) { receives(comm, true); }),
+                                     explore(2, [&](explored_communicator& comm) { folds(comm, true); })}) {
+        INFO(explain(found));
+        CHECK(found.ok());
+    }
+    const exploration headlong = explore(2, [&](explored_communicator& comm) { sends(comm, true); });
+    INFO(explain(headlong));
+    CHECK((headlong.findings().size() == 1 && headlong.first().what == verdict::deadlock_unless_held));
+}

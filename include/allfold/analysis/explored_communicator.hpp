@@ -99,6 +99,11 @@ class explored_communicator : public transport_defaults {
                                         .is_message = true,
                                         .group = group_});
     }
+    /// The program has changed memory of the operation that waits so.
+    void note_changed(const waiting& where) {
+        const std::size_t call = where.call != 0 ? where.call : world_.find_call(self_, group_, where.on);
+        if (!world_.is_over(self_)) world_.note_changed(self_, call);
+    }
     /// Of the next call of this rank: see `here`.
     void note_place(const char* file, unsigned line) { world_.note_place(self_, file, line); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {

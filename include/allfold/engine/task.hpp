@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/deadline.hpp"
+#include "allfold/engine/detail/memory_mark.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
@@ -368,13 +370,19 @@ class execution_task final : public task<Comm> {
     void announce_run() override { run_.announce(); }
     void begin_run() override {
         arguments_->begin(false);
+        if constexpr (watching_memory<Comm>) mark_ = mark();
         run_.start();
     }
     bool poll_run() override { return run_.poll(); }
     void finish_run() override {
+        if constexpr (watching_memory<Comm>)
+            if (mark() != mark_) this->comm_->note_changed(blocked_on());
         if (!std::exchange(is_finished_, false)) arguments_->finish(run_.lowers());
     }
     void drop_run() noexcept override { run_.drop(); }
+    [[nodiscard]] std::uint64_t mark() const {
+        return mark_of_input(run_.about().rows, run_.about().memory, arguments_->input_rows);
+    }
 
     /// At the end of its communicator.
     void wait_for_readers() noexcept {
@@ -394,6 +402,7 @@ class execution_task final : public task<Comm> {
 
     std::unique_ptr<bound_arguments> arguments_;
     execution<Comm> run_;
+    std::uint64_t mark_ = 0;
     bool is_finished_ = false;  // earlier than peers had read what they were lent
     bool is_detached_ = false;
 };

@@ -111,6 +111,7 @@ class explored_world {
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
         bool holds_send = true;          // the one that it has just chosen for
         std::vector<explored_call> calls;
+        std::vector<std::size_t> changed;     // the calls whose memory the program has written meanwhile
         std::vector<std::string> unreceived;  // messages that it still holds at the end of a communicator
         const char* file = nullptr;           // of its next call, where the program says it
         unsigned line = 0;
@@ -154,6 +155,7 @@ class explored_world {
             each.left_in_flight = 0;
             each.calls.clear();
             each.unreceived.clear();
+            each.changed.clear();
             each.file = nullptr;
         }
         for (rank_state& each : ranks_) each.own->enter();
@@ -244,6 +246,7 @@ class explored_world {
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
         return self.calls.size();
     }
+    void note_changed(int rank, std::size_t call) { of(rank).changed.push_back(call); }
     /// The number of the latest call that has opened this lane; 0 for none.
     [[nodiscard]] std::size_t find_call(int rank, std::uint64_t group, lane on) {
         const auto& calls = of(rank).calls;

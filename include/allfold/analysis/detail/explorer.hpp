@@ -330,6 +330,7 @@ class explorer {
         if (!std::exchange(has_first_, true)) first_token_ = token_;
         if (world_.standard_sends() != 0) has_standard_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
+        add_changes();
         if (!any_failed() && waits) world_.look();
         if (any_failed()) return add_failures();
         if (waits || tests) {
@@ -364,6 +365,15 @@ class explorer {
         for (int r = 0; r < world_.size(); ++r)
             if (world_.of(r).failure) return true;
         return false;
+    }
+    void add_changes() {
+        std::string all;
+        for (int r = 0; r < world_.size(); ++r)
+            for (const std::size_t call : world_.of(r).changed) {
+                all += (all.empty() ? "" : "\n    ") + text({"rank ", r, " writes it before it is done"});
+                if (call != 0) all += ": " + text_of(world_.of(r).calls[call - 1], call);
+            }
+        if (!all.empty()) add(verdict::changed_in_flight, all);
     }
     void add_failures() {
         verdict what = verdict::failed;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/engine/detail/memory_mark.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task.hpp"
 #include "allfold/error.hpp"
@@ -230,6 +232,7 @@ class message_task final : public task<Comm> {
         if constexpr (requires { this->comm_->holds_send(); })
             if (out_ && out_->how == mode::standard && out_->may_wait && out_->receiver != null_rank)
                 out_->is_held = this->comm_->holds_send();
+        if constexpr (watching_memory<Comm>) mark_memory();
         if (in_) given_ ? office_.start(*in_, std::move(given_)) : office_.start(*in_);
         if (out_ && out_->how == mode::buffered && out_->receiver != null_rank)
             send_copy();
@@ -238,6 +241,8 @@ class message_task final : public task<Comm> {
     }
     void send_copy();
     bool poll_run() override {
+        if constexpr (watching_memory<Comm>)
+            if (in_ && !in_->is_done && mark_of_place() != place_mark_) note_change();
         if (!has_come() || office_.owes_answers()) {
             port_of<Comm> port(*this->comm_, office_);
             office_.turn(port, this->comm_->background().pass(), [this] { return has_come(); });
@@ -246,10 +251,27 @@ class message_task final : public task<Comm> {
     }
     [[nodiscard]] bool has_come() const noexcept { return (!out_ || out_->is_done) && (!in_ || in_->is_done); }
     void finish_run() override {
+        if constexpr (watching_memory<Comm>)
+            if (mark_of_sent() != sent_mark_) note_change();
         if (out_ && out_->failure) this->failure_ = out_->failure;
         if (in_ && in_->failure) this->failure_ = in_->failure;
         failed_alone_ = this->failure_ != nullptr;
         tell_status();
+    }
+    [[nodiscard]] std::uint64_t mark_of_sent() const {
+        return out_ && out_->data.assign == nullptr ? mark_of_memory(out_->data.data, out_->data.bytes()) : 0;
+    }
+    /// As long as nothing has come.
+    [[nodiscard]] std::uint64_t mark_of_place() const {
+        return in_ && in_->place.assign == nullptr ? mark_of_memory(in_->place.data, in_->place.bytes()) : 0;
+    }
+    void mark_memory() {
+        sent_mark_ = mark_of_sent();
+        place_mark_ = mark_of_place();
+    }
+    void note_change() {
+        this->comm_->note_changed(blocked_on());
+        mark_memory();  // it is told once
     }
     void tell_status() noexcept {
         if (told_ != nullptr) *told_ = found();
@@ -297,6 +319,7 @@ class message_task final : public task<Comm> {
     std::unique_ptr<held_message> given_;
     status* told_;
     std::size_t call_ = 0;
+    std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // where somebody watches memory
     bool is_in_place_;
     bool failed_alone_ = false;  // and the communicator is sound
     std::vector<std::byte> copy_;
