@@ -220,9 +220,10 @@ class explored_communicator : public transport_defaults {
     /// Whether a look for a message is the program's own.
     [[nodiscard]] bool tests_by_itself() noexcept { return world_.of(self_).waits == 0 && !is_running(); }
 
-    /// One message may come, of those that this communicator has looked for in vain.
+    /// Messages may come, of those that this communicator has looked for in vain.
     void test() {
-        stop_to_test();
+        while (stop_to_test()) {
+        }
         std::erase_if(world_.of(self_).asked, [this](const auto& each) { return each.group == group_; });
     }
     /// This message may come.
@@ -230,13 +231,16 @@ class explored_communicator : public transport_defaults {
         auto& asked = world_.of(self_).asked;
         auto others = std::exchange(asked, {channel});
         stop_to_test();
+        world_.of(self_).has_got = false;  // no other one may
         asked = std::move(others);
     }
-    void stop_to_test() {
+    /// Whether a message has come: then another one may.
+    bool stop_to_test() {
         detail::note_question_of_order();
         throw_if_over();
-        world_.stop(self_, place::tests);
+        const bool has_come = world_.test(self_);
         throw_if_over();
+        return has_come;
     }
     void throw_if_over() {
         if (!world_.is_over(self_) && !is_broken_) return;

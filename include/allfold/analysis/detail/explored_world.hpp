@@ -106,6 +106,7 @@ class explored_world {
         waiting where;
         int waits = 0;          // how many are within each other
         int tests_in_vain = 0;  // since the latest message
+        bool has_got = false;   // one in the test that it is in
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
@@ -151,6 +152,7 @@ class explored_world {
             each.asked.clear();
             each.where = {};
             each.waits = each.tests_in_vain = each.refusals = 0;
+            each.has_got = false;
             each.failure.reset();
             each.left_in_flight = 0;
             each.calls.clear();
@@ -205,6 +207,7 @@ class explored_world {
             box& from = *find(step.rank, step.channel);
             const explored_letter& letter = from.letters[from.arrived++];
             rank.tests_in_vain = 0;
+            rank.has_got = rank.at == place::tests;
             if (history != nullptr) note(happening::kind::gets, step.rank, step.channel.from, letter);
         } else if (rank.at == place::chooses) {
             rank.holds_send = step.channel != send_waits;
@@ -321,6 +324,15 @@ class explored_world {
         self.own->leave();
         self.at = place::running;
         return self.turn;
+    }
+    /// Called by a rank that looks whether a message has come; true if one comes now. A test is in vain where none
+    /// does.
+    [[nodiscard]] bool test(int rank) {
+        rank_state& self = of(rank);
+        const bool had_come = std::exchange(self.has_got, false);
+        stop(rank, place::tests);
+        if (had_come && !self.has_got) self.tests_in_vain = 0;
+        return self.has_got;
     }
     [[nodiscard]] bool is_over(int rank) { return of(rank).turn == explored_turn::released; }
     /// Whether a call that throws because all is over is one of many.
