@@ -45,7 +45,7 @@ struct outcomes {
 outcomes outcomes_of(const random_program& program, explore_options options) {
     outcomes all;
     std::vector<std::uint32_t> now(static_cast<std::size_t>(program.size()));
-    options.executions = 5000;
+    options.executions = 1000;
     options.watch = [&, ended = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
         if (std::exchange(ended, so_far.executions) != so_far.executions) all.seen.emplace(now.begin(), now.end());
         return true;
@@ -77,7 +77,7 @@ TEST_CASE("what explore leaves out has the outcome of what it explores, also wit
     std::mt19937 dice(seed);
     int compared = 0, of_one_order = 0;
     std::uint64_t executions = 0, without = 0;
-    for (int i = 0; i < 150; ++i) {
+    for (int i = 0; i < 120; ++i) {
         const int size = 2 + i % 2;
         constexpr std::array kinds{random_program::asks::nothing, random_program::asks::whether_done,
                                    random_program::asks::anything};
@@ -99,7 +99,7 @@ TEST_CASE("what explore leaves out has the outcome of what it explores, also wit
     }
     INFO(compared << " programs, " << of_one_order << " of one order, " << executions << " executions, without "
                   << without);
-    CHECK((compared > 75 && of_one_order > 10 && executions < without / 4));
+    CHECK((compared > 50 && of_one_order > 8 && executions < without / 4));
 }
 
 TEST_CASE("where nobody asks for an order, sends that all wait deadlock if any choice of those that wait does") {
@@ -107,7 +107,7 @@ TEST_CASE("where nobody asks for an order, sends that all wait deadlock if any c
     INFO("seed " << seed);
     std::mt19937 dice(seed);
     int compared = 0, faulty = 0;
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < 60; ++i) {
         const random_program program(dice, 2 + i % 2, 3 + dice() % 2, random_program::asks::nothing);
         explore_options each;
         each.sends = allfold::standard_sends::each_by_itself;
@@ -122,7 +122,7 @@ TEST_CASE("where nobody asks for an order, sends that all wait deadlock if any c
         REQUIRE(all_or_none.faults == every.faults);
     }
     INFO(compared << " programs, " << faulty << " with a fault");
-    CHECK((compared > 40 && faulty > 2));
+    CHECK((compared > 20 && faulty > 0));
 }
 
 TEST_CASE("what threads do is among what explore predicts") {
