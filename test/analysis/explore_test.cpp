@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +18,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -528,6 +531,39 @@ TEST_CASE("who watches hears how far it has got") {
     CHECK((heard.front().executions == 1 && heard.front().steps == 3 && heard.front().open == 1));
     CHECK((heard.back().executions == 6 && heard.back().open == 0 && heard.back().executions_per_second() > 0));
 }
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+TEST_CASE("a rank that waits for something outside ends the process, which says where") {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe(ends.data()) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        std::signal(SIGABRT, SIG_DFL);
+        ::dup2(ends[1], STDERR_FILENO);
+        allfold::explore_options options;
+        options.step_seconds = 0.1;
+        const auto found = explore(
+            2,
+            [](explored_communicator& comm) {
+                allfold::barrier(comm);
+                while (comm.rank() == 1) ::pause();
+            },
+            options);
+        ::_exit(found.ok() ? 1 : 2);
+    }
+    ::close(ends[1]);
+    std::string said;
+    char letter = 0;
+    while (::read(ends[0], &letter, 1) == 1) said += letter;
+    ::close(ends[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    INFO(said);
+    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+    CHECK_THAT(said, Catch::Matchers::ContainsSubstring("rank 1 has not come back for 0.1 s") &&
+                         Catch::Matchers::ContainsSubstring("Its latest call: barrier (its 1st call)"));
+}
+#endif
 
 TEST_CASE("a rank that catches for ever what is thrown ends the exploration") {
     const auto found = explore(2, [](explored_communicator& comm) {

@@ -279,9 +279,15 @@ TEST_CASE("a receive that may be cancelled, and a wait for any of two, are explo
 }
 
 TEST_CASE("a test of a user's own says that a program has no fault, or which one") {
-    const auto adds = [](auto& comm) { return take_all(comm, 1, add); };
+    const auto adds = [](explored_communicator& comm) { return take_all(comm, 1, add); };
     const auto appends = [](auto& comm) { return take_all(comm, 1, append); };
     CHECK_THAT(explore(4, adds), allfold::without_fault());
+    CHECK_THAT(adds, allfold::explored_without_fault(4));
+    CHECK_THAT([](explored_communicator& comm) { allfold::barrier(comm); }, allfold::explored_without_fault(2));
+    const allfold::explored_without_fault of_three(3, held());
+    CHECK_FALSE(of_three.match(appends));
+    CHECK_THAT(of_three.toString(), Catch::Matchers::ContainsSubstring("rank 0 returns 21, but 12") &&
+                                        Catch::Matchers::ContainsSubstring("rank 0   gets 1 (message) of rank 1"));
     const allfold::without_fault matcher;
     CHECK_FALSE(matcher.match(explore(3, appends)));
     CHECK_THAT(matcher.toString(), Catch::Matchers::ContainsSubstring("different values: rank 0 returns 21, but 12"));

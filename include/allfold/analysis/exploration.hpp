@@ -92,6 +92,10 @@ struct explore_options {
     std::uint64_t executions = 1'000'000;  ///< at most, in this call
     double seconds = 60;                   ///< at most; looked at between executions
     std::size_t findings = 16;             ///< at most so many are kept
+    /// A rank that takes longer for one step waits for something outside: then the process says which rank, and which
+    /// call was its latest one, and is ended (std::abort), for nobody can make that rank return. 0: never; `replay`
+    /// never does, for a debugger's sake.
+    double step_seconds = 60;
     /// How many times in a row a test may find nothing while a message may still come. Who tests on is then like one
     /// that waits, until nothing else can happen.
     int tests = 1;

@@ -16,6 +16,7 @@
 
 #include "allfold/analysis/detail/fibre.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
+#include "allfold/analysis/detail/step_watch.hpp"
 #include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
@@ -136,6 +137,8 @@ class explored_world {
     }
 
     sending sends = sending::held;
+    step_watch* watch = nullptr;  // over ranks that do not come back, whose schedule this is
+    const std::string* schedule = nullptr;
     std::vector<happening>* history = nullptr;  // where it is written down, if somebody wants it
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
@@ -160,7 +163,7 @@ class explored_world {
             each.changed.clear();
             each.file = nullptr;
         }
-        for (rank_state& each : ranks_) each.own->enter();
+        for (rank_state& each : ranks_) run(each);
     }
     /// What may happen next, in a fixed order; returns the ranks for which nothing else may before that.
     std::uint64_t find_steps(std::vector<explored_step>& possible) {
@@ -216,7 +219,7 @@ class explored_world {
             ++rank.tests_in_vain;
             note(happening::kind::goes_on, step.rank, "tests, and gets nothing");
         }
-        rank.own->enter();
+        run(rank);
     }
     /// Every rank that waits looks whether it does so in vain.
     void look() {
@@ -246,6 +249,7 @@ class explored_world {
         call.file = std::exchange(self.file, nullptr);
         call.line = self.line;
         self.calls.push_back(call);
+        if (watch != nullptr) watch->note_call([&] { return text_of(call, self.calls.size()); });
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
         return self.calls.size();
     }
@@ -365,9 +369,15 @@ class explored_world {
         history->push_back({what, rank, peer, letter.number, letter.what});
     }
 
-    static void go_on(rank_state& rank, explored_turn turn) {
-        rank.turn = turn;
+    /// Until it waits again.
+    void run(rank_state& rank) {
+        if (watch != nullptr) watch->begin(rank.rank, schedule);
         rank.own->enter();
+        if (watch != nullptr) watch->end();
+    }
+    void go_on(rank_state& rank, explored_turn turn) {
+        rank.turn = turn;
+        run(rank);
     }
     [[nodiscard]] box* find(int to, const explored_channel& from) {
         for (std::size_t i = 0; i < boxes_used_; ++i)

@@ -141,6 +141,13 @@ class explorer {
     }
 
     [[nodiscard]] exploration explore() {
+        step_watch watch(options_.step_seconds);
+        world_.watch = &watch;
+        world_.schedule = &token_;
+        const struct leave {
+            explored_world& world;
+            ~leave() { world.watch = nullptr; }
+        } at_the_end{world_};
         world_.sends = options_.sends == standard_sends::each_by_itself ? sending::chosen : sending::held;
         if (options_.frontier.empty() || goes_on_from(options_.frontier)) explore_all();
         if (found_.complete_ && is_to_go_on_without_room()) {
