@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <iostream>
+
 #include <allfold/algebra/arithmetic.hpp>
 #include <allfold/analysis/explore.hpp>
 #include <allfold/collective/all_reduce.hpp>
-#include <iostream>
 
 /// @file
 /// A user's test that explores a program.

@@ -39,7 +39,6 @@ struct outcomes {
     std::set<std::vector<std::uint32_t>> seen;
     std::set<allfold::verdict> faults;
     exploration found;
-    friend bool operator==(const outcomes& a, const outcomes& b) { return a.seen == b.seen && a.faults == b.faults; }
 };
 
 outcomes outcomes_of(const random_program& program, explore_options options) {

@@ -14,6 +14,7 @@
 #include "allfold/analysis/without_fault.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/reduce_scatter.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
 #include "test/support/catch.hpp"
@@ -385,8 +386,14 @@ TEST_CASE("memory of an operation in flight that the program writes is found: se
     };
     finds([&](explored_communicator& comm) { folds(comm, false); },
           "rank 1 writes it before it is done: all_reduce (its 1st call)");
-    for (const exploration& found : {explore(2, [&](explored_communicator& comm) { receives(comm, true); }),
-                                     explore(2, [&](explored_communicator& comm) { folds(comm, true); })}) {
+    const auto in_place = [](explored_communicator& comm) {
+        std::vector<int> x(4, comm.rank());
+        allfold::reduce_scatter.start(comm, x, allfold::sum()).wait();
+        return x;
+    };
+    for (const exploration& found :
+         {explore(2, in_place), explore(2, [&](explored_communicator& comm) { receives(comm, true); }),
+          explore(2, [&](explored_communicator& comm) { folds(comm, true); })}) {
         INFO(explain(found));
         CHECK(found.ok());
     }

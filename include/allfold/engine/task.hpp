@@ -381,7 +381,8 @@ class execution_task final : public task<Comm> {
     }
     void drop_run() noexcept override { run_.drop(); }
     [[nodiscard]] std::uint64_t mark() const {
-        return mark_of_input(run_.about().rows, run_.about().memory, arguments_->input_rows);
+        const bool is_written = arguments_->is_in_place;
+        return is_written ? 0 : mark_of_input(run_.about().rows, run_.about().memory, arguments_->input_rows);
     }
 
     /// At the end of its communicator.

@@ -137,7 +137,7 @@ class explored_world {
     }
 
     sending sends = sending::held;
-    step_watch* watch = nullptr;  // over ranks that do not come back, whose schedule this is
+    step_watch<explored_call>* watch = nullptr;  // over ranks that do not come back, whose schedule this is
     const std::string* schedule = nullptr;
     std::vector<happening>* history = nullptr;  // where it is written down, if somebody wants it
 
@@ -249,7 +249,7 @@ class explored_world {
         call.file = std::exchange(self.file, nullptr);
         call.line = self.line;
         self.calls.push_back(call);
-        if (watch != nullptr) watch->note_call([&] { return text_of(call, self.calls.size()); });
+        if (watch != nullptr) watch->note_call(call, self.calls.size());
         if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
         return self.calls.size();
     }
@@ -373,7 +373,6 @@ class explored_world {
     void run(rank_state& rank) {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
         rank.own->enter();
-        if (watch != nullptr) watch->end();
     }
     void go_on(rank_state& rank, explored_turn turn) {
         rank.turn = turn;

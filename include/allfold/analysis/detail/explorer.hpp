@@ -141,7 +141,7 @@ class explorer {
     }
 
     [[nodiscard]] exploration explore() {
-        step_watch watch(options_.step_seconds);
+        step_watch<explored_call> watch(options_.step_seconds);
         world_.watch = &watch;
         world_.schedule = &token_;
         const struct leave {
@@ -292,6 +292,7 @@ class explorer {
                });
     }
     [[nodiscard]] bool wants_more() {
+        world_.watch->end();  // who watches may take long
         wants_more_ =
             found_.executions_ - executions_before_ < options_.executions && found_.seconds_ < options_.seconds;
         if (options_.watch) {

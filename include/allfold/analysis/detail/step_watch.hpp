@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "allfold/error.hpp"
 
@@ -19,6 +20,8 @@
 
 namespace allfold::detail {
 
+/// `Call` is what a call of a rank is, cheap to copy; text_of(call, number) describes it.
+template <class Call>
 class step_watch {
   public:
     /// 0: nobody watches.
@@ -45,18 +48,21 @@ class step_watch {
         rank_ = rank;
         schedule_ = schedule;
     }
+    /// Nothing of the program's runs.
     void end() {
         if (!watcher_.joinable()) return;
         const std::lock_guard lock(mutex_);
         ++steps_;
         rank_ = -1;
     }
-    /// The rank that runs makes a call; `describe()` says which when it is asked.
-    template <class Describe>
-    void note_call(Describe describe) {
+    /// The rank that runs makes its call number `number`.
+    void note_call(const Call& call, std::size_t number) {
         if (!watcher_.joinable()) return;
         const std::lock_guard lock(mutex_);
-        call_ = describe();
+        const auto rank = static_cast<std::size_t>(rank_);
+        if (rank_ < 0) return;
+        if (latest_.size() <= rank) latest_.resize(rank + 1);
+        latest_[rank] = {call, number};
     }
 
   private:
@@ -69,12 +75,21 @@ class step_watch {
             if (steps_ == seen && rank_ >= 0) stop();
         }
     }
+    struct noted {
+        Call call;
+        std::size_t number = 0;
+    };
+    [[nodiscard]] std::string latest_call() const {
+        const auto rank = static_cast<std::size_t>(rank_);
+        const bool has_called = rank < latest_.size() && latest_[rank].number != 0;
+        return has_called ? text_of(latest_[rank].call, latest_[rank].number) : "none";
+    }
     [[noreturn]] void stop() const {
         std::fputs(text({"allfold: explore: rank ", rank_, " has not come back for ",
                          std::to_string(limit_).substr(0, std::to_string(limit_).find('.') + 2),
                          " s (explore_options::step_seconds): it waits for something that is not a message of its "
                          "communicators, or computes for ever. Its latest call: ",
-                         call_.empty() ? "none" : call_, ". Schedule: ", *schedule_, "\n"})
+                         latest_call(), ". Schedule: ", *schedule_, "\n"})
                        .c_str(),
                    stderr);
         std::abort();
@@ -86,7 +101,7 @@ class step_watch {
     std::uint64_t steps_ = 0;
     int rank_ = -1;
     const std::string* schedule_ = nullptr;
-    std::string call_;
+    std::vector<noted> latest_;  // of each rank
     bool is_over_ = false;
     std::thread watcher_;
 };

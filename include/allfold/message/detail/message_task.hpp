@@ -210,6 +210,7 @@ class message_task final : public task<Comm> {
     void require_buffer() const {
         if (!out_ || out_->how != mode::buffered || out_->receiver == null_rank) return;
         office_.forget_kept();
+        if (office_.buffered_bytes != 0) note_question_of_order();  // whether that is done by now
         const std::size_t bytes = out_->data.bytes();
         if (office_.buffered_bytes + bytes <= office_.buffer_bytes) return;
         throw error(errc::bad_argument,
