@@ -163,6 +163,7 @@ class explored_world {
             each.changed.clear();
             each.file = nullptr;
         }
+        if (watch != nullptr) watch->forget_calls();
         for (rank_state& each : ranks_) run(each);
     }
     /// What may happen next, in a fixed order; returns the ranks for which nothing else may before that.

@@ -55,6 +55,11 @@ class step_watch {
         ++steps_;
         rank_ = -1;
     }
+    /// An execution begins.
+    void forget_calls() {
+        const std::lock_guard lock(mutex_);
+        latest_.clear();
+    }
     /// The rank that runs makes its call number `number`.
     void note_call(const Call& call, std::size_t number) {
         if (!watcher_.joinable()) return;
