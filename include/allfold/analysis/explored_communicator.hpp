@@ -210,7 +210,7 @@ class explored_communicator : public transport_defaults {
         switch (reinterpret_cast<const detail::message_head*>(message.parts.front().data)->what) {
             case kind::eager: return "message";
             case kind::request: return "request";
-            case kind::clear: return "answer";
+            case kind::clear:
             case kind::refused: return "answer";
             case kind::news: return "news";
         }

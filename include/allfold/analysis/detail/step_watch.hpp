@@ -90,13 +90,11 @@ class step_watch {
         return has_called ? text_of(latest_[rank].call, latest_[rank].number) : "none";
     }
     [[noreturn]] void stop() const {
-        std::fputs(text({"allfold: explore: rank ", rank_, " has not come back for ",
-                         std::to_string(limit_).substr(0, std::to_string(limit_).find('.') + 2),
-                         " s (explore_options::step_seconds): it waits for something that is not a message of its "
-                         "communicators, or computes for ever. Its latest call: ",
-                         latest_call(), ". Schedule: ", *schedule_, "\n"})
-                       .c_str(),
-                   stderr);
+        const std::string seconds = std::to_string(limit_);
+        const std::string who = text({"allfold: explore: rank ", rank_, " has not come back for ",
+                                      seconds.substr(0, seconds.find('.') + 2), " s (explore_options::step_seconds)"});
+        const std::string why = ": it waits for something that is no message, or computes for ever. Its latest call: ";
+        std::fputs((who + why + latest_call() + ". Schedule: " + *schedule_ + "\n").c_str(), stderr);
         std::abort();
     }
 
