@@ -2,6 +2,7 @@
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 include(${CMAKE_CURRENT_LIST_DIR}/allfoldTargets.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/allfoldExplore.cmake)
 
 foreach(allfold_component IN LISTS allfold_FIND_COMPONENTS)
     if(allfold_component STREQUAL "compiled")

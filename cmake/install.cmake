@@ -17,7 +17,7 @@ if(ALLFOLD_BUILD_COMPILED)
 endif()
 
 write_basic_package_version_file(allfoldConfigVersion.cmake COMPATIBILITY SameMinorVersion ${independent})
-install(FILES cmake/allfoldConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/allfoldConfigVersion.cmake
+install(FILES cmake/allfoldConfig.cmake cmake/allfoldExplore.cmake ${CMAKE_CURRENT_BINARY_DIR}/allfoldConfigVersion.cmake
         DESTINATION ${package_directory})
 
 file(RELATIVE_PATH include_from_pkgconfig

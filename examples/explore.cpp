@@ -4,8 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
+#include <fstream>
+#include <string>
+#include <unistd.h>
 
 #include "allfold/algebra/arithmetic.hpp"
+#include "allfold/analysis/draw_finding.hpp"
+#include "allfold/analysis/here.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/engine/operation.hpp"
@@ -13,7 +18,8 @@
 
 /// @file
 /// Programs with a mistake that shows in some orders of arrival only, or hangs, and their mended twins. Each is called
-/// for all orders that there are; what is found is printed.
+/// for all orders that there are; what is found is printed, in colour on a terminal, and drawn where a folder for the
+/// pictures is given.
 
 namespace {
 
@@ -54,7 +60,7 @@ int head_to_head(explored_communicator& comm, bool fixed) {
     if (fixed) {
         allfold::exchange(comm, x, to{other}, from{other});
     } else {
-        allfold::send(comm, comm.rank(), to{other}, allfold::mode::synchronous);
+        allfold::send(allfold::here(comm), comm.rank(), to{other});
         allfold::receive(comm, x, from{other});
     }
     return x;
@@ -83,14 +89,29 @@ void forgetting_to_receive(explored_communicator& comm, bool fixed) {
     allfold::barrier(comm);
 }
 
+const char* folder_of_pictures = nullptr;
+
 bool shows(const char* name, const allfold::exploration& found, bool expected) {
-    std::printf("--- %s\n%s\n", name, explain(found).c_str());
+    const bool has_colour = isatty(STDOUT_FILENO) != 0;
+    std::printf("--- %s\n%s%s%s", name,
+                !has_colour  ? ""
+                : found.ok() ? "\033[32m"
+                             : "\033[31m",
+                explain(found).c_str(), has_colour ? "\033[0m" : "");
+    static int pictures = 0;
+    if (!found.ok() && folder_of_pictures != nullptr) {
+        const std::string file = std::string(folder_of_pictures) + "/fault" + std::to_string(++pictures) + ".svg";
+        std::ofstream(file) << allfold::draw(found);
+        std::printf("    picture: %s\n", file.c_str());
+    }
+    std::puts("");
     return found.ok() == expected && found.complete();
 }
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+    if (count > 1) folder_of_pictures = arguments[1];
     bool as_expected = shows("a barrier that one branch skips", allfold::explore(3, skipping_a_barrier), false);
     as_expected &= shows("mended", allfold::explore(3, keeping_the_barrier), true);
     const auto first_come = [](explored_communicator& comm) { return in_order_of_completion(comm, false); };
@@ -106,5 +127,23 @@ int main() {
     shows_both("sends head to head", 2, head_to_head);
     shows_both("a receive from any rank that takes a message of the next phase", 3, in_phases);
     shows_both("a message that nobody receives", 2, forgetting_to_receive);
+
+    // How far it has got, where that takes long: here a line for every 1000 executions.
+    allfold::explore_options options;
+    options.watch = [](const allfold::exploring& so_far) {
+        if (so_far.executions % 1000 == 0)
+            std::fprintf(stderr, "\r%llu executions, %.0f a second, %zu steps, %zu of them still with other choices ",
+                         static_cast<unsigned long long>(so_far.executions), so_far.executions_per_second(),
+                         so_far.steps, so_far.open);
+        return true;
+    };
+    const auto many = [](explored_communicator& comm) {
+        int sum = 0, x = 0;
+        for (int i = 0; i < 2 && comm.rank() != 0; ++i) allfold::send(comm, 1, allfold::to{0});
+        for (int i = 0; i < 2 * (comm.size() - 1) && comm.rank() == 0; ++i, sum += x)
+            allfold::receive(comm, x, allfold::from{allfold::any});
+        return sum;
+    };
+    as_expected &= shows("\nlong enough to be watched", allfold::explore(5, many, options), true);
     return as_expected ? 0 : 1;
 }

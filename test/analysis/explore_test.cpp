@@ -4,16 +4,22 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
+#include <fstream>
 #include <initializer_list>
 #include <optional>
 #include <random>
 #include <set>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -241,10 +247,14 @@ TEST_CASE("what the reduction leaves out has the outcome of what it explores") {
 }
 
 TEST_CASE("collectives are explored on three ranks, and do what they do elsewhere in every order") {
-    const auto check = [](const char* name, std::uint64_t most, auto program) {
-        const auto found = explore(3, program);
-        INFO(name << ": " << explain(found));
+    allfold::explore_options every;
+    every.every_order = true;
+    const auto check = [&](const char* name, std::uint64_t most, auto program, bool tests = false) {
+        const auto found = explore(3, program, every), as_seen = explore(3, program);
+        INFO(name << ": " << explain(found) << explain(as_seen));
         CHECK((found.ok() && found.complete() && found.executions() >= 1 && found.executions() <= most));
+        CHECK((as_seen.ok() && as_seen.complete()));
+        CHECK(as_seen.executions() == (tests ? found.executions() : 1));  // who never tests sees no order
     };
     const auto expect = [](const vector& found, const vector& expected) {
         if (found != expected) throw std::runtime_error("another result");
@@ -313,20 +323,26 @@ TEST_CASE("collectives are explored on three ranks, and do what they do elsewher
         all_reduce(*mine, x, sum());
         return expect(x, {comm.rank() < 2 ? 2 : 1});
     });
-    check("a test before each wait", 1000, [&](auto& comm) {
-        vector x{1};
-        auto operation = all_reduce.start(comm, x, sum());
-        static_cast<void>(operation.done());
-        operation.wait();
-        return expect(x, {3});
-    });
-    check("a loop that tests", 1000, [&](auto& comm) {
-        vector x{1};
-        auto operation = all_reduce.start(comm, x, sum());
-        while (!operation.done()) {
-        }
-        return expect(x, {3});
-    });
+    check(
+        "a test before each wait", 1000,
+        [&](auto& comm) {
+            vector x{1};
+            auto operation = all_reduce.start(comm, x, sum());
+            static_cast<void>(operation.done());
+            operation.wait();
+            return expect(x, {3});
+        },
+        true);
+    check(
+        "a loop that tests", 1000,
+        [&](auto& comm) {
+            vector x{1};
+            auto operation = all_reduce.start(comm, x, sum());
+            while (!operation.done()) {
+            }
+            return expect(x, {3});
+        },
+        true);
 }
 
 namespace {
@@ -473,6 +489,81 @@ TEST_CASE("an exploration ends at its limits, and a schedule that is none is ref
     CHECK(replay(3, program, "3:99").first().what == verdict::not_deterministic);
     CHECK_THROWS_AS(some.first(), allfold::error);
 }
+
+TEST_CASE("an exploration that ended at a limit goes on where it was, also from a file") {
+    const auto program = [](explored_communicator& comm) { return take_all(comm); };
+    const auto whole = explore(5, program);
+    allfold::explore_options few;
+    few.executions = 5;
+    std::size_t parts = 0, findings = 0;
+    allfold::exploration some;
+    do {
+        some = explore(5, program, few);
+        ++parts;
+        findings += some.findings().size();
+        CHECK(some.executions() == (some.complete() ? whole.executions() : 5 * parts));
+        const std::string file = "explore_test.frontier";
+        std::ofstream(file) << some.frontier();
+        std::ostringstream read;
+        read << std::ifstream(file).rdbuf();
+        few.frontier = read.str();
+        std::remove(file.c_str());
+        REQUIRE(parts < 10);
+    } while (!some.complete());
+    CHECK((parts == 5 && some.executions() == 24 && some.redundant() == whole.redundant()));
+    CHECK(some.frontier().empty());
+    CHECK(findings == whole.findings().size() + whole.left_out());  // each differs from the first execution of all
+    for (const char* none : {"nothing", "allfold-frontier-1 5 0", "allfold-frontier-1 4 0 1 0 0 0 . 0"}) {
+        few.frontier = none;
+        CHECK_THROWS_AS(explore(5, program, few), allfold::error);
+    }
+}
+
+TEST_CASE("who watches hears how far it has got") {
+    allfold::explore_options options;
+    std::vector<allfold::exploring> heard;
+    options.watch = [&](const allfold::exploring& so_far) {
+        heard.push_back(so_far);
+        return true;
+    };
+    const auto found = explore(4, [](explored_communicator& comm) { take_all(comm); }, options);
+    REQUIRE(heard.size() == found.executions() + found.redundant());
+    CHECK((heard.front().executions == 1 && heard.front().steps == 3 && heard.front().open == 1));
+    CHECK((heard.back().executions == 6 && heard.back().open == 0 && heard.back().executions_per_second() > 0));
+}
+
+#if !defined(ALLFOLD_FIBRES_UNDER_TSAN)  // which starts no threads after a fork
+TEST_CASE("a rank that waits for something outside ends the process, which says where") {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe(ends.data()) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        std::signal(SIGABRT, SIG_DFL);
+        ::dup2(ends[1], STDERR_FILENO);
+        allfold::explore_options options;
+        options.step_seconds = 0.1;
+        const auto found = explore(
+            2,
+            [](explored_communicator& comm) {
+                allfold::barrier(comm);
+                while (comm.rank() == 1) ::pause();
+            },
+            options);
+        ::_exit(found.ok() ? 1 : 2);
+    }
+    ::close(ends[1]);
+    std::string said;
+    char letter = 0;
+    while (::read(ends[0], &letter, 1) == 1) said += letter;
+    ::close(ends[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    INFO(said);
+    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+    CHECK_THAT(said, Catch::Matchers::ContainsSubstring("rank 1 has not come back for 0.1 s") &&
+                         Catch::Matchers::ContainsSubstring("Its latest call: barrier (its 1st call)"));
+}
+#endif
 
 TEST_CASE("a rank that catches for ever what is thrown ends the exploration") {
     const auto found = explore(2, [](explored_communicator& comm) {

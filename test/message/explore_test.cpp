@@ -3,14 +3,18 @@
 
 #include <array>
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
+#include "allfold/analysis/draw_finding.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/analysis/here.hpp"
 #include "allfold/analysis/without_fault.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/reduce_scatter.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
 #include "test/support/catch.hpp"
@@ -30,6 +34,13 @@ using allfold::verdict;
 namespace {
 
 int factorial(int n) { return n < 2 ? 1 : n * factorial(n - 1); }
+
+/// Sends need not wait for their receives.
+allfold::explore_options held() {
+    allfold::explore_options options;
+    options.sends = allfold::standard_sends::held;
+    return options;
+}
 
 /// What comes to rank 0 from all others, each of which sends its number so many times.
 template <class Take>
@@ -52,12 +63,18 @@ int append(int all, int x) { return 10 * all + x; }
 TEST_CASE("messages from n ranks to one that takes any arrive in n! orders") {
     for (int senders = 1; senders <= 5; ++senders) {
         const exploration found =
-            explore(senders + 1, [](explored_communicator& comm) { return take_all(comm, 1, add); });
+            explore(senders + 1, [](explored_communicator& comm) { return take_all(comm, 1, add); }, held());
         INFO(explain(found));
         CHECK((found.ok() && found.complete()));
         CHECK(found.executions() == static_cast<std::size_t>(factorial(senders)));
+        if (senders > 4) continue;
+        const exploration both =
+            explore(senders + 1, [](explored_communicator& comm) { return take_all(comm, 1, add); });
+        INFO(explain(both));
+        CHECK((both.ok() && both.complete()));  // and again where every send waits
+        CHECK(both.executions() == 2 * static_cast<std::size_t>(factorial(senders)));
     }
-    const exploration twice = explore(3, [](explored_communicator& comm) { return take_all(comm, 2, add); });
+    const exploration twice = explore(3, [](explored_communicator& comm) { return take_all(comm, 2, add); }, held());
     INFO(explain(twice));
     CHECK((twice.ok() && twice.executions() == 6));  // two of each: 4! / (2! 2!)
 }
@@ -95,10 +112,12 @@ TEST_CASE("two ranks that send to each other first deadlock unless messages are 
             return x;
         });
     };
-    const exploration stuck = meet(allfold::mode::synchronous), held = meet(allfold::mode::standard);
-    INFO(explain(stuck) << explain(held));
+    const exploration stuck = meet(allfold::mode::synchronous), unsafe = meet(allfold::mode::standard);
+    INFO(explain(stuck) << explain(unsafe));
     CHECK((!stuck.ok() && stuck.first().what == verdict::deadlock));
-    CHECK(held.ok());
+    REQUIRE((unsafe.findings().size() == 1 && unsafe.executions() == 2 && unsafe.complete()));
+    CHECK(unsafe.first().what == verdict::deadlock_unless_held);
+    CHECK_THAT(unsafe.first().text, Catch::Matchers::ContainsSubstring("rank 0 waits in send, for rank 1"));
     CHECK(explore(2, [](explored_communicator& comm) {
               int x = comm.rank();
               allfold::exchange(comm, x, to{1 - comm.rank()}, from{1 - comm.rank()});
@@ -106,6 +125,114 @@ TEST_CASE("two ranks that send to each other first deadlock unless messages are 
           }).ok());
 }
 
+namespace {
+
+/// Where the first send of rank 1 is held, its second one may be what rank 2 takes first; then ranks 2 and 3 send to
+/// each other head to head, so that one of these sends must be held too.
+void held_here_and_not_there(explored_communicator& comm) {
+    int x = 0;
+    const tag late{5}, end{1};
+    if (comm.rank() == 0) {
+        allfold::receive(comm, x, from{2}, end);
+        allfold::receive(comm, x, from{1});
+    } else if (comm.rank() == 1) {
+        allfold::send(comm, 1, to{0});
+        allfold::send(comm, 1, to{2});
+    } else if (comm.rank() == 3) {
+        allfold::send(comm, 3, to{2});
+        allfold::send(comm, 3, to{2}, late);
+        allfold::receive(comm, x, from{2}, late);
+    } else if (allfold::receive(comm, x, from{allfold::any}).source == 3) {
+        allfold::receive(comm, x, from{3}, late);
+        allfold::send(comm, 2, to{3}, late);
+        allfold::send(comm, 2, to{0}, end);
+        allfold::receive(comm, x, from{1});
+    } else {
+        allfold::receive(comm, x, from{3});
+        allfold::send(comm, 2, to{3}, late);
+        allfold::receive(comm, x, from{3}, late);
+        allfold::send(comm, 2, to{0}, end);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a deadlock that needs one send to be held and another one not is found where each is a choice") {
+    allfold::explore_options each;
+    each.sends = allfold::standard_sends::each_by_itself;
+    const exploration all_or_none = explore(4, held_here_and_not_there),
+                      every = explore(4, held_here_and_not_there, each);
+    INFO(explain(all_or_none) << explain(every));
+    CHECK((all_or_none.ok() && all_or_none.complete() && every.complete()));
+    REQUIRE(every.findings().size() == 1);
+    CHECK(every.first().what == verdict::deadlock_unless_held);
+    const exploration again = allfold::replay(4, held_here_and_not_there, every.first().schedule);
+    REQUIRE(!again.ok());
+    CHECK((again.first().what == every.first().what && again.first().text == every.first().text));
+}
+
+TEST_CASE("a send that waits in vain is told once where its message is never received") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        if (comm.rank() == 1) allfold::send(comm, 5, to{0});
+    });
+    INFO(explain(found));
+    CHECK((found.findings().size() == 1 && found.first().what == verdict::never_received));
+}
+
+TEST_CASE("a message that has come, and is never received, is found too, and so is each of several") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        double x = 0;
+        for (int i = 0; i < 3 && comm.rank() == 1; ++i) allfold::send(comm, x, to{0}, tag{i});
+        if (comm.rank() == 0) allfold::receive(comm, x, from{1}, tag{1});
+    });
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK((found.first().what == verdict::never_received && found.executions() == 1));
+    CHECK(found.first().text ==
+          "a message of 8 bytes under tag 0 from rank 1 to rank 0 is never received\n"
+          "    a message of 8 bytes under tag 2 from rank 1 to rank 0 is never received");
+}
+
+TEST_CASE("buffered sends never wait, and a send to nobody is no choice") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        allfold::attach_buffer(comm, 64);
+        allfold::send(comm, 5, to{allfold::none});
+        allfold::send(comm, 5, to{1 - comm.rank()}, allfold::mode::buffered);
+        allfold::receive(comm, x, from{1 - comm.rank()});
+        allfold::detach_buffer(comm);
+        return x;
+    });
+    INFO(explain(found));
+    CHECK((found.ok() && found.executions() == 1));
+}
+
+TEST_CASE("whether a cancel succeeds depends on what has come: both are explored") {
+    const auto cancels = [](bool at_once) {
+        return explore(2, [at_once](explored_communicator& comm) {
+            if (comm.rank() == 1) {
+                if (!at_once) allfold::send(comm, 6, to{0}, tag{1});
+                allfold::send(comm, 5, to{0});
+                return 0;
+            }
+            int x = 0, y = 0;
+            auto one = allfold::receive.start(comm, x, from{1});
+            if (!at_once) allfold::receive(comm, y, from{1}, tag{1});
+            const bool is_cancelled = one.cancel();
+            if (is_cancelled) allfold::receive(comm, x, from{1});  // it has taken no message
+            one.wait();
+            return 10 * static_cast<int>(is_cancelled) + x;
+        });
+    };
+    for (const bool at_once : {true, false}) {
+        const exploration found = cancels(at_once);
+        INFO(explain(found));
+        REQUIRE((found.complete() && found.findings().size() == 1));
+        CHECK(found.first().what == verdict::different_values);
+        CHECK_THAT(found.first().text,
+                   Catch::Matchers::ContainsSubstring("15") && Catch::Matchers::ContainsSubstring(" 5"));
+    }
+}
 TEST_CASE("a receive from any rank may take what was meant for a later one, unless tags tell them apart") {
     const auto phases = [](bool has_tags) {
         return explore(3, [has_tags](explored_communicator& comm) {
@@ -153,13 +280,124 @@ TEST_CASE("a receive that may be cancelled, and a wait for any of two, are explo
 }
 
 TEST_CASE("a test of a user's own says that a program has no fault, or which one") {
-    const auto adds = [](auto& comm) { return take_all(comm, 1, add); };
+    const auto adds = [](explored_communicator& comm) { return take_all(comm, 1, add); };
     const auto appends = [](auto& comm) { return take_all(comm, 1, append); };
     CHECK_THAT(explore(4, adds), allfold::without_fault());
+    CHECK_THAT(adds, allfold::explored_without_fault(4));
+    CHECK_THAT([](explored_communicator& comm) { allfold::barrier(comm); }, allfold::explored_without_fault(2));
+    const allfold::explored_without_fault of_three(3, held());
+    CHECK_FALSE(of_three.match(appends));
+    CHECK_THAT(of_three.toString(), Catch::Matchers::ContainsSubstring("rank 0 returns 21, but 12") &&
+                                        Catch::Matchers::ContainsSubstring("rank 0   gets 1 (message) of rank 1"));
     const allfold::without_fault matcher;
     CHECK_FALSE(matcher.match(explore(3, appends)));
     CHECK_THAT(matcher.toString(), Catch::Matchers::ContainsSubstring("different values: rank 0 returns 21, but 12"));
     allfold::explore_options few;
     few.executions = 2;
     CHECK_FALSE(matcher.match(explore(4, adds, few)));  // there are more, and one of them may have a fault
+}
+
+TEST_CASE("a fault names the calls, where they stand if the program says it, and how it comes to it") {
+    const auto program = [](explored_communicator& comm) {
+        int x = 0;
+        if (comm.rank() != 0) allfold::send(allfold::here(comm), x, to{0}, tag{comm.rank()});
+        if (comm.rank() == 0) allfold::receive(comm, x, from{allfold::any}, tag{allfold::any});
+        if (comm.rank() == 0) allfold::receive(allfold::here(comm), x, from{1});
+    };
+    const std::string line = std::to_string(__LINE__ - 2);
+    const exploration found = explore(3, program, held());
+    INFO(explain(found));
+    REQUIRE(!found.ok());
+    using Catch::Matchers::ContainsSubstring;
+    CHECK_THAT(found.first().text, ContainsSubstring("rank 0 waits in receive, for rank 1, which has returned: receive "
+                                                     "from rank 1 (its 2nd call, explore_test.cpp:" +
+                                                     line + ")"));
+    const std::string history = allfold::history_of(found.first());
+    INFO(history);
+    CHECK_THAT(history, ContainsSubstring("rank 1 calls send to rank 0, tag 1 (its 1st call, explore_test.cpp:") &&
+                            ContainsSubstring("rank 0 calls receive from any rank, any tag (its 1st call)") &&
+                            ContainsSubstring("rank 1   posts 1 (message) to rank 0\n") &&
+                            ContainsSubstring("rank 0   gets 1 (message) of rank 1\n") &&
+                            ContainsSubstring("rank 2 has returned\n"));
+    const std::string picture = allfold::draw(found);
+    INFO(picture);
+    CHECK_THAT(picture, ContainsSubstring("<svg ") && ContainsSubstring("replay: 3:") &&
+                            ContainsSubstring("receive from any rank, any tag (its 1st call)") &&
+                            ContainsSubstring("<tspan font-weight='bold'>has returned</tspan>"));
+    std::size_t arrows = 0;
+    for (std::size_t i = picture.find("marker-end"); i != std::string::npos; i = picture.find("marker-end", i + 1))
+        ++arrows;
+    CHECK(arrows == 2);
+    CHECK(allfold::replay(3, program, found.first().schedule, held()).first().history.size() ==
+          found.first().history.size());
+    CHECK_THROWS_AS(allfold::draw(explore(1, [](auto&) {})), allfold::error);
+}
+
+TEST_CASE("of several executions with the same fault the one with the shortest schedule is shown") {
+    const auto program = [](explored_communicator& comm) {
+        std::array<int, 3> order{};
+        if (comm.rank() != 0) allfold::send(comm, comm.rank(), to{0});
+        for (std::size_t i = 0; comm.rank() == 0 && i < order.size(); ++i)
+            allfold::receive(comm, order[i], from{allfold::any});
+        if (order == std::array{1, 3, 2} || order == std::array{2, 1, 3}) throw std::runtime_error("not so");
+    };
+    const exploration found = explore(4, program, held());
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK(found.first().schedule == "4:1");  // 01 is found first
+    CHECK(!allfold::replay(4, program, found.first().schedule, held()).ok());
+}
+
+TEST_CASE("memory of an operation in flight that the program writes is found: sent, received into, folded") {
+    const auto finds = [](auto program, const char* words) {
+        const exploration found = explore(2, program);
+        INFO(explain(found));
+        REQUIRE(!found.ok());
+        CHECK(found.first().what == verdict::changed_in_flight);
+        CHECK_THAT(found.first().text, Catch::Matchers::ContainsSubstring(words));
+    };
+    const auto sends = [](explored_communicator& comm, bool waits_first) {
+        int x = 1, y = 0;
+        auto sent = allfold::send.start(comm, x, to{1 - comm.rank()});
+        if (waits_first) sent.wait();
+        if (comm.rank() == 0) x = 2;
+        allfold::receive(comm, y, from{1 - comm.rank()});
+        sent.wait();
+    };
+    finds([&](explored_communicator& comm) { sends(comm, false); },
+          "rank 0 writes it before it is done: send to rank 1 (its 1st call)");
+    const auto receives = [](explored_communicator& comm, bool waits_first) {
+        int y = 0;
+        if (comm.rank() == 1) return allfold::send(comm, y, to{0});
+        auto got = allfold::receive.start(comm, y, from{1});
+        if (waits_first) got.wait();
+        y = 7;
+        got.wait();
+    };
+    finds([&](explored_communicator& comm) { receives(comm, false); },
+          "rank 0 writes it before it is done: receive from rank 1 (its 1st call)");
+    const auto folds = [](explored_communicator& comm, bool waits_first) {
+        std::vector<int> x(3, comm.rank()), y(3);
+        auto sum = allfold::all_reduce.start(comm, x, y, allfold::sum());
+        if (waits_first) sum.wait();
+        if (comm.rank() == 1) x[2] = 9;
+        sum.wait();
+        return y;
+    };
+    finds([&](explored_communicator& comm) { folds(comm, false); },
+          "rank 1 writes it before it is done: all_reduce (its 1st call)");
+    const auto in_place = [](explored_communicator& comm) {
+        std::vector<int> x(4, comm.rank());
+        allfold::reduce_scatter.start(comm, x, allfold::sum()).wait();
+        return x;
+    };
+    for (const exploration& found :
+         {explore(2, in_place), explore(2, [&](explored_communicator& comm) { receives(comm, true); }),
+          explore(2, [&](explored_communicator& comm) { folds(comm, true); })}) {
+        INFO(explain(found));
+        CHECK(found.ok());
+    }
+    const exploration headlong = explore(2, [&](explored_communicator& comm) { sends(comm, true); });
+    INFO(explain(headlong));
+    CHECK((headlong.findings().size() == 1 && headlong.first().what == verdict::deadlock_unless_held));
 }

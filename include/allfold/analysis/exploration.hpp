@@ -19,36 +19,53 @@ namespace allfold {
 
 /// What may be wrong with an execution.
 enum class verdict : std::uint8_t {
-    deadlock,          ///< ranks wait, and nothing is in flight
-    no_progress,       ///< ranks test again and again, and nothing comes any more
-    failed,            ///< an exception leaves a rank, or a collective on it
-    disagreement,      ///< ranks do not make the same calls of collectives, or not in the same order
-    never_completed,   ///< operations are in flight when their communicator ends
-    never_received,    ///< all ranks have returned, and messages are left
-    different_values,  ///< a rank returns another value than in the first execution
-    not_deterministic  ///< the program depends on something other than messages
+    deadlock,              ///< ranks wait, and nothing is in flight
+    deadlock_unless_held,  ///< the same, and only where standard sends are not held for their receivers
+    no_progress,           ///< ranks test again and again, and nothing comes any more
+    failed,                ///< an exception leaves a rank, or a collective on it
+    disagreement,          ///< ranks do not make the same calls of collectives, or not in the same order
+    never_completed,       ///< operations are in flight when their communicator ends
+    never_received,        ///< all ranks have returned, and messages are left
+    changed_in_flight,     ///< the program writes memory that an operation in flight sends, or receives into
+    different_values,      ///< a rank returns another value than in the first execution
+    not_deterministic      ///< the program depends on something other than messages
 };
 
 /// In words, as `explain` says it.
 [[nodiscard]] constexpr const char* name_of(verdict what) noexcept {
     switch (what) {
         case verdict::deadlock: return "deadlock";
+        case verdict::deadlock_unless_held: return "deadlock only where sends are not buffered";
         case verdict::no_progress: return "no progress";
         case verdict::failed: return "a rank fails";
         case verdict::disagreement: return "ranks disagree";
         case verdict::never_completed: return "operation never completed";
         case verdict::never_received: return "message never received";
+        case verdict::changed_in_flight: return "memory of an operation in flight was changed";
         case verdict::different_values: return "different values";
         case verdict::not_deterministic: return "not deterministic";
     }
     return "";
 }
 
+/// What a rank does, in one execution of a program.
+struct happening {
+    /// Messages here are those of the transport: a call makes none, one, or many of them.
+    enum class kind : std::uint8_t { calls, posts, gets, goes_on, ends };
+    kind what = kind::calls;
+    int rank = 0;
+    int peer = -1;            ///< of a message
+    std::size_t message = 0;  ///< its number, from 1
+    std::string text;         ///< which call, what the message is, or what becomes of the rank
+};
+
 /// A fault, and how to see it again.
 struct finding {
     verdict what;
     std::string text;      ///< ranks, and what each of them waits for
     std::string schedule;  ///< what `replay` takes
+    /// How it comes to that; of the second execution, where two differ.
+    std::vector<happening> history = {};
 };
 
 /// How far an exploration has got.
@@ -56,23 +73,42 @@ struct exploring {
     std::uint64_t executions = 0;  ///< that ended
     std::uint64_t redundant = 0;   ///< that were given up
     std::size_t steps = 0;         ///< of the latest one
+    std::size_t open = 0;          ///< at how many of them something is still to be tried
     double seconds = 0;
     [[nodiscard]] double executions_per_second() const noexcept {
         return seconds > 0 ? static_cast<double>(executions + redundant) / seconds : 0;
     }
 };
 
+/// What becomes of a send in standard mode, which may or may not wait for its receive.
+enum class standard_sends : std::uint8_t {
+    held,           ///< no send waits
+    all_or_none,    ///< no send waits, and then, unless a deadlock or a lost message has been found, all of them do
+    each_by_itself  ///< each one waits or not: all combinations
+};
+
 /// How far to explore.
 struct explore_options {
-    std::uint64_t executions = 1'000'000;  ///< at most
+    std::uint64_t executions = 1'000'000;  ///< at most, in this call
     double seconds = 60;                   ///< at most; looked at between executions
     std::size_t findings = 16;             ///< at most so many are kept
+    /// A rank that takes longer for one step waits for something outside: then the process says which rank, and which
+    /// call was its latest one, and is ended (std::abort), for nobody can make that rank return. 0: never; `replay`
+    /// never does, for a debugger's sake.
+    double step_seconds = 60;
     /// How many times in a row a test may find nothing while a message may still come. Who tests on is then like one
     /// that waits, until nothing else can happen.
     int tests = 1;
     int most_tests = 1000;                ///< then: so many are no progress
     std::size_t stack_bytes = 256 << 10;  ///< of each rank; between pages that nobody may touch
     bool reduced = true;                  ///< otherwise executions that differ in the order of independent steps too
+    /// Also orders of arrival that no call of the program can tell from each other: to check allfold itself.
+    bool every_order = false;
+    /// A program in which no rank asks in which order messages come, and which ends where all sends wait, ends where
+    /// only some do. Others may need `each_by_itself`, which is up to 2^n times as many executions for n sends.
+    standard_sends sends = standard_sends::all_or_none;
+    /// What `frontier` of an exploration has said that ended at a limit: goes on there.
+    std::string frontier = {};
     std::function<bool(const exploring&)> watch = {};  ///< called after each execution; false stops
 };
 
@@ -92,6 +128,9 @@ class exploration {
     /// Those that were given up because all that could follow had been seen.
     [[nodiscard]] std::uint64_t redundant() const noexcept { return redundant_; }
     [[nodiscard]] double seconds() const noexcept { return seconds_; }
+    /// Where it ended at a limit, all that another one needs to go on, with the same program and options: a text of a
+    /// few lines, to be kept in a file, say. Otherwise empty. What has been found stays here.
+    [[nodiscard]] const std::string& frontier() const noexcept { return frontier_; }
     [[nodiscard]] int ranks() const noexcept { return ranks_; }
     /// Each once, in the order in which they were found.
     [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
@@ -109,6 +148,7 @@ class exploration {
     bool complete_ = false;
     std::uint64_t executions_ = 0, redundant_ = 0;
     double seconds_ = 0;
+    std::string frontier_;
     std::vector<finding> findings_;
     std::size_t left_out_ = 0;
 };
@@ -125,6 +165,27 @@ class exploration {
     for (const finding& each : found.findings())
         all += detail::text({name_of(each.what), ": ", each.text, "\n    replay: ", each.schedule, "\n"});
     if (found.left_out() > 0) all += detail::text({"and ", found.left_out(), " more\n"});
+    return all;
+}
+
+/// The calls that ranks make, and what they get, up to a fault: a line for each.
+[[nodiscard]] inline std::string history_of(const finding& one) {
+    std::string all;
+    for (const happening& each : one.history) {
+        all += detail::text({"rank ", each.rank});
+        switch (each.what) {
+            case happening::kind::calls: all += " calls " + each.text; break;
+            case happening::kind::posts:
+                all += detail::text({"   posts ", each.message, " (", each.text, ") to rank ", each.peer});
+                break;
+            case happening::kind::gets:
+                all += detail::text({"   gets ", each.message, " (", each.text, ") of rank ", each.peer});
+                break;
+            case happening::kind::goes_on:
+            case happening::kind::ends: all += " " + each.text; break;
+        }
+        all += "\n";
+    }
     return all;
 }
 

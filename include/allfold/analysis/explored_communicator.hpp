@@ -15,8 +15,10 @@
 
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/detail/post_office.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/rank_list.hpp"
@@ -36,6 +38,7 @@ class explored_communicator : public transport_defaults {
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
     static constexpr bool waits_to_form = false;
+    static constexpr bool delays_messages = true;  ///< one that could have come does so where somebody looks
 
     /// A copy of what was posted.
     class arrival_type {
@@ -64,7 +67,11 @@ class explored_communicator : public transport_defaults {
     explored_communicator(const explored_communicator&) = delete;
     explored_communicator& operator=(const explored_communicator&) = delete;
     ~explored_communicator() {
-        if (!world_.is_over(self_)) world_.of(self_).left_in_flight += background_.size();
+        if (!world_.is_over(self_)) {
+            world_.of(self_).left_in_flight += background_.size();
+            if (background_.knows_any()) detail::note_question_of_order();  // whether it is done by now
+            note_unreceived();
+        }
         background_.end();
     }
 
@@ -75,10 +82,30 @@ class explored_communicator : public transport_defaults {
 
     lane open(const signature& what, unsigned lanes) {
         throw_if_over();
-        seat_.opened.add(next_lane_, lanes, what);
-        return std::exchange(next_lane_, next_lane_ + lanes);
+        const lane first = std::exchange(next_lane_, next_lane_ + lanes);
+        announce(first, lanes, what);
+        return first;
     }
-    void announce(lane first, unsigned lanes, const signature& what) { seat_.opened.add(first, lanes, what); }
+    void announce(lane first, unsigned lanes, const signature& what) {
+        seat_.opened.add(first, lanes, what);
+        world_.note_call(self_, {.what = what.what, .group = group_, .first = first, .lanes = lanes});
+    }
+    /// A send, a receive, or both; -1: to or from nobody, -2: any. The number of the call, from 1.
+    std::size_t note_message(const char* what, int to, int from, int label) {
+        return world_.note_call(self_, {.what = what,
+                                        .to = to < 0 ? to : ranks_[to],
+                                        .from = from < 0 ? from : ranks_[from],
+                                        .label = label,
+                                        .is_message = true,
+                                        .group = group_});
+    }
+    /// The program has changed memory of the operation that waits so.
+    void note_changed(const waiting& where) {
+        const std::size_t call = where.call != 0 ? where.call : world_.find_call(self_, group_, where.on);
+        if (!world_.is_over(self_)) world_.note_changed(self_, call);
+    }
+    /// Of the next call of this rank: see `here`.
+    void note_place(const char* file, unsigned line) { world_.note_place(self_, file, line); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         const auto* const found = world_.find_opened(group_, ranks_[peer], on);
         return found ? std::optional(found->what) : std::nullopt;
@@ -86,8 +113,16 @@ class explored_communicator : public transport_defaults {
     bool try_post(int to, lane on, const outgoing& message) {
         detail::explored_letter letter{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
         detail::pack(message.parts, message.alignment, letter.memory.data());
+        if (world_.history != nullptr) letter.what = name_of(on, message);
         world_.post(ranks_[to], {group_, self_, on}, std::move(letter));
         return true;
+    }
+    /// Whether the next standard send of this rank is held for its receiver; otherwise it waits for its receive.
+    [[nodiscard]] bool holds_send() {
+        throw_if_over();
+        const bool is_held = world_.holds_send(self_);
+        throw_if_over();
+        return is_held;
     }
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink) {
@@ -113,6 +148,7 @@ class explored_communicator : public transport_defaults {
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
+        if constexpr (!requires { requires !Work::order_matters; }) detail::note_question_of_order();
         auto& self = world_.of(self_);
         const within_a_wait here(self.waits);
         for (;;) {
@@ -121,6 +157,7 @@ class explored_communicator : public transport_defaults {
             if (work.poll()) return;
             self.where = work.blocked_on();
             if (self.where.peer >= 0) self.where.peer = ranks_[self.where.peer];
+            if (self.where.call == 0) self.where.call = world_.find_call(self_, group_, self.where.on);
             while (world_.stop(self_, place::waits) == detail::explored_turn::looks) work.check();
         }
     }
@@ -156,13 +193,38 @@ class explored_communicator : public transport_defaults {
         const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
         return all ^ all >> 32;
     }
+    void note_unreceived() {
+        if (!background_.office) return;
+        static_cast<const detail::post_office&>(*background_.office).for_each_held([this](const auto& each) {
+            world_.of(self_).unreceived.push_back(detail::text_of_lost(each.head, ranks_[each.source], self_));
+        });
+    }
+    /// What a message is, for people.
+    [[nodiscard]] const char* name_of(lane on, const outgoing& message) const {
+        if (on == detail::data_lane) return "data";
+        if (on != detail::envelopes_lane) {
+            const auto* const call = seat_.opened.find(on);
+            return call == nullptr ? "message" : call->what.what;
+        }
+        using kind = detail::message_head::kind;
+        switch (reinterpret_cast<const detail::message_head*>(message.parts.front().data)->what) {
+            case kind::eager: return "message";
+            case kind::request: return "request";
+            case kind::clear:
+            case kind::refused:
+            case kind::unexpected: return "answer";
+            case kind::news: return "news";
+        }
+        return "";
+    }
     [[nodiscard]] bool is_running() noexcept { return background_.is_running(); }
     /// Whether a look for a message is the program's own.
     [[nodiscard]] bool tests_by_itself() noexcept { return world_.of(self_).waits == 0 && !is_running(); }
 
-    /// One message may come, of those that this communicator has looked for in vain.
+    /// Messages may come, of those that this communicator has looked for in vain.
     void test() {
-        stop_to_test();
+        while (stop_to_test()) {
+        }
         std::erase_if(world_.of(self_).asked, [this](const auto& each) { return each.group == group_; });
     }
     /// This message may come.
@@ -170,12 +232,16 @@ class explored_communicator : public transport_defaults {
         auto& asked = world_.of(self_).asked;
         auto others = std::exchange(asked, {channel});
         stop_to_test();
+        world_.of(self_).has_got = false;  // no other one may
         asked = std::move(others);
     }
-    void stop_to_test() {
+    /// Whether a message has come: then another one may.
+    bool stop_to_test() {
+        detail::note_question_of_order();
         throw_if_over();
-        world_.stop(self_, place::tests);
+        const bool has_come = world_.test(self_);
         throw_if_over();
+        return has_come;
     }
     void throw_if_over() {
         if (!world_.is_over(self_) && !is_broken_) return;

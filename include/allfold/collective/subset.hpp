@@ -39,9 +39,9 @@ constexpr bool forms_teams_or_says_so() {
 /// - Afterwards a member has its end of the team, other ranks have none: `if (team) all_reduce(*team, ...)`.
 /// - Cost: on threads and in hierarchies no message, and nobody waits; over MPI a barrier and MPI_Comm_create_group. A
 ///   strided list takes O(1) memory. Where many teams of processes are made and little is done on each, make them of a
-///   hierarchy of one thread a process, `run(processes, 1, fn)`: two processes over Open MPI 3 us instead of 16 (four on
-///   two processors 12 instead of 16000). Its messages are relayed, which is why that is not what processes do of their
-///   own: an all_reduce of 8 B to 64 KiB on such a team takes 1.4 to 2 times as long, of 1 MiB 24 times.
+///   hierarchy of one thread a process, `run(processes, 1, fn)`: two processes over Open MPI 3 us instead of 16 (four
+///   on two processors 12 instead of 16000). Its messages are relayed, which is why that is not what processes do of
+///   their own: an all_reduce of 8 B to 64 KiB on such a team takes 1.4 to 2 times as long, of 1 MiB 24 times.
 /// - A team of a hierarchy is a `team<relayed_communicator>`: any threads of any processes.
 /// - Errors: `bad_rank` for a rank outside [0, P) and for one that stands in it twice, before anything is done;
 ///   `mismatch` where members give different lists. A member that leaves, or fails, before it has joined releases the

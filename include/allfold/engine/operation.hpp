@@ -17,6 +17,7 @@
 #include "allfold/error.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 
 /// @file
 /// Operations in flight.
@@ -85,6 +86,7 @@ class pending : public background::work {
     };
     /// At once if it is done.
     void then(std::unique_ptr<continuation> last) {
+        note_question_of_order();
         if (done()) return last->call(failure_);
         std::unique_ptr<continuation>* place = &then_;
         while (*place) place = &(*place)->next;
@@ -179,6 +181,7 @@ class operation {
 
     /// Makes progress without waiting; true once the collective is complete. Throws what went wrong in it.
     [[nodiscard]] bool done() {
+        detail::note_question_of_order();
         if (!work_) return true;
         if (!work_->done()) work_->push();
         if (!work_->done()) return false;
@@ -202,7 +205,10 @@ class operation {
     /// Gives up a receive that no message has been matched with, or a send of which nothing has left this rank: then it
     /// is done, the place of a receive is untouched, and this is true. Otherwise nothing changes, and it completes: a
     /// collective always does.
-    bool cancel() noexcept { return work_ && !work_->done() && work_->cancel(); }
+    bool cancel() noexcept {
+        detail::note_question_of_order();
+        return work_ && !work_->done() && work_->cancel();
+    }
 
     /// Lets go of a message in flight, without waiting: it completes in the background, nobody hears how, and until
     /// then its data must stay where it is. The communicator must not end before: who needs to know when that is waits
@@ -308,6 +314,7 @@ struct handles {
     /// Pushes on all operations of this thread, if one of these is to be waited for: returns the first such one.
     template <range_of_handles Range>
     [[nodiscard]] static pending* push(Range& all) {
+        note_question_of_order();
         pending* const first = first_active(all);
         if (first != nullptr) first->push();
         return first;
@@ -399,6 +406,7 @@ void wait_all(First& first, More&... more) {
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::size_t wait_any(Operations&& operations) {
     using namespace detail;
+    note_question_of_order();
     pending* const first = handles::first_active(operations);
     if (first != nullptr) {
         until_any any(operations, *first);

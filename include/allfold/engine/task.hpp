@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/deadline.hpp"
+#include "allfold/engine/detail/memory_mark.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
@@ -52,6 +54,9 @@ inline constexpr std::chrono::milliseconds longest_nap{1};
 template <bool Naps, class Work>
 class pushing_on {
   public:
+    /// Of messages, to what comes of it: a wait for any of several has noted it (transport/detail/arrival_order.hpp).
+    static constexpr bool order_matters = false;
+
     pushing_on(background& home, Work& work) noexcept : home_(home), work_(work) {}
 
     bool poll() {
@@ -370,13 +375,20 @@ class execution_task final : public task<Comm> {
     void announce_run() override { run_.announce(); }
     void begin_run() override {
         arguments_->begin(false);
+        if constexpr (watching_memory<Comm>) mark_ = mark();
         run_.start();
     }
     bool poll_run() override { return run_.poll(); }
     void finish_run() override {
+        if constexpr (watching_memory<Comm>)
+            if (mark() != mark_) this->comm_->note_changed(blocked_on());
         if (!std::exchange(is_finished_, false)) arguments_->finish(run_.lowers());
     }
     void drop_run() noexcept override { run_.drop(); }
+    [[nodiscard]] std::uint64_t mark() const {
+        const bool is_written = arguments_->is_in_place;
+        return is_written ? 0 : mark_of_input(run_.about().rows, run_.about().memory, arguments_->input_rows);
+    }
 
     /// At the end of its communicator.
     void wait_for_readers() noexcept {
@@ -396,6 +408,7 @@ class execution_task final : public task<Comm> {
 
     std::unique_ptr<bound_arguments> arguments_;
     execution<Comm> run_;
+    std::uint64_t mark_ = 0;
     bool is_finished_ = false;  // earlier than peers had read what they were lent
     bool is_detached_ = false;
 };

@@ -15,6 +15,7 @@
 #include "allfold/message/detail/message_task.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 
 /// @file
 /// Looks what comes before it is received.
@@ -104,8 +105,9 @@ class message {
         return {make_(comm_, std::move(where), std::move(held_))};
     }
     void put_back() noexcept {
-        if (const auto kept = office_.lock(); kept && held_)
-            static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
+        if (!held_) return;
+        detail::note_question_of_order();  // who gets it now depends on what has come since
+        if (const auto kept = office_.lock()) static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
     }
 
     std::weak_ptr<background::keepsake> office_;
@@ -143,6 +145,7 @@ struct try_probe_verb {
         if constexpr (require_message_options<false, true, Options...>()) {
             const receiving r = std::move(*probing(comm, "try_probe", options...).in);
             require_outside_operator(comm, "try_probe");
+            note_question_of_order();
             post_office& office = office_of(comm);
             if (r.source == null_rank) return message();
             port_of<Comm> port(comm, office);

@@ -142,6 +142,8 @@ class background {
 
     /// Nothing in flight.
     [[nodiscard]] bool empty() const noexcept { return flying_ == 0; }
+    /// Whether an operation is known here that may be used still, done or not.
+    [[nodiscard]] bool knows_any() const noexcept { return !known_.alone(); }
     /// How many operations are in flight.
     [[nodiscard]] std::size_t size() const noexcept { return flying_; }
     /// Tells `w` when the communicator ends, or the decorator of it through which `w` uses it.

@@ -138,8 +138,9 @@ struct waiting {
     const char* what = "collective";  ///< its name, with static storage
     int round = 0;
     int rounds = 0;
-    int peer = -1;  ///< one of the ranks without which it cannot go on; -1 for nobody in particular
-    lane on = 0;    ///< the lane of the message that it waits for
+    int peer = -1;         ///< one of the ranks without which it cannot go on; -1 for nobody in particular
+    lane on = 0;           ///< the lane of the message that it waits for
+    std::size_t call = 0;  ///< which call of its rank, from 1, where its communicator counts them
 };
 
 /// What `wait` waits for.

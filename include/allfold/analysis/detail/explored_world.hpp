@@ -8,13 +8,18 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "allfold/analysis/detail/fibre.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
+#include "allfold/analysis/detail/step_watch.hpp"
+#include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/detail/post_office.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/cause.hpp"
@@ -31,7 +36,51 @@ struct explored_letter {
     std::size_t bytes = 0;
     int posted_in = -1;
     bounce_buffer memory;
+    const char* what = "";   // where somebody wants to know
+    std::size_t number = 0;  // the same
 };
+
+/// A call of a rank, or another start of what it has prepared.
+struct explored_call {
+    const char* what = "collective";
+    int to = -1, from = -1;  // of a message; in the whole program; -2: from any
+    int label = 0;           // its tag; -2: any
+    bool is_message = false;
+    std::uint64_t group = 0;
+    lane first = 0;
+    unsigned lanes = 0;
+    const char* file = nullptr;
+    unsigned line = 0;
+};
+
+/// Of a message of the program's.
+[[nodiscard]] inline std::string text_of_lost(const message_head& head, int from, int to) {
+    const std::size_t amount = head.is_encoded() ? static_cast<std::size_t>(head.elements) : head.bytes();
+    return text({"a message of ", amount, head.is_encoded() ? " element" : " byte", amount == 1 ? "" : "s",
+                 " under tag ", head.tag, " from rank ", from, " to rank ", to, " is never received"});
+}
+
+/// "1st", "2nd".
+[[nodiscard]] inline std::string ordinal(std::size_t number) {
+    const bool is_teen = number / 10 % 10 == 1;
+    const char* const ends[] = {"th", "st", "nd", "rd"};
+    return text({number, ends[!is_teen && number % 10 < 4 ? number % 10 : 0]});
+}
+/// "receive from rank 2, tag 7 (its 3rd call, program.cpp:34)"
+[[nodiscard]] inline std::string text_of(const explored_call& call, std::size_t number) {
+    std::string words = call.what;
+    if (call.to >= 0) words += text({" to rank ", call.to});
+    if (call.from >= 0) words += text({" from rank ", call.from});
+    if (call.from == -2) words += " from any rank";
+    if (call.is_message && call.label == -2) words += ", any tag";
+    if (call.is_message && call.label > 0) words += text({", tag ", call.label});
+    words += " (its " + ordinal(number) + " call";
+    if (call.file != nullptr) {
+        const std::string_view path = call.file;
+        words += text({", ", path.substr(path.find_last_of('/') + 1), ":", call.line});
+    }
+    return words + ")";
+}
 
 /// Why a rank goes on.
 enum class explored_turn : std::uint8_t {
@@ -42,7 +91,9 @@ enum class explored_turn : std::uint8_t {
 
 class explored_world {
   public:
-    enum class place : std::uint8_t { running, waits, tests, returned };
+    enum class place : std::uint8_t { running, waits, tests, chooses, returned };
+    /// What becomes of standard sends.
+    enum class sending : std::uint8_t { held, waits, chosen };
 
     /// What one rank does.
     using body = std::function<void(int)>;
@@ -57,9 +108,16 @@ class explored_world {
         waiting where;
         int waits = 0;          // how many are within each other
         int tests_in_vain = 0;  // since the latest message
+        bool has_got = false;   // one in the test that it is in
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
+        bool holds_send = true;          // the one that it has just chosen for
+        std::vector<explored_call> calls;
+        std::vector<std::size_t> changed;     // the calls whose memory the program has written meanwhile
+        std::vector<std::string> unreceived;  // messages that it still holds at the end of a communicator
+        const char* file = nullptr;           // of its next call, where the program says it
+        unsigned line = 0;
     };
 
     explored_world(int size, std::size_t stack_bytes, int tests, int most_tests, body run)
@@ -79,6 +137,11 @@ class explored_world {
         }
     }
 
+    sending sends = sending::held;
+    step_watch<explored_call>* watch = nullptr;  // over ranks that do not come back, whose schedule this is
+    const std::string* schedule = nullptr;
+    std::vector<happening>* history = nullptr;  // where it is written down, if somebody wants it
+
     [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
     [[nodiscard]] rank_state& of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
 
@@ -86,22 +149,34 @@ class explored_world {
     void begin() {
         step_ = -1;
         seats_used_ = boxes_used_ = 0;
+        standard_sends_ = waiting_sends_ = posted_ = 0;
         for (rank_state& each : ranks_) {
             each.at = place::running;
             each.turn = explored_turn::goes_on;
             each.asked.clear();
             each.where = {};
             each.waits = each.tests_in_vain = each.refusals = 0;
+            each.has_got = false;
             each.failure.reset();
             each.left_in_flight = 0;
+            each.calls.clear();
+            each.unreceived.clear();
+            each.changed.clear();
+            each.file = nullptr;
         }
-        for (rank_state& each : ranks_) each.own->enter();
+        if (watch != nullptr) watch->forget_calls();
+        for (rank_state& each : ranks_) run(each);
     }
     /// What may happen next, in a fixed order; returns the ranks for which nothing else may before that.
     std::uint64_t find_steps(std::vector<explored_step>& possible) {
         possible.clear();
         std::uint64_t settled = 0;
         for (const rank_state& each : ranks_) {
+            if (each.at == place::chooses) {
+                possible.push_back({each.rank, false, false, {}});
+                possible.push_back({each.rank, false, false, send_waits});
+                settled |= std::uint64_t{1} << each.rank;
+            }
             if (each.at != place::waits && each.at != place::tests) continue;
             const std::size_t before = possible.size();
             for (const explored_channel& from : each.asked)
@@ -119,6 +194,11 @@ class explored_world {
         std::sort(possible.begin(), possible.end());
         return settled;
     }
+    /// The channels on which a message may come to a rank.
+    [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
+        if (of(rank).at == place::chooses) return {};
+        return of(rank).asked;
+    }
     /// In which step the message was posted that one delivers; -1 for none.
     [[nodiscard]] int posted_in(const explored_step& step) {
         if (!step.has_message) return -1;
@@ -129,12 +209,19 @@ class explored_world {
         ++step_;
         rank_state& rank = of(step.rank);
         if (step.has_message) {
-            ++find(step.rank, step.channel)->arrived;
+            box& from = *find(step.rank, step.channel);
+            const explored_letter& letter = from.letters[from.arrived++];
             rank.tests_in_vain = 0;
+            rank.has_got = rank.at == place::tests;
+            if (history != nullptr) note(happening::kind::gets, step.rank, step.channel.from, letter);
+        } else if (rank.at == place::chooses) {
+            rank.holds_send = step.channel != send_waits;
+            note(happening::kind::goes_on, step.rank, rank.holds_send ? "has its send held" : "waits with its send");
         } else {
             ++rank.tests_in_vain;
+            note(happening::kind::goes_on, step.rank, "tests, and gets nothing");
         }
-        rank.own->enter();
+        run(rank);
     }
     /// Every rank that waits looks whether it does so in vain.
     void look() {
@@ -151,6 +238,35 @@ class explored_world {
                 go_on(each, explored_turn::released);
             }
         return true;
+    }
+    /// What becomes of a rank at the end.
+    void note_end(int rank, std::string words) { note(happening::kind::ends, rank, std::move(words)); }
+    /// Notes the place of the next call, and a call; returns its number, from 1.
+    void note_place(int rank, const char* file, unsigned line) {
+        of(rank).file = file;
+        of(rank).line = line;
+    }
+    std::size_t note_call(int rank, explored_call call) {
+        rank_state& self = of(rank);
+        call.file = std::exchange(self.file, nullptr);
+        call.line = self.line;
+        self.calls.push_back(call);
+        if (watch != nullptr) watch->note_call(call, self.calls.size());
+        if (history != nullptr) note(happening::kind::calls, rank, text_of(call, self.calls.size()));
+        return self.calls.size();
+    }
+    void note_changed(int rank, std::size_t call) { of(rank).changed.push_back(call); }
+    /// The number of the latest call that has opened this lane; 0 for none.
+    [[nodiscard]] std::size_t find_call(int rank, std::uint64_t group, lane on) {
+        const auto& calls = of(rank).calls;
+        for (std::size_t i = calls.size(); i-- > 0;)
+            if (calls[i].group == group && on - calls[i].first < calls[i].lanes) return i + 1;
+        return 0;
+    }
+    /// The call that a rank waits in; null where nobody knows.
+    [[nodiscard]] const explored_call* call_of(int rank) {
+        const rank_state& self = of(rank);
+        return self.where.call == 0 ? nullptr : &self.calls[self.where.call - 1];
     }
     void for_each_leftover(auto visit) {
         for (std::size_t i = 0; i < boxes_used_; ++i)
@@ -180,6 +296,10 @@ class explored_world {
     }
     void post(int to, const explored_channel& from, explored_letter&& letter) {
         letter.posted_in = step_;
+        if (history != nullptr) {
+            letter.number = ++posted_;
+            note(happening::kind::posts, from.from, to, letter);
+        }
         find_or_make(to, from).letters.push_back(std::move(letter));
     }
     /// The next message that has been delivered to a rank on this channel.
@@ -192,6 +312,17 @@ class explored_world {
         auto& asked = of(rank).asked;
         if (std::ranges::find(asked, from) == asked.end()) asked.push_back(from);
     }
+    /// Whether its next standard send is held for its receiver.
+    [[nodiscard]] bool holds_send(int rank) {
+        ++standard_sends_;
+        if (sends == sending::chosen) stop(rank, place::chooses);
+        const bool is_held = sends == sending::chosen ? of(rank).holds_send : sends == sending::held;
+        if (!is_held) ++waiting_sends_;
+        return is_held;
+    }
+    /// How many there were in this execution, and how many of them have not been held.
+    [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
+    [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
     /// Called by a rank that cannot go on, or would like to know whether it can.
     explored_turn stop(int rank, place at) {
         rank_state& self = of(rank);
@@ -199,6 +330,15 @@ class explored_world {
         self.own->leave();
         self.at = place::running;
         return self.turn;
+    }
+    /// Called by a rank that looks whether a message has come; true if one comes now. A test is in vain where none
+    /// does.
+    [[nodiscard]] bool test(int rank) {
+        rank_state& self = of(rank);
+        const bool had_come = std::exchange(self.has_got, false);
+        stop(rank, place::tests);
+        if (had_come && !self.has_got) self.tests_in_vain = 0;
+        return self.has_got;
     }
     [[nodiscard]] bool is_over(int rank) { return of(rank).turn == explored_turn::released; }
     /// Whether a call that throws because all is over is one of many.
@@ -224,9 +364,21 @@ class explored_world {
         [[nodiscard]] std::size_t count() const noexcept { return letters.size(); }
     };
 
-    static void go_on(rank_state& rank, explored_turn turn) {
-        rank.turn = turn;
+    void note(happening::kind what, int rank, std::string words) {
+        if (history != nullptr) history->push_back({what, rank, -1, 0, std::move(words)});
+    }
+    void note(happening::kind what, int rank, int peer, const explored_letter& letter) {
+        history->push_back({what, rank, peer, letter.number, letter.what});
+    }
+
+    /// Until it waits again.
+    void run(rank_state& rank) {
+        if (watch != nullptr) watch->begin(rank.rank, schedule);
         rank.own->enter();
+    }
+    void go_on(rank_state& rank, explored_turn turn) {
+        rank.turn = turn;
+        run(rank);
     }
     [[nodiscard]] box* find(int to, const explored_channel& from) {
         for (std::size_t i = 0; i < boxes_used_; ++i)
@@ -244,7 +396,10 @@ class explored_world {
         return fresh;
     }
 
+    static constexpr explored_channel send_waits{0, 0, 1};  // of a step without a message, by a rank that chooses
+
     int tests_, most_tests_;
+    std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0;
     body run_;
     int step_ = -1;
     std::vector<rank_state> ranks_;

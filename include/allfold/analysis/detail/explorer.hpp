@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <ostream>
 #include <ranges>
@@ -19,6 +20,7 @@
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/cause.hpp"
 
 /// @file
@@ -82,9 +84,19 @@ class values_of final : public explored_values {
     bool has_first_ = false;
 };
 
-/// The choices of one execution, as a token: a letter for each, those at the end that are the first ones left out.
+/// The choices of one execution, as a token: a letter for each, those at the end that are the first ones left out. It
+/// begins with U where standard sends are not held for their receivers, and with E where that is a choice as others
+/// are.
 class explored_token {
   public:
+    using sending = explored_world::sending;
+
+    [[nodiscard]] static std::string begin(sending sends) {
+        return sends == sending::held ? "" : sends == sending::waits ? "U" : "E";
+    }
+    [[nodiscard]] static sending sends(std::string_view token) {
+        return token.starts_with('U') ? sending::waits : token.starts_with('E') ? sending::chosen : sending::held;
+    }
     static void add(std::string& token, int choice) {
         constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuvwxyz";
         const auto which = static_cast<std::size_t>(choice);
@@ -97,7 +109,7 @@ class explored_token {
     /// Throws `bad_argument` for what is none.
     [[nodiscard]] static std::vector<int> choices(std::string_view token) {
         std::vector<int> all;
-        for (std::size_t i = 0; i < token.size(); ++i) {
+        for (std::size_t i = begin(sends(token)).size(); i < token.size(); ++i) {
             const char c = token[i];
             if (c >= '0' && c <= '9')
                 all.push_back(c - '0');
@@ -129,41 +141,40 @@ class explorer {
     }
 
     [[nodiscard]] exploration explore() {
-        const auto began = clock::now();
-        for (;;) {
-            const ending end =
-                run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
-            const auto leftovers = find_leftovers();
-            if (end == ending::changed || (end == ending::complete && tree_.depth() < tree_.path_length())) {
-                add(verdict::not_deterministic,
-                    text({"step ", tree_.depth() + 1,
-                          " of an execution cannot be repeated: the program depends on "
-                          "something other than messages (time, random numbers, addresses, what it keeps from one "
-                          "execution to the next)"}));
-                static_cast<void>(world_.release());
-                break;
-            }
-            end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
-            if (end == ending::complete) judge();
-            if (!released() || !repeats()) break;
-            found_.complete_ = !tree_.next(leftovers);
-            found_.seconds_ = std::chrono::duration<double>(clock::now() - began).count();
-            if (!wants_more() || found_.complete_) break;
+        step_watch<explored_call> watch(options_.step_seconds);
+        world_.watch = &watch;
+        world_.schedule = &token_;
+        const struct leave {
+            explored_world& world;
+            ~leave() { world.watch = nullptr; }
+        } at_the_end{world_};
+        world_.sends = options_.sends == standard_sends::each_by_itself ? sending::chosen : sending::held;
+        if (options_.frontier.empty() || goes_on_from(options_.frontier)) explore_all();
+        if (found_.complete_ && is_to_go_on_without_room()) {
+            world_.sends = sending::waits;
+            tree_.forget();
+            explore_all();
         }
-        found_.seconds_ = std::chrono::duration<double>(clock::now() - began).count();
+        found_.seconds_ = seconds();
+        if (is_sound_) std::ranges::for_each(found_.findings_, [this](finding& each) { look_closely(each); });
         return std::move(found_);
     }
 
     /// The executions of a token, one after another.
     [[nodiscard]] exploration replay(std::string_view schedule) {
         for (const std::string_view each : parts_of(schedule)) {
-            const std::vector<int> choices = explored_token::choices(each);
-            const ending end = run_forced(choices);
+            std::vector<happening> history;
+            world_.history = &history;
+            const ending end = run_forced(each);
             end == ending::complete ? judge()
                                     : add(verdict::not_deterministic, "the schedule does not fit the program");
             ++found_.executions_;
             if (!difference_.empty())
                 add(verdict::different_values, difference_, std::string(schedule.substr(schedule.find(':') + 1)));
+            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, end_text(r));
+            world_.history = nullptr;
+            for (finding& one : found_.findings_)
+                if (one.history.empty()) one.history = history;
             if (!released()) break;
         }
         return std::move(found_);
@@ -172,24 +183,86 @@ class explorer {
   private:
     using clock = std::chrono::steady_clock;
     using place = explored_world::place;
+    using sending = explored_world::sending;
     enum class ending : std::uint8_t { complete, asleep, changed };
+
+    /// One execution after another, until all that there are have been looked at, or as many as are wanted.
+    void explore_all() {
+        for (found_.complete_ = false; !found_.complete_;) {
+            const ending end =
+                run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
+            if (end == ending::changed || (end == ending::complete && tree_.depth() < tree_.path_length())) {
+                add(verdict::not_deterministic,
+                    text({"step ", tree_.depth() + 1,
+                          " of an execution cannot be repeated: the program depends on "
+                          "something other than messages (time, random numbers, addresses, what it keeps from one "
+                          "execution to the next)"}));
+                is_sound_ = world_.release();
+                return;
+            }
+            const auto leftovers = find_leftovers();
+            end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
+            if (end == ending::complete) judge();
+            if (!released() || !repeats()) return;
+            found_.complete_ = !tree_.next(leftovers) || is_only_one();
+            found_.seconds_ = seconds();
+            if (!wants_more() && !found_.complete_) found_.frontier_ = frontier();
+            if (!wants_more_) return;
+        }
+    }
+    [[nodiscard]] std::string frontier() const {
+        std::ostringstream out;
+        out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
+            << found_.executions_ << ' ' << found_.redundant_ << ' ' << has_standard_sends_ << ' '
+            << has_lost_or_deadlock() << " ." << first_token_ << '\n';
+        tree_.write(out);
+        return out.str();
+    }
+    /// The first execution is repeated, for its values.
+    [[nodiscard]] bool goes_on_from(const std::string& text_of_it) {
+        std::istringstream in(text_of_it);
+        std::string mark;
+        int ranks = 0, sends = 0;
+        in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> has_standard_sends_ >>
+            had_lost_or_deadlock_ >> first_token_;
+        tree_.read(in);
+        if (!in || mark != frontier_mark || ranks != world_.size() || sends < 0 || sends > 2)
+            throw error(errc::bad_argument,
+                        text({"explore: this is not the frontier of an exploration of ", world_.size(), " ranks"}));
+        executions_before_ = found_.executions_;
+        first_token_.erase(0, 1);
+        has_first_ = true;
+        static_cast<void>(run_forced(std::string_view(first_token_)));
+        static_cast<void>(values_.difference());
+        world_.sends = static_cast<sending>(sends);
+        return released();
+    }
+    [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - began_).count(); }
 
     template <class Choose>
     ending run_one(Choose choose, bool noted) {
-        token_.clear();
+        token_ = explored_token::begin(world_.sends);
         tree_.begin();
         values_.begin();
+        const std::uint64_t questions_before = questions_of_order;
         world_.begin();
         for (;;) {
             const std::uint64_t settled = world_.find_steps(possible_);
-            if (possible_.empty()) return ending::complete;
+            if (possible_.empty()) {
+                order_matters_ = questions_of_order != questions_before;
+                return ending::complete;
+            }
             const int choice = choose(settled);
             if (choice < 0) return choice == search_tree::asleep ? ending::asleep : ending::changed;
             explored_token::add(token_, choice);
             const explored_step step = possible_[static_cast<std::size_t>(choice)];
-            if (noted) tree_.note(step, world_.of(step.rank).asked, world_.posted_in(step));
+            if (noted) tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
             world_.take(step);
         }
+    }
+    ending run_forced(std::string_view token) {
+        world_.sends = explored_token::sends(token);
+        return run_forced(explored_token::choices(token));
     }
     ending run_forced(const std::vector<int>& choices) {
         std::size_t next = 0;
@@ -201,10 +274,32 @@ class explorer {
             false);
     }
 
-    [[nodiscard]] bool wants_more() const {
-        const exploring so_far{found_.executions_, found_.redundant_, tree_.depth(), found_.seconds_};
-        if (options_.watch && !options_.watch(so_far)) return false;
-        return found_.executions_ < options_.executions && found_.seconds_ < options_.seconds;
+    /// The order of arrival makes no difference to the execution that has ended: it is all that need be looked at.
+    /// Where every wait is for messages that are named, a rank does the same whatever comes first, as the processes of
+    /// Kahn's networks do, and it asks no question of order in another execution that it has not asked in this one.
+    [[nodiscard]] bool is_only_one() {
+        return options_.reduced && !options_.every_order && !order_matters_ && !any_failed() &&
+               (world_.sends != sending::chosen || !has_standard_sends_);
+    }
+    /// Whether it matters that sends may wait. Where a message is lost, its send waits for ever.
+    [[nodiscard]] bool is_to_go_on_without_room() const {
+        return options_.sends == standard_sends::all_or_none && world_.sends == sending::held && has_standard_sends_ &&
+               !has_lost_or_deadlock();
+    }
+    [[nodiscard]] bool has_lost_or_deadlock() const {
+        return had_lost_or_deadlock_ || std::ranges::any_of(found_.findings_, [](const finding& each) {
+                   return each.what == verdict::deadlock || each.what == verdict::never_received;
+               });
+    }
+    [[nodiscard]] bool wants_more() {
+        world_.watch->end();  // who watches may take long
+        wants_more_ =
+            found_.executions_ - executions_before_ < options_.executions && found_.seconds_ < options_.seconds;
+        if (options_.watch) {
+            const exploring so_far{found_.executions_, found_.redundant_, tree_.depth(), tree_.open(), found_.seconds_};
+            if (!options_.watch(so_far)) wants_more_ = false;
+        }
+        return wants_more_;
     }
     [[nodiscard]] std::vector<explored_leftover> find_leftovers() {
         std::vector<explored_leftover> all;
@@ -215,7 +310,8 @@ class explorer {
     }
     /// False where the world cannot be used again.
     [[nodiscard]] bool released() {
-        if (world_.release()) return true;
+        is_sound_ = world_.release();
+        if (is_sound_) return true;
         add(verdict::no_progress, "a rank does not return though its calls throw again and again");
         return false;
     }
@@ -224,7 +320,9 @@ class explorer {
         if (difference_.empty()) return true;
         const std::string what = std::exchange(difference_, {}), token = explored_token::shortened(token_);
         if (!std::exchange(has_repeated_, true)) {
-            static_cast<void>(run_forced(explored_token::choices(first_token_)));
+            const auto sends = world_.sends;
+            static_cast<void>(run_forced(std::string_view(first_token_)));
+            world_.sends = sends;
             const std::string again = values_.difference();
             if (!released()) return false;
             if (!again.empty()) {
@@ -237,20 +335,29 @@ class explorer {
     }
 
     void judge() {
-        if (first_token_.empty()) first_token_ = token_;
+        if (!std::exchange(has_first_, true)) first_token_ = token_;
+        if (world_.standard_sends() != 0) has_standard_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
+        add_changes();
         if (!any_failed() && waits) world_.look();
         if (any_failed()) return add_failures();
         if (waits || tests) {
-            const verdict what = tests ? verdict::no_progress : verdict::deadlock;
+            const bool holds_all = world_.waiting_sends() == 0;
+            const verdict what = tests       ? verdict::no_progress
+                                 : holds_all ? verdict::deadlock
+                                             : verdict::deadlock_unless_held;
             return add(what, text({tests ? "ranks test, or wait, and nothing comes any more"
                                          : "all ranks wait, and nothing is in flight",
                                    for_each_rank()}));
         }
         std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
         world_.for_each_leftover([&](int to, const explored_channel& from, const explored_letter& first, std::size_t) {
-            lost.push_back(leftover_text(to, from, first));
+            if (!is_an_answer(from, first)) lost.push_back(leftover_text(to, from, first));
         });
+        for (int r = 0; r < world_.size(); ++r) {
+            const auto& held = world_.of(r).unreceived;
+            lost.insert(lost.end(), held.begin(), held.end());
+        }
         std::ranges::sort(lost);
         std::string all;
         for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
@@ -266,6 +373,15 @@ class explorer {
         for (int r = 0; r < world_.size(); ++r)
             if (world_.of(r).failure) return true;
         return false;
+    }
+    void add_changes() {
+        std::string all;
+        for (int r = 0; r < world_.size(); ++r)
+            for (const std::size_t call : world_.of(r).changed) {
+                all += (all.empty() ? "" : "\n    ") + text({"rank ", r, " writes it before it is done"});
+                if (call != 0) all += ": " + text_of(world_.of(r).calls[call - 1], call);
+            }
+        if (!all.empty()) add(verdict::changed_in_flight, all);
     }
     void add_failures() {
         verdict what = verdict::failed;
@@ -290,8 +406,11 @@ class explorer {
         if (each.at == place::tests)
             return text({"rank ", rank, " has tested ", each.tests_in_vain, " times since its latest message"});
         std::string words = text({"rank ", rank, " waits in ", each.where.what});
-        if (each.where.rounds > 0) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
-        if (each.where.peer >= 0) {
+        if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
+        const explored_call* const call = world_.call_of(rank);
+        if (call != nullptr && call->from == -2) {
+            words += ", for a message of any rank";
+        } else if (each.where.peer >= 0) {
             words += text({", for rank ", each.where.peer});
             if (world_.of(each.where.peer).at == place::returned) words += ", which has returned";
         } else if (!each.asked.empty()) {
@@ -299,9 +418,22 @@ class explorer {
             for (std::size_t i = 0; i < each.asked.size(); ++i)
                 words += text({i == 0 ? "" : " or ", each.asked[i].from});
         }
+        if (call != nullptr) words += ": " + text_of(*call, each.where.call);
         return words;
     }
+    [[nodiscard]] static message_head head_of(const explored_letter& letter) {
+        message_head head;
+        std::memcpy(&head, letter.memory.data(), sizeof head);
+        return head;
+    }
+    /// Between post offices: the program knows nothing of it.
+    [[nodiscard]] static bool is_an_answer(const explored_channel& from, const explored_letter& letter) {
+        if (from.on != envelopes_lane) return false;
+        const auto what = head_of(letter).what;
+        return what != message_head::kind::eager && what != message_head::kind::request;
+    }
     [[nodiscard]] std::string leftover_text(int to, const explored_channel& from, const explored_letter& first) const {
+        if (from.on == envelopes_lane) return text_of_lost(head_of(first), from.from, to);
         std::string words =
             text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
                   " to rank ", to, " is never received"});
@@ -310,15 +442,80 @@ class explorer {
         return words;
     }
 
+    /// Makes the schedule of a fault shorter, as far as that goes in some attempts: choices become the first ones, from
+    /// the last one back. Then writes down what happens.
+    void look_closely(finding& one) {
+        if (one.what == verdict::not_deterministic) return;
+        const std::size_t begin = one.schedule.find_last_of(":/") + 1;
+        const std::string head = one.schedule.substr(0, begin);
+        std::string best = one.schedule.substr(begin);
+        std::vector<int> choices = explored_token::choices(best);
+        const std::string mark = explored_token::begin(explored_token::sends(best));
+        int attempts = 0;
+        for (std::size_t i = choices.size(); is_sound_ && i-- > 0 && attempts < most_attempts;) {
+            if (choices[i] == 0) continue;
+            ++attempts;
+            const int before = std::exchange(choices[i], 0);
+            std::string shorter = mark;
+            for (const int each : choices) explored_token::add(shorter, each);
+            if (shows(one, shorter, nullptr))
+                best = explored_token::shortened(shorter);
+            else
+                choices[i] = before;
+        }
+        one.schedule = head + best;
+        std::vector<happening> history;
+        if (is_sound_ && shows(one, best, &history)) one.history = std::move(history);
+    }
+    /// Whether this execution has the same fault.
+    [[nodiscard]] bool shows(const finding& one, const std::string& token, std::vector<happening>* history) {
+        std::vector<finding> others;
+        others.swap(found_.findings_);
+        const std::size_t left_out = found_.left_out_;
+        world_.history = history;
+        difference_.clear();
+        if (run_forced(std::string_view(token)) == ending::complete) judge();
+        const bool is_same = one.text == difference_ || std::ranges::any_of(found_.findings_, [&](const finding& each) {
+                                 return each.what == one.what && each.text == one.text;
+                             });
+        if (history != nullptr)
+            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, end_text(r));
+        world_.history = nullptr;
+        difference_.clear();
+        is_sound_ = world_.release();
+        found_.findings_.swap(others);
+        found_.left_out_ = left_out;
+        return is_same;
+    }
+    [[nodiscard]] static bool is_shorter(const std::string& token, const std::string& schedule) {
+        return token.size() < schedule.size() - schedule.find(':') - 1;
+    }
+    [[nodiscard]] std::string end_text(int rank) {
+        const auto& each = world_.of(rank);
+        if (each.failure) return "fails: " + each.failure->why;
+        const std::string words = state_text(rank);
+        return words.substr(words.find(' ', words.find(' ') + 1) + 1);
+    }
+
     void add(verdict what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
     void add(verdict what, const std::string& words, const std::string& token) {
-        for (const finding& known : found_.findings_)
-            if (known.what == what && known.text == words) return;
+        for (finding& known : found_.findings_) {
+            if (known.text != words) continue;
+            if (known.what == what && is_shorter(token, known.schedule))
+                known.schedule = text({world_.size(), ":", token});
+            if (known.what == what || known.what == verdict::deadlock) return;
+            if (known.what != verdict::deadlock_unless_held) continue;
+            known = {what, words, text({world_.size(), ":", token})};  // it does not need sends that wait
+            return;
+        }
         if (found_.findings_.size() < options_.findings)
             found_.findings_.push_back({what, words, text({world_.size(), ":", token})});
         else
             ++found_.left_out_;
     }
+    static constexpr const char* frontier_mark = "allfold-frontier-1";
+    static constexpr int most_attempts = 100;  // to shorten a schedule
+
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {
         const std::string begin = text({world_.size(), ":"});
         if (!schedule.starts_with(begin))
@@ -337,7 +534,11 @@ class explorer {
     exploration found_;
     std::vector<explored_step> possible_;
     std::string token_, first_token_, difference_;
-    bool has_repeated_ = false;
+    clock::time_point began_ = clock::now();
+    bool has_first_ = false, has_repeated_ = false, has_standard_sends_ = false, order_matters_ = true;
+    bool wants_more_ = true, had_lost_or_deadlock_ = false;
+    std::uint64_t executions_before_ = 0;  // an exploration that goes on counts on
+    bool is_sound_ = true;                 // the world can be used again
 };
 
 }  // namespace allfold::detail

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <istream>
+#include <ostream>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -67,6 +69,8 @@ class search_tree {
     /// Not `reduced`: all orders of all steps.
     search_tree(int size, bool reduced) : size_(static_cast<std::size_t>(size)), reduced_(reduced) {}
 
+    /// Begins anew.
+    void forget() { path_.clear(); }
     /// An execution begins.
     void begin() {
         events_.clear();
@@ -79,7 +83,7 @@ class search_tree {
     /// `changed`: the program does not do again what it has done.
     [[nodiscard]] int choose(const std::vector<explored_step>& possible, std::uint64_t settled) {
         const std::size_t depth = events_.size();
-        if (depth < path_.size()) return path_[depth].possible == possible ? path_[depth].current : changed;
+        if (depth < path_.size()) return again(path_[depth], possible);
         state next{possible, {}, 0, asleep};
         if (reduced_ && !path_.empty()) inherit_sleep(path_.back(), next);
         next.current = first_choice(next, settled);
@@ -111,13 +115,42 @@ class search_tree {
         for (; !path_.empty(); path_.pop_back()) {
             state& last = path_.back();
             last.sleep.push_back(last.possible[at(last.current)]);
-            for (std::size_t i = 0; i < last.possible.size(); ++i)
-                if ((last.tried & bit(last.possible[i].rank)) != 0 && !last.sleeps(i)) {
-                    last.current = static_cast<int>(i);
-                    return true;
-                }
+            if (const int left = any_left(last); left >= 0) {
+                last.current = left;
+                return true;
+            }
         }
         return false;
+    }
+
+    /// Where the path to the next execution leads, and what has been tried on it.
+    void write(std::ostream& out) const {
+        out << path_.size() << '\n';
+        for (const state& each : path_) {
+            out << each.current << ' ' << each.tried << ' ' << each.sleep.size();
+            for (const explored_step& s : each.sleep)
+                out << ' ' << s.rank << ' ' << s.has_message << ' ' << s.is_last_resort << ' ' << s.channel.group << ' '
+                    << s.channel.from << ' ' << s.channel.on;
+            out << '\n';
+        }
+    }
+    /// Fails as the stream does.
+    void read(std::istream& in) {
+        std::size_t length = 0, sleeping = 0;
+        path_.clear();
+        for (in >> length; in && path_.size() < length;) {
+            state& each = path_.emplace_back();
+            in >> each.current >> each.tried >> sleeping;
+            while (in && each.sleep.size() < sleeping) {
+                explored_step& s = each.sleep.emplace_back();
+                in >> s.rank >> s.has_message >> s.is_last_resort >> s.channel.group >> s.channel.from >> s.channel.on;
+            }
+        }
+    }
+    /// At how many states of the path something is still to be tried.
+    [[nodiscard]] std::size_t open() const {
+        return static_cast<std::size_t>(
+            std::ranges::count_if(path_, [](const state& each) { return any_left(each) >= 0; }));
     }
 
     /// How many steps the execution has so far, and how many the path to it.
@@ -129,8 +162,8 @@ class search_tree {
     struct state {
         std::vector<explored_step> possible;
         std::vector<explored_step> sleep;  // what need not be tried here, or has been
-        std::uint64_t tried;               // the ranks all of whose steps are
-        int current;
+        std::uint64_t tried = 0;           // the ranks all of whose steps are
+        int current = 0;
 
         [[nodiscard]] bool sleeps(std::size_t index) const {
             return std::ranges::find(sleep, possible[index]) != sleep.end();
@@ -149,6 +182,20 @@ class search_tree {
     }
     [[nodiscard]] static std::uint64_t bit(int rank) noexcept { return std::uint64_t{1} << rank; }
     [[nodiscard]] int& clock(int index, std::size_t rank) { return clocks_[at(index) * size_ + rank]; }
+
+    /// What has been read does not say what is possible.
+    [[nodiscard]] static int again(state& known, const std::vector<explored_step>& possible) {
+        if (known.possible.empty() && at(known.current) < possible.size()) known.possible = possible;
+        return known.possible == possible ? known.current : changed;
+    }
+    /// A step that is still to be tried; -1 where there is none. The one that is being tried does not count.
+    [[nodiscard]] static int any_left(const state& here) {
+        for (std::size_t i = 0; i < here.possible.size(); ++i)
+            if ((here.tried & bit(here.possible[i].rank)) != 0 && static_cast<int>(i) != here.current &&
+                !here.sleeps(i))
+                return static_cast<int>(i);
+        return -1;
+    }
 
     static void inherit_sleep(const state& parent, state& child) {
         const explored_step& last = parent.possible[at(parent.current)];

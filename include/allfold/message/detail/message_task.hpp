@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/engine/detail/memory_mark.hpp"
 #include "allfold/engine/detail/spare_memory.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/engine/task.hpp"
@@ -22,6 +24,7 @@
 #include "allfold/message/detail/short_message.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
@@ -193,6 +196,7 @@ class message_task final : public task<Comm>, private open_message {
         if (this->done()) return;
         office_.find_leader();
         if (this->is_timed()) lead();
+        if constexpr (requires { Comm::delays_messages; }) progress();  // one comes to those who have looked for it
     }
     void progress() noexcept override {
         if (this->done() || this->comm_->background().is_running()) return;
@@ -218,6 +222,7 @@ class message_task final : public task<Comm>, private open_message {
         waiting where{this->what_};
         where.rounds = 1;
         where.on = envelopes_lane;
+        where.call = call_;
         if (in_ && !in_->is_done)
             where.peer = is_open()                        ? office_.first_present()
                          : in_->found.source != null_rank ? in_->found.source
@@ -228,6 +233,7 @@ class message_task final : public task<Comm>, private open_message {
     }
     void check() const override {}
     [[nodiscard]] bool cancel() noexcept override {
+        if constexpr (requires { Comm::delays_messages; }) this->push();  // it may have come by now
         if (this->done() || (in_ && out_)) return false;
         if (!(in_ ? office_.cancel(*in_) : office_.cancel(*out_))) return false;
         tell_status();
@@ -289,6 +295,7 @@ class message_task final : public task<Comm>, private open_message {
     void require_buffer() const {
         if (!out_ || out_->how != mode::buffered || out_->receiver == null_rank) return;
         office_.forget_kept();
+        if (office_.buffered_bytes != 0) note_question_of_order();  // whether that is done by now
         const std::size_t bytes = out_->data.bytes();
         if (office_.buffered_bytes + bytes <= office_.buffer_bytes) return;
         throw error(errc::bad_argument,
@@ -315,6 +322,13 @@ class message_task final : public task<Comm>, private open_message {
             copy_.assign(in_->place.data, in_->place.data + in_->place.bytes());
             out_->data.data = copy_.data();
         }
+        if constexpr (requires { this->comm_->note_message(this->what_, -1, -1, -1); })
+            call_ = this->comm_->note_message(this->what_, out_ ? out_->receiver : null_rank,
+                                              in_ ? in_->source : null_rank, out_ ? out_->label : in_->label());
+        if constexpr (requires { this->comm_->holds_send(); })
+            if (out_ && out_->how == mode::standard && out_->may_wait && out_->receiver != null_rank)
+                out_->is_held = this->comm_->holds_send();
+        if constexpr (watching_memory<Comm>) mark_memory();
         if (in_) given_ ? office_.start(*in_, std::move(given_)) : office_.start(*in_);
         if (out_ && out_->how == mode::buffered && out_->receiver != null_rank)
             send_copy();
@@ -328,6 +342,8 @@ class message_task final : public task<Comm>, private open_message {
         return has_come() && !office_.owes_answers();
     }
     void turn() {
+        if constexpr (watching_memory<Comm>)
+            if (in_ && !in_->is_done && mark_of_place() != place_mark_) note_change();
         if (has_come() && !office_.owes_answers()) return;
         port_of<Comm> port(*this->comm_, office_);
         office_.turn(port, this->comm_->background().pass());
@@ -342,12 +358,29 @@ class message_task final : public task<Comm>, private open_message {
     void lead() noexcept override { this->comm_->background().add(*this); }
     void drop_alone() noexcept override { task<Comm>::drop(); }
     void finish_run() override {
+        if constexpr (watching_memory<Comm>)
+            if (mark_of_sent() != sent_mark_) note_change();
         if (out_ && out_->failure) this->failure_ = out_->failure;
         if (in_ && in_->failure) this->failure_ = in_->failure;
         failed_alone_ = this->failure_ != nullptr;
         if (!asked_.in_runs.empty() && !failed_alone_)
             distribute(asked_.in_runs, without_gaps_.data(), in_->found.elements * in_->place.type->element_bytes);
         tell_status();
+    }
+    [[nodiscard]] std::uint64_t mark_of_sent() const {
+        return out_ && out_->data.type->copies_bytes() ? mark_of_memory(out_->data.data, out_->data.bytes()) : 0;
+    }
+    /// As long as nothing has come.
+    [[nodiscard]] std::uint64_t mark_of_place() const {
+        return in_ && in_->place.type->copies_bytes() ? mark_of_memory(in_->place.data, in_->place.bytes()) : 0;
+    }
+    void mark_memory() {
+        sent_mark_ = mark_of_sent();
+        place_mark_ = mark_of_place();
+    }
+    void note_change() {
+        this->comm_->note_changed(blocked_on());
+        mark_memory();  // it is told once
     }
     void tell_status() noexcept {
         if (asked_.said.told != nullptr) *asked_.said.told = found();
@@ -397,7 +430,9 @@ class message_task final : public task<Comm>, private open_message {
     std::optional<receiving>& in_ = asked_.in;
     std::unique_ptr<held_message> given_;
     bool is_detached_ = false;
-    bool failed_alone_ = false;  // and the communicator is sound
+    std::size_t call_ = 0;
+    std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // where somebody watches memory
+    bool failed_alone_ = false;                     // and the communicator is sound
     std::vector<std::byte> copy_, without_gaps_;
 };
 
@@ -418,6 +453,7 @@ class buffered_send final : public post_office::kept_send {
         message_request own("send");
         own.out = s;
         own.out->how = mode::standard;
+        own.out->may_wait = false;
         own.out->data.data = copy_.data();
         return own;
     }
@@ -493,6 +529,7 @@ template <communicator Comm>
     require_data(comm, to_be.what, data);
     if (said.how == mode::buffered && !data.type->copies_bytes())
         reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
+    if (said.how == mode::ready) note_question_of_order();
     to_be.out.emplace(there, said.label.value, said.how, data);
 }
 
@@ -504,6 +541,7 @@ template <communicator Comm>
         reject_rank(to_be.what, "the source,", there, comm.size());
     if (!said.label.is_any && said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
     require_data(comm, to_be.what, place);
+    if (there == any_rank) note_question_of_order();
     to_be.in.emplace(there, said.label.value, place);
 }
 

@@ -85,6 +85,8 @@ struct sending {
     mode how;
     message_data data;
     std::uint32_t number = 0;
+    bool may_wait = true;  // in standard mode: analysis/explore decides whether it
+    bool is_held = true;   // is held by its receiver, or waits
     bool is_done = true;
     std::exception_ptr failure;
     open_message* owner = nullptr;
@@ -155,7 +157,7 @@ class post_office final : public background::keepsake {
         auto& queue = with(s.receiver).queue;
         const auto found = std::ranges::find(queue, s.carrier, [](const auto& each) { return each.get(); });
         if (found == queue.end()) return false;
-        if (s.carrier->sent != nullptr) with(s.receiver).sent_units -= units_of(s.payload().bytes);
+        if (s.carrier->head.what == kind::eager) with(s.receiver).sent_units -= units_of(s.payload().bytes);
         forget(s);
         queue.erase(found);
         --queued_;
@@ -451,13 +453,15 @@ inline void post_office::start(sending& s, post_port& port) {
     if (is_eager) {
         there.sent_units += units_of(bytes);
         asking.parts[1] = s.payload();
+        if (!s.is_held) asking.head.how = mode::synchronous;
+    } else if (s.data.type->is_encoded()) {
+        asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
+    }
+    s.carrier = &asking;
+    if (is_eager && s.is_held) {
         asking.sent = &s;
-        s.carrier = &asking;
     } else {
-        if (s.data.type->is_encoded())
-            asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
         asking.asks = &s;
-        s.carrier = &asking;
         asked_.emplace(s.number, &s);
     }
     flush(port);
@@ -579,6 +583,7 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
     r.failure = objection(r, source, head);
     if (head.what == kind::eager) {
         free(source, data.size());
+        if (head.how == mode::synchronous) refuse(source, head, kind::refused, nullptr);  // its send waits to hear that
         if (!r.failure) put(r, data.data(), data.size());
         finish(r);
     } else if (r.failure) {

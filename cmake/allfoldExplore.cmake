@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSL-1.0
+# allfold_add_explored_test(NAME SOURCE...): a test that explores programs (allfold/analysis/explore.hpp). With Catch2, where
+# the project has found it: then a source needs no main, and says CHECK_THAT(program, allfold::explored_without_fault(3)).
+function(allfold_add_explored_test name)
+    add_executable(${name} ${ARGN})
+    target_link_libraries(${name} PRIVATE allfold::allfold)
+    if(TARGET Catch2::Catch2WithMain)
+        target_link_libraries(${name} PRIVATE Catch2::Catch2WithMain)
+    endif()
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+endfunction()

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "allfold/analysis/detail/svg.hpp"
+#include "allfold/analysis/exploration.hpp"
+
+/// @file
+/// Draws a fault that `explore` has found as a picture (SVG): ranks from top to bottom, time from left to right, the
+/// calls that each rank makes, an arrow for each message, and what becomes of each rank at the end, in bold. What
+/// nobody has got ends half way. The colours belong to the senders.
+
+namespace allfold {
+
+namespace detail {
+
+/// Everything stands as far to the left as it can: after what its rank has done before, and after what it has got.
+class picture_of_finding {
+  public:
+    explicit picture_of_finding(const finding& what) : what_(what) {
+        for (const happening& each : what.history) ranks_ = std::max({ranks_, each.rank + 1, each.peer + 1});
+        free_.assign(at(ranks_), margin + svg::width_of({{"rank 00 "}}));
+        image_.text(margin, margin + svg::line_height, {{name_of(what.what), true}});
+        image_.text(margin, margin + 2 * svg::line_height, {{"replay: " + what.schedule}});
+        for (const happening& each : what.history)
+            if (each.what != happening::kind::ends) place(each);
+        for (const posted& each : posted_)
+            if (!each.is_got) draw_lost(each);
+        end_ = free_.empty() ? margin : *std::ranges::max_element(free_);
+        for (const happening& each : what.history)
+            if (each.what == happening::kind::ends) draw_end(each);
+    }
+    [[nodiscard]] std::string text() const {
+        const int title = margin + svg::width_of({{"replay: " + what_.schedule}});
+        return image_.document(std::max(width_, title) + margin, top + ranks_ * height + margin);
+    }
+
+  private:
+    static constexpr int margin = 12, top = 64, height = 60, gap = 8, travel = 36;
+
+    struct posted {
+        std::size_t message;
+        int from, to, x;
+        bool is_got;
+    };
+
+    [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+    [[nodiscard]] static int y_of(int rank) { return top + rank * height + height / 2; }
+
+    void place(const happening& each) {
+        int& x = free_[at(each.rank)];
+        switch (each.what) {
+            case happening::kind::posts:
+                posted_.push_back({each.message, each.rank, each.peer, x, false});
+                x += gap;
+                break;
+            case happening::kind::gets: draw_arrow(each); break;
+            default: write(each.rank, each.text); break;
+        }
+    }
+    void draw_arrow(const happening& each) {
+        const auto found = std::ranges::find(posted_, each.message, &posted::message);
+        if (found == posted_.end()) return;
+        found->is_got = true;
+        int& x = free_[at(each.rank)];
+        x = std::max(x, found->x + travel);
+        image_.arrow(found->x, y_of(found->from), x, y_of(each.rank), found->from);
+        x += gap;
+    }
+    void draw_lost(const posted& each) {
+        image_.arrow(each.x, y_of(each.from), each.x + travel / 2, (y_of(each.from) + y_of(each.to)) / 2, each.from);
+        free_[at(each.from)] = std::max(free_[at(each.from)], each.x + travel);
+    }
+    void write(int rank, const std::string& words) {
+        int& x = free_[at(rank)];
+        image_.text(x, y_of(rank) - gap, {{words}});
+        x += svg::width_of({{words}}) + gap;
+    }
+    void draw_end(const happening& each) {
+        const int y = y_of(each.rank);
+        image_.text(margin, y + svg::half_letter, {{"rank " + std::to_string(each.rank)}});
+        image_.life_line(margin + svg::width_of({{"rank 00 "}}), end_, y);
+        image_.text(end_ + gap, y + svg::half_letter, {{each.text, true}});
+        width_ = std::max(width_, end_ + gap + svg::width_of({{each.text}}));
+    }
+
+    const finding& what_;
+    int ranks_ = 0, end_ = 0, width_ = 0;
+    std::vector<int> free_;  ///< of each rank, where the next thing may stand
+    std::vector<posted> posted_;
+    svg image_;
+};
+
+}  // namespace detail
+
+/// The picture of a fault. Without its history (a program that depends on something other than messages has none) it
+/// has a title only.
+[[nodiscard]] inline std::string draw(const finding& what) { return detail::picture_of_finding(what).text(); }
+
+/// The picture of the first fault that was found. Throws `bad_argument` where there is none.
+[[nodiscard]] inline std::string draw(const exploration& found) { return draw(found.first()); }
+
+}  // namespace allfold

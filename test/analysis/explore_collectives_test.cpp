@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/analysis/explore.hpp"
+#include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/engine/operation.hpp"
+#include "test/support/catch.hpp"
+
+/// @file
+/// allfold itself, explored: each collective on three ranks, in windows, with another one in flight, on two
+/// communicators, and beside a rank that fails. Also in orders of arrival that no program can see.
+
+using allfold::explain;
+using allfold::explore;
+using allfold::explored_communicator;
+
+namespace {
+
+constexpr int size = 3;
+
+/// What a call reads and writes, on one rank: four elements for each rank, in two windows.
+struct operands {
+    std::vector<int> in, out;
+    explicit operands(int first) : in(4 * size), out(4 * size, -1) { std::iota(in.begin(), in.end(), first); }
+};
+[[nodiscard]] int first_of(int rank) { return 100 * (rank + 1); }
+/// Element i of what a rank has.
+[[nodiscard]] int value(int rank, int i) { return first_of(rank) + i; }
+[[nodiscard]] int sum_to(int end, int i) {
+    int all = 0;
+    for (int r = 0; r < end; ++r) all += value(r, i);
+    return all;
+}
+constexpr allfold::window two{8};  // 2 elements of each block
+
+/// A collective: how it starts, and what it leaves in element i of its result on a rank.
+struct barrier {
+    static auto start(auto& comm, operands&) { return allfold::barrier.start(comm); }
+    static int expected(int, int) { return -1; }
+};
+struct broadcast {
+    static auto start(auto& comm, operands& x) {
+        if (comm.rank() == 1) x.out = x.in;
+        return allfold::broadcast.start(comm, x.out, allfold::root{1}, two);
+    }
+    static int expected(int, int i) { return value(1, i); }
+};
+struct scatter {
+    static auto start(auto& comm, operands& x) {
+        x.out.resize(4);
+        return allfold::scatter.start(comm, x.in, x.out, allfold::root{1}, two);
+    }
+    static int expected(int rank, int i) { return value(1, 4 * rank + i); }
+};
+struct gather {
+    static auto start(auto& comm, operands& x) {
+        x.in.resize(4);
+        return allfold::gather.start(comm, x.in, x.out, allfold::root{1}, two);
+    }
+    static int expected(int rank, int i) { return rank == 1 ? value(i / 4, i % 4) : -1; }
+};
+struct all_gather {
+    static auto start(auto& comm, operands& x) {
+        x.in.resize(4);
+        return allfold::all_gather.start(comm, x.in, x.out, two);
+    }
+    static int expected(int, int i) { return value(i / 4, i % 4); }
+};
+struct all_to_all {
+    static auto start(auto& comm, operands& x) { return allfold::all_to_all.start(comm, x.in, x.out, two); }
+    static int expected(int rank, int i) { return value(i / 4, 4 * rank + i % 4); }
+};
+struct permute {
+    static auto start(auto& comm, operands& x) {
+        return allfold::permute.start(comm, x.in, x.out, allfold::shift{1}, two);
+    }
+    static int expected(int rank, int i) { return value((rank + size - 1) % size, i); }
+};
+struct reduce {
+    static auto start(auto& comm, operands& x) {
+        return allfold::reduce.start(comm, x.in, x.out, allfold::sum(), allfold::root{1}, two);
+    }
+    static int expected(int rank, int i) { return rank == 1 ? sum_to(size, i) : -1; }
+};
+struct all_reduce {
+    static auto start(auto& comm, operands& x) {
+        return allfold::all_reduce.start(comm, x.in, x.out, allfold::sum(), two);
+    }
+    static int expected(int, int i) { return sum_to(size, i); }
+};
+struct reduce_scatter {
+    static auto start(auto& comm, operands& x) {
+        x.out.resize(4);
+        return allfold::reduce_scatter.start(comm, x.in, x.out, allfold::sum(), two);
+    }
+    static int expected(int rank, int i) { return sum_to(size, 4 * rank + i); }
+};
+struct inclusive_scan {
+    static auto start(auto& comm, operands& x) {
+        return allfold::inclusive_scan.start(comm, x.in, x.out, allfold::sum(), two);
+    }
+    static int expected(int rank, int i) { return sum_to(rank + 1, i); }
+};
+struct exclusive_scan {
+    static auto start(auto& comm, operands& x) {
+        return allfold::exclusive_scan.start(comm, x.in, x.out, allfold::sum(), two);
+    }
+    static int expected(int rank, int i) { return sum_to(rank, i); }
+};
+
+template <class Collective>
+void require_result(int rank, const operands& x) {
+    for (std::size_t i = 0; i < x.out.size(); ++i)
+        if (x.out[i] != Collective::expected(rank, static_cast<int>(i)))
+            throw std::runtime_error("element " + std::to_string(i) + " is " + std::to_string(x.out[i]));
+}
+
+/// In the order that a program sees, which is one, and in so many that it does not see.
+template <class Program>
+void check(const char* name, Program program) {
+    allfold::explore_options every;
+    every.every_order = true;
+    every.executions = 25;
+    const auto found = explore(size, program), more = explore(size, program, every);
+    INFO(name << ": " << explain(found) << explain(more));
+    CHECK((found.ok() && found.complete() && found.executions() == 1));
+    CHECK((more.ok() && (more.complete() || more.executions() == every.executions)));
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("each collective does what it does elsewhere in every order of arrival", "", barrier, broadcast,
+                   scatter, gather, all_gather, all_to_all, permute, reduce, all_reduce, reduce_scatter, inclusive_scan,
+                   exclusive_scan) {
+    check("in two windows", [](explored_communicator& comm) {
+        operands x(first_of(comm.rank()));
+        TestType::start(comm, x).wait();
+        require_result<TestType>(comm.rank(), x);
+        return x.out;
+    });
+    check("two in flight, waited for in opposite orders", [](explored_communicator& comm) {
+        operands x(first_of(comm.rank())), y(first_of(comm.rank()));
+        auto first = TestType::start(comm, x), second = TestType::start(comm, y);
+        comm.rank() == 0 ? second.wait() : first.wait();
+        comm.rank() == 0 ? first.wait() : second.wait();
+        require_result<TestType>(comm.rank(), x);
+        require_result<TestType>(comm.rank(), y);
+    });
+    check("on two communicators, waited for in opposite orders", [](explored_communicator& comm) {
+        const auto other = allfold::subset(comm, allfold::rank_list{0, 1, 2});
+        operands x(first_of(comm.rank())), y(first_of(comm.rank()));
+        auto first = TestType::start(comm, x), second = TestType::start(*other, y);
+        comm.rank() == 0 ? second.wait() : first.wait();
+        comm.rank() == 0 ? first.wait() : second.wait();
+        require_result<TestType>(comm.rank(), x);
+        require_result<TestType>(comm.rank(), y);
+    });
+    const auto failed = explore(size, [](explored_communicator& comm) {
+        operands x(first_of(comm.rank()));
+        auto call = TestType::start(comm, x);
+        if (comm.rank() == 2) throw std::runtime_error("rank 2 has failed");
+        call.wait();
+    });
+    INFO(explain(failed));
+    REQUIRE((failed.complete() && !failed.ok()));
+    for (const allfold::finding& each : failed.findings()) {
+        CHECK(each.what == allfold::verdict::failed);
+        CHECK_THAT(each.text, Catch::Matchers::ContainsSubstring("rank 2: rank 2 has failed"));
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/message.hpp"
+
+/// @file
+/// A small program that nobody wrote, of messages and collectives, for any communicator.
+
+namespace test {
+
+class random_program {
+  public:
+    /// Whether its ranks look which of several messages comes first, or only whether one has come.
+    enum class asks : std::uint8_t { nothing, whether_done, anything };
+
+    random_program(std::mt19937& dice, int size, std::size_t messages, asks what)
+        : of_rank_(static_cast<std::size_t>(size)) {
+        const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(dice); };
+        const bool may_ask = what == asks::anything, may_test = what != asks::nothing;
+        for (std::size_t i = 0; i < messages; ++i) {  // a send and a receive each, so that most programs end
+            const std::size_t from = below(of_rank_.size());
+            const std::size_t to = (from + 1 + below(of_rank_.size() - 1)) % of_rank_.size();
+            const int tag = static_cast<int>(below(2));
+            add(from, {below(4) == 0 ? kind::start_send : kind::send, static_cast<int>(to), tag, below(4) == 0});
+            const bool is_any = may_ask && below(2) == 0;
+            add(to, {below(3) == 0 ? kind::start_receive : kind::receive, is_any ? any_rank : static_cast<int>(from),
+                     may_ask && below(4) == 0 ? any_tag : tag, false});
+            if (below(5) == 0) add(below(of_rank_.size()), {kind::wait, 0, 0, false});
+            if (may_test && below(may_ask ? 4 : 2) == 0) {
+                constexpr kind questions[] = {kind::test, kind::wait_any, kind::cancel, kind::probe};
+                add(to, {questions[below(may_ask ? 4 : 3)], any_rank, any_tag, false});
+            }
+            if (below(size == 2 ? 4 : 12) == 0)
+                for (std::size_t r = 0; r < of_rank_.size(); ++r) add(r, {kind::reduce, 0, 0, false});
+        }
+        for (auto& each : of_rank_)
+            if (each.size() > 1 && below(3) == 0) std::swap(each[below(each.size())], each[below(each.size())]);
+    }
+
+    [[nodiscard]] int size() const noexcept { return static_cast<int>(of_rank_.size()); }
+
+    /// `seen` tells all that this rank has received, also where it does not return.
+    template <class Comm>
+    void run(Comm& comm, std::uint32_t& seen) const {
+        seen = 1000 + static_cast<std::uint32_t>(comm.rank());
+        std::deque<flight> flights;
+        const auto mix = [&](std::uint32_t x) { seen = (seen ^ (x + 0x85ebca6bU)) * 0x9e3779b1U + (seen >> 7); };
+        const auto first = [&]() -> flight* {
+            const auto found = std::ranges::find_if(flights, [](const flight& f) { return !f.is_over; });
+            return found == flights.end() ? nullptr : &*found;
+        };
+        const auto end = [&](flight& f) {
+            f.is_over = true;
+            mix(f.value);
+            mix(static_cast<std::uint32_t>(f.found.source));
+        };
+        for (const action& each : of_rank_[static_cast<std::size_t>(comm.rank())]) {
+            std::uint32_t value = each.depends ? seen : static_cast<std::uint32_t>(comm.rank());
+            const allfold::tag under = each.tag == any_tag ? allfold::tag{allfold::any} : allfold::tag{each.tag};
+            const allfold::from source = each.peer == any_rank ? allfold::from{allfold::any} : allfold::from{each.peer};
+            flight* const pending = first();
+            switch (each.what) {
+                case kind::send: allfold::send(comm, value, allfold::to{each.peer}, under); break;
+                case kind::start_send: {
+                    flight& f = flights.emplace_back();
+                    f.value = value;
+                    f.work = allfold::send.start(comm, f.value, allfold::to{each.peer}, under);
+                    break;
+                }
+                case kind::receive: {
+                    const allfold::status got = allfold::receive(comm, value, source, under);
+                    mix(value);
+                    mix(static_cast<std::uint32_t>(got.source));
+                    break;
+                }
+                case kind::start_receive: {
+                    flight& f = flights.emplace_back();
+                    f.work = allfold::receive.start(comm, f.value, source, under, allfold::status_in{f.found});
+                    break;
+                }
+                case kind::reduce: {
+                    flight& f = flights.emplace_back();
+                    f.value = static_cast<std::uint32_t>(comm.rank());
+                    f.work = allfold::all_reduce.start(comm, f.value, allfold::sum());
+                    break;
+                }
+                case kind::wait:
+                    if (pending != nullptr) {
+                        pending->work.wait();
+                        end(*pending);
+                    }
+                    break;
+                case kind::test:
+                    if (pending == nullptr) break;
+                    if (const bool is_done = pending->work.done(); mix(is_done ? 17 : 18), is_done) end(*pending);
+                    break;
+                case kind::cancel:
+                    if (pending == nullptr) break;
+                    if (const bool is_gone = pending->work.cancel(); mix(is_gone ? 19 : 20), is_gone)
+                        pending->is_over = true;
+                    break;
+                case kind::wait_any: wait_any(flights, mix, end); break;
+                case kind::probe:
+                    if (auto found = allfold::try_probe(comm, source, under)) {
+                        const allfold::status got = allfold::receive(*found, value);
+                        mix(value);
+                        mix(static_cast<std::uint32_t>(got.source));
+                    } else {
+                        mix(21);
+                    }
+                    break;
+            }
+        }
+        while (flight* const pending = first()) {
+            pending->work.wait();
+            end(*pending);
+        }
+    }
+
+    [[nodiscard]] std::string text() const {
+        constexpr const char* names[] = {"send", "start_send", "receive", "start_receive", "reduce",
+                                         "wait", "test",       "cancel",  "wait_any",      "probe"};
+        std::string all;
+        for (std::size_t r = 0; r < of_rank_.size(); ++r) {
+            all += "\n  rank " + std::to_string(r) + ":";
+            for (const action& each : of_rank_[r])
+                all += std::string(" ") + names[static_cast<std::size_t>(each.what)] + "(" + std::to_string(each.peer) +
+                       ", " + std::to_string(each.tag) + ")";
+        }
+        return all + "\n";
+    }
+
+  private:
+    enum class kind : std::uint8_t {
+        send,
+        start_send,
+        receive,
+        start_receive,
+        reduce,
+        wait,
+        test,
+        cancel,
+        wait_any,
+        probe
+    };
+    struct action {
+        kind what;
+        int peer, tag;
+        bool depends;  // what is sent, on what has been received
+    };
+    struct flight {
+        std::uint32_t value = 0;
+        allfold::status found;
+        bool is_over = false;
+        allfold::operation work;  // last: it ends first
+    };
+    static constexpr int any_rank = -2, any_tag = -2;
+
+    void add(std::size_t rank, action what) { of_rank_[rank].push_back(what); }
+
+    template <class Mix, class End>
+    static void wait_any(std::deque<flight>& flights, Mix mix, End end) {
+        std::vector<allfold::operation> works;
+        std::vector<flight*> owners;
+        for (flight& each : flights)
+            if (!each.is_over) {
+                works.push_back(std::move(each.work));
+                owners.push_back(&each);
+            }
+        const std::size_t first = allfold::wait_any(works);
+        for (std::size_t i = 0; i < works.size(); ++i) owners[i]->work = std::move(works[i]);
+        if (first == works.size()) return;
+        mix(static_cast<std::uint32_t>(first));
+        end(*owners[first]);
+    }
+
+    std::vector<std::vector<action>> of_rank_;
+};
+
+}  // namespace test
