@@ -146,7 +146,7 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///   are the same.
 /// - Axes: `split_axis{a}` cuts a tensor along axis a, of which rank r gets block r; `concat_axis{b}` puts together the
 ///   blocks of all ranks along axis b of the output. Partitions then count along these axes. Blocks may lie in as many
-///   pieces as they like; where those are at least 256 bytes long nothing is copied to bring them together.
+///   pieces as they like; where those are at least 1 KiB long nothing is copied to bring them together.
 /// - Displacements: `input_displacements{{i0, i1, ...}}` and `output_displacements{{o0, o1, ...}}` say at which element
 ///   each block begins, with partitions that say how long they are; what lies between blocks is left alone. In place
 ///   those of the input are enough.

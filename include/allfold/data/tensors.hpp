@@ -38,7 +38,7 @@ using list_element =
 }  // namespace detail
 
 /// Several tensors of one element type as one operand: one collective, one schedule, one message to a peer, without
-/// a copy where they lie in memory that ranks share (pieces shorter than 256 bytes are brought together first).
+/// a copy where they lie in memory that ranks share (pieces shorter than 1 KiB are brought together first).
 ///
 ///     all_reduce(comm, tensors{a, b, c}, sum());
 ///     reduce_scatter(comm, tensors{a, b, c}, tensors{shard_a, shard_b, shard_c}, sum());

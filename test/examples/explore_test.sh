@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
+#
+# Runs the program that explores programs with a mistake.
+#
+#     explore_test.sh <program>
+
+set -u
+export LC_ALL=C
+program=$(realpath "$1")
+. "$(dirname "$0")/checks.sh"
+
+succeeds 'explore [FOLDER]' --help
+succeeds '5040 executions, all there are: no fault found'
+for said in 'barrier, round 1 of 2, for rank 2, which has returned' 'is never received' 'writes it before it is done' \
+    'replay: '; do
+    grep -qF "$said" out || fail "nothing says '$said'"
+done
+mkdir pictures
+succeeds 'picture: pictures/fault6.svg' pictures
+[ "$(grep -l '^<svg.*' pictures/*.svg | wc -l)" -eq 6 ] || fail 'not six pictures'
+
+refuses 'explore: nowhere: is no folder' nowhere
+refuses "there is no option '--fast'" --fast
+refuses "'more' is one argument too many" pictures more
+
+[ $failures -eq 0 ] && echo 'every mistake is found'
+exit $((failures > 0))
