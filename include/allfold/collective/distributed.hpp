@@ -89,6 +89,7 @@ class distributed {
 /// Of constant elements where the range is.
 template <class X>
 distributed(X&&, const block_cyclic&) -> distributed<std::remove_reference_t<detail::range_reference<X>>>;
+/// Of raw rows, which are told there what to write instead.
 template <class Byte>
 distributed(raw_rows<Byte>, const block_cyclic&) -> distributed<Byte>;
 

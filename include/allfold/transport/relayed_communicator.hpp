@@ -345,7 +345,7 @@ inline void relayed_communicator::sort(detail::relayed_message&& message) {
     using kind = detail::relayed_head::kind;
     const detail::relayed_head head = message.head();
     if (head.members != list_ && head.what != kind::refused) {  // its sender has been told
-        detail::relayed_message told = detail::refusal(head);
+        const detail::relayed_message told = detail::refusal(head);
         if (!failure_) failure_ = failure{rank_, errc::mismatch, std::string(detail::text_of(told))};
         return;
     }

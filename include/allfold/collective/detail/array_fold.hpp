@@ -307,11 +307,13 @@ class array_fold {
     /// Where each value of this rank's pieces goes, and where each value of its section comes from.
     [[nodiscard]] std::vector<parcel> to_folders() const {
         std::vector<parcel> made;
+        made.reserve(held_.size());
         for (const piece& p : held_) made.push_back({parts_->folder_of(parts_->section_of(p.first)), made.size(), 1});
         return made;
     }
     [[nodiscard]] std::vector<parcel> to_holders() const {
         std::vector<parcel> made;
+        made.reserve(holders_.size());
         for (const int holder : holders_) made.push_back({holder, made.size(), 1});
         return made;
     }

@@ -101,9 +101,10 @@ class relayed_message {
     head.what = relayed_head::kind::refused;
     head.to = of.origin;
     head.origin = of.to;
-    return relayed_note(head, text({"ranks ", of.to, " and ", of.origin,
-                                    " of the hierarchy give different lists of members: all that are in a team must "
-                                    "give the same ones in the same order, others lists that they are not in"}));
+    constexpr const char* advice =
+        " of the hierarchy give different lists of members: all that are in a team must give the same ones in the same "
+        "order, others lists that they are not in";
+    return relayed_note(head, text({"ranks ", of.to, " and ", of.origin, advice}));
 }
 
 /// What has come for one member of a team, and whether it still looks.
