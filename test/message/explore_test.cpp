@@ -376,6 +376,19 @@ TEST_CASE("memory of an operation in flight that the program writes is found: se
     };
     finds([&](explored_communicator& comm) { receives(comm, false); },
           "rank 0 writes it before it is done: receive from rank 1 (its 1st call)");
+    const auto receives_two = [](explored_communicator& comm) {
+        int x = 0, y = 0;
+        if (comm.rank() == 1) {
+            allfold::send(comm, y, to{0}, tag{2});
+            return allfold::send(comm, x, to{0}, tag{1});
+        }
+        auto first = allfold::receive.start(comm, x, from{1}, tag{1});
+        auto second = allfold::receive.start(comm, y, from{1}, tag{2});
+        y = 7;
+        first.wait();  // which takes in the message of the other one too
+        second.wait();
+    };
+    finds(receives_two, "rank 0 writes it before it is done: receive from rank 1, tag 2 (its 2nd call)");
     const auto folds = [](explored_communicator& comm, bool waits_first) {
         std::vector<int> x(3, comm.rank()), y(3);
         auto sum = allfold::all_reduce.start(comm, x, y, allfold::sum());

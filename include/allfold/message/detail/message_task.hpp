@@ -342,8 +342,7 @@ class message_task final : public task<Comm>, private open_message {
         return has_come() && !office_.owes_answers();
     }
     void turn() {
-        if constexpr (watching_memory<Comm>)
-            if (in_ && !in_->is_done && mark_of_place() != place_mark_) note_change();
+        if constexpr (watching_memory<Comm>) office_.check_places();
         if (has_come() && !office_.owes_answers()) return;
         port_of<Comm> port(*this->comm_, office_);
         office_.turn(port, this->comm_->background().pass());
@@ -354,6 +353,10 @@ class message_task final : public task<Comm>, private open_message {
         const bool is_own = is_detached_;  // otherwise another thread may destroy it as soon as it is done
         this->complete();
         if (is_own) delete this;
+    }
+    void check_place() override {
+        if constexpr (watching_memory<Comm>)
+            if (in_ && !in_->is_done && mark_of_place() != place_mark_) note_change();
     }
     void lead() noexcept override { this->comm_->background().add(*this); }
     void drop_alone() noexcept override { task<Comm>::drop(); }

@@ -76,6 +76,8 @@ class open_message : public chain_link<open_message> {
     virtual void lead() noexcept = 0;
     /// It gives up, with its communicator.
     virtual void drop_alone() noexcept = 0;
+    /// Where somebody watches memory: whether its place has been written before its message has come.
+    virtual void check_place() {}
 };
 
 /// A send.
@@ -170,6 +172,9 @@ class post_office final : public background::keepsake {
     // Operations in flight.
 
     void enter(open_message& m) noexcept { open_.push_back(m); }
+    void check_places() const {
+        for (open_message* each = open_.first(); each != nullptr; each = open_.after(*each)) each->check_place();
+    }
     void leave(open_message& m) noexcept {
         chain<open_message>::remove(m);
         if (leader_ == &m) leader_ = nullptr;
