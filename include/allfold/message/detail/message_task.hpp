@@ -184,7 +184,7 @@ class message_task final : public task<Comm>, private open_message {
 
     void start() override {
         this->comm_->background().take_over();
-        office_.enter(*this);
+        office_.in_flight().enter(*this);
         try {
             begin_run();
         } catch (...) {
@@ -194,7 +194,7 @@ class message_task final : public task<Comm>, private open_message {
         this->note_start();
         office_.settle();
         if (this->done()) return;
-        office_.find_leader();
+        office_.in_flight().find_leader();
         if (this->is_timed()) lead();
         if constexpr (requires { Comm::delays_messages; }) progress();  // one comes to those who have looked for it
     }
@@ -210,7 +210,7 @@ class message_task final : public task<Comm>, private open_message {
         office_.settle();  // last: from here on this may be gone
     }
     /// With all that are in flight, one of which pushes on the others.
-    void drop() noexcept override { office_.drop_all(); }
+    void drop() noexcept override { office_.in_flight().drop_all(); }
     void start_prepared() override {
         if (!this->is_active()) {
             if (std::exchange(failed_alone_, false)) this->failure_ = nullptr;
@@ -238,9 +238,9 @@ class message_task final : public task<Comm>, private open_message {
         if (!(in_ ? office_.cancel(*in_) : office_.cancel(*out_))) return false;
         tell_status();
         if (!in_ && asked_.said.told != nullptr) asked_.said.told->cancelled = true;
-        office_.leave(*this);
+        office_.in_flight().leave(*this);
         this->complete();
-        office_.find_leader();
+        office_.in_flight().find_leader();
         return true;
     }
 
@@ -342,7 +342,7 @@ class message_task final : public task<Comm>, private open_message {
         return has_come() && !office_.owes_answers();
     }
     void turn() {
-        if constexpr (watching_memory<Comm>) office_.check_places();
+        if constexpr (watching_memory<Comm>) office_.in_flight().check_places();
         if (has_come() && !office_.owes_answers()) return;
         port_of<Comm> port(*this->comm_, office_);
         office_.turn(port, this->comm_->background().pass());
@@ -391,8 +391,8 @@ class message_task final : public task<Comm>, private open_message {
     void drop_run() noexcept override {
         if (out_) office_.forget(*out_);
         if (in_) office_.forget(*in_);
-        office_.leave(*this);
-        office_.find_leader();
+        office_.in_flight().leave(*this);
+        office_.in_flight().find_leader();
     }
     /// In a handler: what was thrown may be no more than that one of several possible senders has returned.
     [[nodiscard]] bool goes_on_without_peer() noexcept {

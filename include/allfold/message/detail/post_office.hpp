@@ -18,10 +18,11 @@
 
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
-#include "allfold/message/detail/chain.hpp"
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
+#include "allfold/message/detail/open_messages.hpp"
+#include "allfold/message/detail/spares.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -40,9 +41,6 @@
 /// What a rank has sent to another one, and nobody has received, is held there up to `most_held` units. A send beyond
 /// that is a rendezvous: its envelope alone is held, and there are no more of those than sends in flight. So every send
 /// gets its envelope to its receiver, and a receive that matches finds it, however much is held.
-///
-/// However many operations of a rank are in flight, one of them pushes on all, and each ends when the office finds what
-/// it waits for: what that costs does not grow with their number.
 
 namespace allfold::detail {
 
@@ -59,25 +57,6 @@ class post_port {
 
   protected:
     ~post_port() = default;
-};
-
-/// An operation that is not done.
-class open_message : public chain_link<open_message> {
-  public:
-    open_message() = default;
-    open_message(const open_message&) = delete;
-    open_message& operator=(const open_message&) = delete;
-    virtual ~open_message() = default;
-    /// Whether all that it waits for has come.
-    [[nodiscard]] virtual bool has_come() const noexcept = 0;
-    /// Then.
-    virtual void end() noexcept = 0;
-    /// From now on it pushes on all of them.
-    virtual void lead() noexcept = 0;
-    /// It gives up, with its communicator.
-    virtual void drop_alone() noexcept = 0;
-    /// Where somebody watches memory: whether its place has been written before its message has come.
-    virtual void check_place() {}
 };
 
 /// A send.
@@ -169,34 +148,11 @@ class post_office final : public background::keepsake {
     void forget(sending& s) noexcept;
     void forget(receiving& r) noexcept;
 
-    // Operations in flight.
-
-    void enter(open_message& m) noexcept { open_.push_back(m); }
-    void check_places() const {
-        for (open_message* each = open_.first(); each != nullptr; each = open_.after(*each)) each->check_place();
-    }
-    void leave(open_message& m) noexcept {
-        chain<open_message>::remove(m);
-        if (leader_ == &m) leader_ = nullptr;
-    }
-    /// One of those that are there, if there are any, pushes on all.
-    void find_leader() noexcept {
-        if (leader_ != nullptr) return;
-        leader_ = open_.empty() ? come_.first() : open_.first();
-        if (leader_ != nullptr) leader_->lead();
-    }
+    /// The operations of this rank that are not done.
+    [[nodiscard]] open_messages& in_flight() noexcept { return in_flight_; }
     /// Ends those for which all has come.
     void settle() noexcept {
-        while (open_message* const first = owed_ == 0 ? come_.first() : nullptr) {
-            leave(*first);
-            find_leader();
-            first->end();
-        }
-    }
-    void drop_all() noexcept {
-        while (open_message* const first = open_.empty() ? come_.first() : open_.first()) {
-            leave(*first);
-            first->drop_alone();
+        while (owed_ == 0 && in_flight_.end_one()) {
         }
     }
 
@@ -324,18 +280,15 @@ class post_office final : public background::keepsake {
         return head;
     }
 
-    void note_done(open_message* owner) noexcept {
-        if (owner != nullptr && owner->has_come()) come_.push_back(*owner);
-    }
     void finish(sending& s) noexcept {
         s.carrier = nullptr;
         s.is_done = true;
-        note_done(s.owner);
+        in_flight_.note_done(s.owner);
     }
     void finish(receiving& r) noexcept {
         r.refusal = nullptr;
         r.is_done = true;
-        note_done(r.owner);
+        in_flight_.note_done(r.owner);
     }
 
     [[nodiscard]] record& queue_for(int receiver, kind what);
@@ -348,7 +301,7 @@ class post_office final : public background::keepsake {
         if (over->asks != nullptr) over->asks->carrier = nullptr;
         if (over->sent != nullptr) finish(*over->sent);
         if (over->refused != nullptr) finish(*over->refused);
-        if (spare_.size() < most_spare) spare_.push_back(std::move(over));
+        spare_.give(std::move(over));
     }
     void collect() {
         for (std::size_t i = 0; i < posted_.size();) {
@@ -365,9 +318,6 @@ class post_office final : public background::keepsake {
 
     [[nodiscard]] std::unique_ptr<held_message> make_held(int source, const message_head& head,
                                                           std::span<const std::byte> data);
-    void recycle(std::unique_ptr<held_message> over) {
-        if (spare_held_.size() < most_spare) spare_held_.push_back(std::move(over));
-    }
     void match(receiving& r, std::unique_ptr<held_message> with_this);
     void match(receiving& r, int source, const message_head& head, std::span<const std::byte> data);
     static void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
@@ -391,17 +341,15 @@ class post_office final : public background::keepsake {
     }
     void hear_answer(int source, const message_head& head);
 
-    static constexpr std::size_t most_spare = 64;
-
     int rank_;
     std::vector<counterpart> peers_;
     matching matching_;
-    chain<open_message> open_, come_;  // in flight: what waits for something, and what only has to be told
-    open_message* leader_ = nullptr;
+    open_messages in_flight_;
     std::unordered_map<std::uint32_t, sending*> asked_;
     std::unordered_map<std::uint64_t, std::string> type_names_;
-    std::vector<std::unique_ptr<record>> posted_, spare_;
-    std::vector<std::unique_ptr<held_message>> spare_held_;
+    std::vector<std::unique_ptr<record>> posted_;
+    spares<record> spare_;
+    spares<held_message> spare_held_;
     std::size_t queued_ = 0;
     std::uint32_t sends_ = 0;
     std::uint64_t latest_pass_ = 0;
@@ -410,13 +358,7 @@ class post_office final : public background::keepsake {
 };
 
 inline record& post_office::queue_for(int receiver, kind what) {
-    std::unique_ptr<record> made;
-    if (spare_.empty()) {
-        made = std::make_unique<record>();
-    } else {
-        made = std::move(spare_.back());
-        spare_.pop_back();
-    }
+    std::unique_ptr<record> made = spare_.take();
     made->head = {};
     made->head.what = what;
     made->parts[1] = {nullptr, 0};
@@ -555,13 +497,7 @@ inline void post_office::take_envelope(int source, const message_head& head, std
 
 inline std::unique_ptr<held_message> post_office::make_held(int source, const message_head& head,
                                                             std::span<const std::byte> data) {
-    std::unique_ptr<held_message> made;
-    if (spare_held_.empty()) {
-        made = std::make_unique<held_message>();
-    } else {
-        made = std::move(spare_held_.back());
-        spare_held_.pop_back();
-    }
+    std::unique_ptr<held_message> made = spare_held_.take();
     made->source = source;
     made->head = head;
     made->data.assign(data.begin(), data.end());
@@ -571,7 +507,7 @@ inline std::unique_ptr<held_message> post_office::make_held(int source, const me
 inline void post_office::match(receiving& r, std::unique_ptr<held_message> with_this) {
     if (!r.is_probe) {
         match(r, with_this->source, with_this->head, with_this->data);
-        return recycle(std::move(with_this));
+        return spare_held_.give(std::move(with_this));
     }
     r.found = with_this->about();
     r.held = std::move(with_this);
