@@ -493,11 +493,13 @@ TEST_CASE("what is not allfold's on a borrowed communicator is refused, whatever
         return;
     }
     const watchdog watch("foreign messages");
+    allfold::mpi::tuning numbers;
+    numbers.patience = std::chrono::milliseconds(100);  // nothing tells the sender how many bytes were not for allfold
     for (const std::size_t n : {std::size_t{5}, std::size_t{32}, std::size_t{500}}) {
         MPI_Comm mine;
         MPI_Comm_dup(MPI_COMM_WORLD, &mine);
         const outcome failed = outcome_of([&] {
-            allfold::mpi::communicator comm(mine, allfold::mpi::borrow);
+            allfold::mpi::communicator comm(mine, allfold::mpi::borrow, numbers);
             const std::vector<std::byte> foreign(n, std::byte{0x11});
             if (comm.rank() == 0)
                 MPI_Send(foreign.data(), static_cast<int>(n), MPI_BYTE, 1, 1, mine);  // the tag of the first lane
