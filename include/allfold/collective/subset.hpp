@@ -50,7 +50,7 @@ template <communicator Comm>
 [[nodiscard]] auto subset(Comm& comm, const rank_list& members) {
     static_assert(detail::forms_teams_or_says_so<Comm>());
     members.check(comm.size());
-    if constexpr (Comm::waits_to_form) barrier(comm);
+    if (comm.waits_to_form()) barrier(comm);
     return comm.form_team(members);
 }
 

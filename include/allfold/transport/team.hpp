@@ -80,12 +80,12 @@ inline constexpr bool is_team<team<Comm>> = true;
 }  // namespace detail
 
 /// A transport that forms teams: `form_team(members)`, which all its ranks call alike, those that are in it with the
-/// same list. A team may be another transport, which forms teams of its own kind. `waits_to_form`: whether it waits in
-/// a way that does not end when another rank has failed, so that all ranks have to be there before.
+/// same list. A team may be another transport, which forms teams of its own kind. `waits_to_form()`: whether it waits for
+/// others, in a way that does not end when one of them has failed, so that all ranks have to be there before.
 template <class C>
 concept forming_teams = communicator<C> && requires(C& comm, const rank_list& members) {
     requires detail::is_team<decltype(comm.form_team(members))>;
-    { C::waits_to_form } -> std::convertible_to<bool>;
+    { comm.waits_to_form() } -> std::same_as<bool>;
 };
 /// What those teams are.
 template <forming_teams C>
