@@ -118,7 +118,8 @@ TEST_CASE("a call that is made again asks MPI for one message, and not for its l
     count([&] { allfold::barrier(comm); });
 }
 
-TEST_CASE("to make a communicator takes a duplicate and one small collective, and a team of it nothing but for the first") {
+TEST_CASE(
+    "to make a communicator takes a duplicate and one small collective, and a team of it nothing but for the first") {
     using allfold::mpi::communicator;
     const watchdog watch("counted collectives");
     MPI_Comm fresh = MPI_COMM_NULL, fresh_too = MPI_COMM_NULL, alike = MPI_COMM_NULL;

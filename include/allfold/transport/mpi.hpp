@@ -47,6 +47,8 @@
 /// One tag is for control messages: "I have failed", "I wait for you", "I have left". Ranks look for them while they
 /// wait, so that a failure releases everybody, and two ranks that wait for each other in different calls find out.
 ///
+/// Teams share a communicator of MPI's (`detail/mpi_carrier.hpp`): a team is some of its ranks and a range of its tags.
+///
 /// What has been sent (`detail/mpi_outbox.hpp`), what comes (`mpi_inbox.hpp`), control messages (`mpi_control.hpp`) and
 /// the end (`mpi_shutdown.hpp`) have rooms of their own; here they become a communicator.
 
@@ -98,7 +100,8 @@ class communicator : public transport_defaults {
     [[nodiscard]] const mpi::tuning& tuning() const noexcept { return tuning_; }
     /// What it knows of the node that this process runs on.
     [[nodiscard]] const machine& node() const noexcept { return job_.node(); }
-    /// The communicator that carries the messages: the duplicate, or the borrowed one.
+    /// The communicator that carries the messages: the duplicate, or the borrowed one; of a team, one that has other
+    /// ranks too.
     [[nodiscard]] MPI_Comm native_handle() const noexcept { return job_.get(); }
     /// Throws where MPI does not know that its process has other threads, which do not use it.
     void require_threads_allowed() const { detail::require_funneled(); }

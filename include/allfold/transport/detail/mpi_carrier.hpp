@@ -123,8 +123,8 @@ class carrier {
         return team < formed_ ? std::ranges::find(alive_, team) == alive_.end() : is_closed_;
     }
     void take_in() {
-        received_ += for_each_control_message(
-            job_.get(), [this](int place, std::span<const std::byte> raw) { sort(place, raw); });
+        received_ += for_each_control_message(job_.get(),
+                                              [this](int place, std::span<const std::byte> raw) { sort(place, raw); });
         outbox_.collect_copies();
     }
     void sort(int place, std::span<const std::byte> raw) {

@@ -68,11 +68,12 @@ class control {
     /// The call on this lane in which `peer` says to wait.
     [[nodiscard]] std::optional<std::uint32_t> blocked_call(int peer, lane on) const;
 
-    /// Whose letters are read along with our own, for those who wait for this rank in a team that it is not in any more.
+    /// Whose letters are read along with our own, for those who wait for this rank in a team that it is not in any
+    /// more.
     void attend_also(const carriers& of_teams) noexcept { of_teams_ = &of_teams; }
     /// Says to all other ranks of a team that this one leaves it.
     void say_farewell();
-    [[nodiscard]] bool all_have_departed() const noexcept;
+    [[nodiscard]] bool all_have_departed() const;
 
     /// This rank leaves: those who wait for it are notified, and from now on whoever says so.
     void depart();
@@ -146,9 +147,8 @@ inline void control::attend() {
     if (of_teams_ != nullptr)
         for (const auto& each : *of_teams_) each->attend();
     if (carrier_ == nullptr) {
-        count_ += for_each_control_message(job_.get(), [this](int from, std::span<const std::byte> raw) {
-            read(from, raw);
-        });
+        count_ +=
+            for_each_control_message(job_.get(), [this](int from, std::span<const std::byte> raw) { read(from, raw); });
         return;
     }
     carrier_->attend();
@@ -220,11 +220,9 @@ inline void control::say_farewell() {
     for (int r = 0; r < job_.size(); ++r)
         if (r != job_.rank()) send(r, {.what = control_message::kind::farewell}, nullptr, "");
 }
-inline bool control::all_have_departed() const noexcept {
-    for (int r = 0; r < job_.size(); ++r) {
-        const notes* const about = find_notes(r);
-        if (r != job_.rank() && (about == nullptr || !about->departed)) return false;
-    }
+inline bool control::all_have_departed() const {
+    for (int r = 0; r < job_.size(); ++r)
+        if (r != job_.rank() && !departure_of(r)) return false;
     return true;
 }
 

@@ -31,7 +31,8 @@ namespace detail {
 inline constexpr int control_tag = 0;
 inline constexpr int first_tag = 1;
 
-/// How many tags MPI has besides that of control messages and one for making teams. Only MPI_COMM_WORLD is sure to tell.
+/// How many tags MPI has besides that of control messages and one for making teams. Only MPI_COMM_WORLD is sure to
+/// tell.
 [[nodiscard]] inline int most_tags() {
     int* most = nullptr;
     int known = 0;
@@ -40,7 +41,7 @@ inline constexpr int first_tag = 1;
     return (known != 0 ? *most : 32767) - first_tag;
 }
 
-/// The place of a rank list's that says which list it is.
+/// Tells lists of members from each other.
 [[nodiscard]] inline std::uint32_t mark_of(const rank_list& members) noexcept {
     std::uint64_t h = static_cast<std::uint64_t>(members.size());
     for (int i = 0; i < members.size(); ++i)
