@@ -122,6 +122,7 @@ class control {
     allfold::detail::heap_array<notes> notes_;  // by rank; made when first written
     carrier* carrier_;
     const carriers* of_teams_ = nullptr;
+    bool lists_differ_ = false;
     bool departs_ = false;
     std::uint64_t count_ = 0;
 };
@@ -161,6 +162,7 @@ inline void control::attend() {
 
 /// What a rank has sent that takes itself for a member of this team, but has given another list.
 inline void control::refuse_list(int place) {
+    if (!failure_) lists_differ_ = true;
     fail(errc::mismatch, allfold::detail::text({"subset: rank ", job_.place_of(job_.rank()), " and rank ", place,
                                                 " have given different lists of members"}));
     if (job_.rank_at(place) < 0) carrier_->answer(place, job_.team(), job_.mark());
@@ -229,8 +231,7 @@ inline bool control::all_have_departed() const {
 inline void control::throw_failure(const char* during) const {
     using allfold::detail::text;
     const std::string who = text({during, ": rank ", job_.rank(), " of ", job_.size(), " stops: "});
-    const bool is_ours = failure_->code == errc::mismatch && failure_->rank == job_.rank();
-    if (failure_->code == errc::timeout || is_ours) throw error(failure_->code, who + failure_->why);
+    if (failure_->code == errc::timeout || lists_differ_) throw error(failure_->code, who + failure_->why);
     throw error(errc::peer_failed, text({who, "rank ", failure_->rank, " failed: ", failure_->why}));
 }
 
