@@ -251,6 +251,35 @@ TEST_CASE("lists are remembered too") {
     CHECK((outcomes[0].code == allfold::errc::mismatch || outcomes[1].code == allfold::errc::mismatch));
 }
 
+TEST_CASE("lists of which each tensor is cut are remembered by how they are cut") {
+    for (const int P : {2, 3, 5})
+        on_ranks(P, [&](communicator& comm) {
+            using allfold::partition;
+            std::vector<int> in(11), back(11), own(11);  // the shards in one piece of memory: nothing of back is between
+            for (int turn = 0; turn < 6; ++turn) {
+                const auto how = turn % 2 == 0 ? &partition::even : &partition::ceil;  // as long in all
+                const auto self = static_cast<std::size_t>(comm.rank());
+                const std::size_t first = how(4, P).extent(comm.rank()), second = how(7, P).extent(comm.rank());
+                for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<int>((self + 1) * (i + 1)) + turn;
+                const auto call = [&](auto body) {
+                    if (turn > 1)
+                        expect(goes_the_short_way(comm, body), "a list is not remembered");
+                    else
+                        body();
+                };
+                const auto cut = [&](std::vector<int>& all) {
+                    return allfold::tensors(std::span(all).first(4), std::span(all).subspan(4)).by(how);
+                };
+                const allfold::tensors shards{std::span(own).first(first), std::span(own).subspan(first, second)};
+                call([&] { allfold::reduce_scatter(comm, cut(in), shards, allfold::sum()); });
+                call([&] { allfold::all_gather(comm, shards, cut(back)); });
+                for (std::size_t i = 0; i < back.size(); ++i)
+                    expect(back[i] == static_cast<int>(i + 1) * P * (P + 1) / 2 + P * turn, "sums in their places");
+            }
+        });
+    SUCCEED();
+}
+
 TEST_CASE("a remembered list is looked at again: its tensors must not share memory") {
     const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
         std::vector<int> x(6, 1);

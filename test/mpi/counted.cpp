@@ -15,7 +15,7 @@
 namespace {
 
 struct {
-    long receives = 0, lengths = 0;
+    long sends = 0, receives = 0, lengths = 0;
 } calls;
 
 /// Of those that ranks make together.
@@ -34,6 +34,10 @@ int MPI_Get_count(const MPI_Status* status, MPI_Datatype type, int* count) {
 int MPI_Irecv(void* to, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
     ++calls.receives;
     return PMPI_Irecv(to, count, type, from, tag, comm, request);
+}
+int MPI_Isend(const void* from, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
+    if (to != MPI_PROC_NULL) ++calls.sends;
+    return PMPI_Isend(from, count, type, to, tag, comm, request);
 }
 int MPI_Comm_dup(MPI_Comm of, MPI_Comm* made) {
     ++collectives.duplicates;
@@ -73,6 +77,11 @@ int MPI_Get_count_c(const MPI_Status* status, MPI_Datatype type, MPI_Count* coun
     ++calls.lengths;
     return PMPI_Get_count_c(status, type, count);
 }
+int MPI_Isend_c(const void* from, MPI_Count count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+                MPI_Request* request) {
+    if (to != MPI_PROC_NULL) ++calls.sends;
+    return PMPI_Isend_c(from, count, type, to, tag, comm, request);
+}
 int MPI_Irecv_c(void* to, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
     ++calls.receives;
     return PMPI_Irecv_c(to, count, type, from, tag, comm, request);
@@ -109,7 +118,8 @@ TEST_CASE("a call that is made again asks MPI for one message, and not for its l
     count([&] { allfold::barrier(comm); });
 }
 
-TEST_CASE("to make a communicator takes a duplicate and one small collective, and what was learnt is kept") {
+TEST_CASE(
+    "to make a communicator takes a duplicate and one small collective, and a team of it nothing but for the first") {
     using allfold::mpi::communicator;
     const watchdog watch("counted collectives");
     MPI_Comm fresh = MPI_COMM_NULL, fresh_too = MPI_COMM_NULL, alike = MPI_COMM_NULL;
@@ -134,10 +144,13 @@ TEST_CASE("to make a communicator takes a duplicate and one small collective, an
         CHECK((count(make) == collective_calls{.duplicates = 1, .barriers = 1}));
         allfold::team<communicator> all;
         const auto form = [&] { all = allfold::subset(*first, allfold::rank_list::strided(0, first->size())); };
-        CHECK((count(form) == collective_calls{.groups = 1}));
+        CHECK((count(form) == collective_calls{.duplicates = 1, .barriers = 1}));
         int x = 1;
         allfold::all_reduce(*all, x, allfold::sum());
         CHECK(x == first->size());
+        calls = {};
+        for (int next = 0; next < 5; ++next) CHECK(count(form) == collective_calls{});
+        CHECK(calls.sends == 0);
     }
     PMPI_Comm_free(&alike);
     PMPI_Comm_free(&fresh_too);

@@ -2,7 +2,11 @@
 #include "test/support/teams.hpp"
 
 #include <chrono>
+#include <cstddef>
+#include <optional>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective.hpp"
@@ -16,6 +20,24 @@
 #include "test/support/watchdog.hpp"
 
 using communicator = allfold::mpi::communicator;
+using allfold::errc;
+using allfold::rank_list;
+using allfold::subset;
+using allfold::sum;
+
+namespace {
+
+[[nodiscard]] rank_list all_of(const communicator& comm) { return rank_list::strided(0, comm.size()); }
+
+/// Whether the team and the parent fold as they should.
+void check_sums(communicator& parent, communicator& some) {
+    int x = 1, y = 1;
+    allfold::all_reduce(some, x, sum());
+    allfold::all_reduce(parent, y, sum());
+    CHECK((x == some.size() && y == parent.size()));
+}
+
+}  // namespace
 
 TEST_CASE("teams of processes fold among their members") {
     const test::watchdog watch("teams over MPI");
@@ -37,7 +59,7 @@ TEST_CASE("who polls an operation on the parent takes nothing of a team in makin
     int x = 1;
     auto op = allfold::all_reduce.prepare(comm, x, allfold::sum());
     // Where no rank fails it may be called without the barrier before it.
-    const auto together = [&] { return comm.form_team(allfold::rank_list::strided(0, comm.size())); };
+    const auto together = [&] { return comm.form_team(all_of(comm)); };
     allfold::team<communicator> all;
     if (comm.rank() == 0) {
         op.start();
@@ -59,8 +81,104 @@ TEST_CASE("a process that fails before it has joined a team releases the others"
     const auto mine = test::outcome_of([] {
         communicator comm(MPI_COMM_WORLD);
         if (comm.rank() == comm.size() - 1) throw std::runtime_error("boom");
-        const auto all = allfold::subset(comm, allfold::rank_list::strided(0, comm.size()));
+        const auto all = subset(comm, all_of(comm));
         allfold::barrier(*all);
     });
-    CHECK((mine.text == "boom" || mine.code == allfold::errc::peer_failed));
+    CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
+}
+
+TEST_CASE("teams are made without end, and old ones go on") {
+    const test::watchdog watch("many teams over MPI");
+    communicator comm(MPI_COMM_WORLD);
+    const auto first = subset(comm, all_of(comm));
+    for (int i = 0; i < 2500; ++i) {  // more than MPI has tags for
+        const auto pair = subset(comm, rank_list::strided(i % comm.size(), 1));
+        const auto all = subset(comm, all_of(comm));
+        if (i % 500 == 0 && pair) check_sums(*pair, *pair);
+        if (i % 500 == 0) check_sums(*first, *all);
+    }
+    check_sums(comm, *first);
+}
+
+TEST_CASE("a team of processes outlives its parent") {
+    const test::watchdog watch("a team over MPI without its parent");
+    for (const bool last_of_all : {false, true}) {
+        allfold::team<communicator> some;
+        {
+            communicator comm(MPI_COMM_WORLD);
+            const auto all = subset(comm, all_of(comm));
+            some = subset(comm, rank_list::strided(0, (comm.size() + 1) / 2, 2));
+            check_sums(comm, *all);
+        }
+        if (!some) continue;
+        check_sums(*some, *some);
+        const bool leaves = last_of_all && some->rank() == 0 && some->size() > 1;
+        const bool waits = last_of_all && some->rank() != 0;
+        const auto mine = test::outcome_of([&] {
+            if (leaves) some = {};
+            if (waits) allfold::barrier(*some);
+        });
+        CHECK(mine.code == (waits ? std::optional(errc::peer_failed) : std::nullopt));
+    }
+}
+
+TEST_CASE("processes that give different lists of members hear of it") {
+    const test::watchdog watch("different lists over MPI");
+    for (const bool is_short : {false, true}) {
+        communicator comm(MPI_COMM_WORLD);
+        const bool is_odd_one = comm.rank() == comm.size() - 1;
+        const auto turned = rank_list::strided(comm.size() - 1, is_short ? 1 : comm.size(), -1);
+        const auto mine = test::outcome_of([&] {
+            const auto all = subset(comm, is_odd_one ? turned : all_of(comm));
+            allfold::barrier(*all);
+        });
+        INFO(mine.text);
+        if (comm.size() == 1) continue;
+        if (!is_short) CHECK((mine.code == errc::mismatch || mine.code == errc::peer_failed));
+        if (is_short && !is_odd_one) CHECK((mine.code == errc::mismatch || mine.code == errc::peer_failed));
+        allfold::barrier(comm);  // in which the odd one answers
+        CHECK(test::on_any_rank(mine.code == errc::mismatch || is_short));
+    }
+}
+
+TEST_CASE("a process that returns without joining a team, or leaves it, releases those that wait for it there") {
+    const test::watchdog watch("a team over MPI that nobody joins");
+    enum class way { never_joins, leaves, ends_its_parent };
+    for (const way it : {way::never_joins, way::leaves, way::ends_its_parent}) {
+        std::optional<communicator> comm(std::in_place, MPI_COMM_WORLD);
+        const int size = comm->size();
+        const bool is_odd_one = comm->rank() == size - 1 && size > 1;
+        const auto before = subset(*comm, all_of(*comm));
+        if (!(is_odd_one && it == way::ends_its_parent)) {
+            auto all = it == way::never_joins && is_odd_one ? subset(*comm, {}) : subset(*comm, all_of(*comm));
+            if (is_odd_one && all) all = {};
+            const auto mine = test::outcome_of([&] {
+                if (all) allfold::barrier(*all);
+            });
+            INFO(mine.text);
+            if (size > 1 && !is_odd_one) CHECK(mine.code == errc::peer_failed);
+        }
+        if (it == way::ends_its_parent) comm.reset();
+        check_sums(*before, comm ? *comm : *before);
+    }
+}
+
+TEST_CASE("a failure in a team of processes ends that one, and neither its parent nor others") {
+    const test::watchdog watch("a failure in a team over MPI");
+    communicator comm(MPI_COMM_WORLD);
+    const auto other = subset(comm, all_of(comm));
+    for (const std::size_t length : {std::size_t{3}, std::size_t{20000}, std::size_t{1000000}}) {
+        const auto start = std::chrono::steady_clock::now();
+        const auto mine = test::outcome_of([&] {
+            const auto all = subset(comm, all_of(comm));
+            std::vector<float> x(length, 1);
+            allfold::all_reduce(*all, x, sum());
+            if (all->rank() == all->size() - 1) throw std::runtime_error("boom");
+            allfold::all_reduce(*all, x, sum());
+            allfold::all_reduce(*all, x, sum());
+        });
+        CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
+        CHECK(std::chrono::steady_clock::now() - start < comm.tuning().patience);  // nobody has to give up
+        check_sums(comm, *other);
+    }
 }

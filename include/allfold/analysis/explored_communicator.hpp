@@ -37,7 +37,7 @@ class explored_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
-    static constexpr bool waits_to_form = false;
+    [[nodiscard]] static bool waits_to_form() noexcept { return false; }
     static constexpr bool delays_messages = true;  ///< one that could have come does so where somebody looks
 
     /// A copy of what was posted.

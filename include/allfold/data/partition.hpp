@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
+#include <ranges>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -51,6 +52,7 @@ class partition {
     template <class Sizes>
     [[nodiscard]] static partition sizes(const Sizes& sizes) {
         partition p(0, 0, 1, 0, 0);
+        if constexpr (std::ranges::sized_range<const Sizes>) p.offsets_.reserve(std::ranges::size(sizes) + 1);
         p.offsets_.push_back(0);
         for (const auto& size : sizes) {
             if constexpr (std::is_signed_v<std::remove_cvref_t<decltype(size)>>)

@@ -60,10 +60,7 @@ class tensors {
         requires(((tensor_view<First> || detail::element_range<First>) && ... &&
                   (tensor_view<Rest> || detail::element_range<Rest>)))
     explicit tensors(First&& first, Rest&&... rest) {
-        constexpr std::size_t most = 1 + sizeof...(rest);
-        pieces_.reserve(most);
-        first_pieces_.reserve(most);
-        lengths_.reserve(most);
+        reserve(1 + sizeof...(rest));
         add(first);
         (add(rest), ...);
     }
@@ -93,6 +90,12 @@ class tensors {
         lengths_.push_back(length);
         size_ += length;
         return *this;
+    }
+    /// Room for so many tensors.
+    void reserve(std::size_t count) {
+        pieces_.reserve(count);
+        first_pieces_.reserve(count);
+        lengths_.reserve(count);
     }
     /// How each tensor is cut into blocks: `partition::even` where nothing is said, or `partition::ceil`, or a function
     /// of the caller's.

@@ -115,7 +115,7 @@ class hierarchical_communicator : public transport_defaults {
         if (across_) across_->require_any_thread_allowed();
     }
 
-    static constexpr bool waits_to_form = false;
+    [[nodiscard]] static bool waits_to_form() noexcept { return false; }
     [[nodiscard]] team<relayed_communicator> form_team(const rank_list& members) {
         if (across_) {
             if (!relay_->moves)

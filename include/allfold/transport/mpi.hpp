@@ -23,6 +23,7 @@
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/mpi_carrier.hpp"
 #include "allfold/transport/detail/mpi_control.hpp"
 #include "allfold/transport/detail/mpi_handle.hpp"
 #include "allfold/transport/detail/mpi_inbox.hpp"
@@ -45,6 +46,8 @@
 ///
 /// One tag is for control messages: "I have failed", "I wait for you", "I have left". Ranks look for them while they
 /// wait, so that a failure releases everybody, and two ranks that wait for each other in different calls find out.
+///
+/// Teams share a communicator of MPI's (`detail/mpi_carrier.hpp`): a team is some of its ranks and a range of its tags.
 ///
 /// What has been sent (`detail/mpi_outbox.hpp`), what comes (`mpi_inbox.hpp`), control messages (`mpi_control.hpp`) and
 /// the end (`mpi_shutdown.hpp`) have rooms of their own; here they become a communicator.
@@ -97,7 +100,8 @@ class communicator : public transport_defaults {
     [[nodiscard]] const mpi::tuning& tuning() const noexcept { return tuning_; }
     /// What it knows of the node that this process runs on.
     [[nodiscard]] const machine& node() const noexcept { return job_.node(); }
-    /// The communicator that carries the messages: the duplicate, or the borrowed one.
+    /// The communicator that carries the messages: the duplicate, or the borrowed one; of a team, one that has other
+    /// ranks too.
     [[nodiscard]] MPI_Comm native_handle() const noexcept { return job_.get(); }
     /// Throws where MPI does not know that its process has other threads, which do not use it.
     void require_threads_allowed() const { detail::require_funneled(); }
@@ -188,14 +192,9 @@ class communicator : public transport_defaults {
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept;
 
-    static constexpr bool waits_to_form = true;
-    [[nodiscard]] team<communicator> form_team(const rank_list& members) {
-        control_.throw_if_failed("subset");
-        if (!members.contains(rank())) return {};
-        const MPI_Comm made = detail::create_group(job_.get(), members, detail::forming_tag(tuning_.tags));
-        return {members, nullptr,
-                std::unique_ptr<communicator>(new communicator(checked{}, made, adopt, tuning_, node()))};
-    }
+    /// Where there is no carrier with numbers left, which all ranks know alike.
+    [[nodiscard]] bool waits_to_form() const noexcept { return carriers_.empty() || carriers_.back()->is_full(); }
+    [[nodiscard]] team<communicator> form_team(const rank_list& members);
     /// After `abandon`: some rank has not reacted, and MPI may still read or write memory of this one.
     [[nodiscard]] bool holds_memory() const noexcept { return shutdown_.holds_memory(); }
 
@@ -210,6 +209,8 @@ class communicator : public transport_defaults {
     struct checked {};
 
     communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers, const machine& node);
+    communicator(std::shared_ptr<detail::carrier> by, const rank_list& members, std::uint32_t number,
+                 const mpi::tuning& numbers);
     void attend_now_and_then() {
         constexpr unsigned now_and_then = 256;
         if (++polls_ % now_and_then == 0) control_.attend();
@@ -218,9 +219,12 @@ class communicator : public transport_defaults {
     void require_progress(const waiting& where, clock::time_point now);
     void notify_blocked(const waiting& where);
     void depart() noexcept;
+    void end_carriers(bool clean);
 
     mpi::tuning tuning_;
     int exceptions_ = std::uncaught_exceptions();
+    std::shared_ptr<detail::carrier> carrier_;  // of a team
+    detail::carriers carriers_;                 // of its own teams
     detail::handle job_;
     bool oversubscribed_;  // more ranks than processors on this node
     lane next_lane_ = 0;
@@ -229,18 +233,42 @@ class communicator : public transport_defaults {
     allfold::detail::opened_lanes opened_;
     allfold::detail::known_signatures known_;
     allfold::detail::bounce_pool pool_{allfold::detail::most_overhead + tuning_.eager_bytes};
-    detail::outbox outbox_{job_.get(), job_.size(), pool_, tuning_};
-    mutable detail::inbox inbox_{job_.get(), pool_, known_, tuning_};
-    detail::control control_{job_, outbox_, known_};
-    detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_};
+    detail::outbox outbox_{job_, pool_, tuning_};
+    mutable detail::inbox inbox_{job_, pool_, known_, tuning_};
+    detail::control control_{job_, outbox_, known_, carrier_.get()};
+    detail::shutdown shutdown_{job_, inbox_, outbox_, control_, tuning_, opened_, carrier_ != nullptr};
     detail::vigil vigil_;
     allfold::background background_;
 };
 
 inline communicator::communicator(checked, MPI_Comm base, ownership how, const mpi::tuning& numbers,
                                   const machine& node)
-    : tuning_(numbers), job_(base, how, node), oversubscribed_(job_.node().is_oversubscribed()) {
-    tuning_.tags = detail::usable_tags(job_.get(), tuning_.tags);
+    : tuning_(numbers), job_(base, how, node, numbers.tags), oversubscribed_(job_.node().is_oversubscribed()) {
+    tuning_.tags = job_.tags();
+}
+
+inline communicator::communicator(std::shared_ptr<detail::carrier> by, const rank_list& members, std::uint32_t number,
+                                  const mpi::tuning& numbers)
+    : tuning_(numbers),
+      carrier_(std::move(by)),
+      job_(carrier_->job(), members, number, carrier_->tags()),
+      oversubscribed_(job_.node().is_oversubscribed()) {
+    tuning_.tags = job_.tags();
+}
+
+inline team<communicator> communicator::form_team(const rank_list& members) {
+    control_.throw_if_failed("subset");
+    if (waits_to_form()) {
+        std::erase_if(carriers_, [](const auto& full) { return full->try_end([] { return false; }); });
+        carriers_.push_back(std::make_shared<detail::carrier>(job_, carrier_ != nullptr, tuning_));
+        control_.attend_also(carriers_);
+    }
+    const std::shared_ptr<detail::carrier>& by = carriers_.back();
+    const bool is_member = members.contains(rank());
+    const std::uint32_t number = by->form(is_member);
+    if (!is_member) return {};
+    const rank_list places = members.among(by->job().members());
+    return {members, nullptr, std::unique_ptr<communicator>(new communicator(by, places, number, tuning_))};
 }
 
 /// What has to be done between two polls, so that posts end and failures are heard of.
@@ -304,13 +332,31 @@ inline void communicator::depart() noexcept {
     if (detail::is_finalized()) return;
     bool clean = size() == 1;
     try {
+        for (const auto& each : carriers_) each->close();
         if (std::uncaught_exceptions() > exceptions_ && size() > 1)
             control_.fail(errc::peer_failed, "it was left by an exception");
-        clean = clean || shutdown_.wind_up();
+        clean = clean || (carrier_ != nullptr ? shutdown_.leave_team() : shutdown_.wind_up());
+        end_carriers(clean);
+        if (carrier_ != nullptr) carrier_->leave(job_, outbox_, inbox_.received(), clean);
     } catch (const std::exception&) {  // MPI itself fails
+        clean = false;
     }
     job_.close(clean);
     if (!clean) shutdown_.leave_behind();
+}
+
+/// Teams may outlive their parent. Then nobody knows when the last one is gone, and MPI keeps the carrier.
+inline void communicator::end_carriers(bool clean) {
+    const auto is_in_vain = [this] {
+        control_.attend();
+        return control_.has_failed();
+    };
+    for (const auto& each : carriers_) {
+        if (clean && !is_in_vain() && each->try_end(is_in_vain)) continue;
+        each->outlive_parent();
+        new std::shared_ptr<detail::carrier>(each);  // MPI may write it still
+    }
+    carriers_.clear();
 }
 
 template <class Op, class T>
@@ -326,6 +372,7 @@ constexpr communicator::native_function communicator::native(std::string_view co
 
 inline const char* communicator::prefers_native(std::string_view collective, std::size_t bytes) const noexcept {
     const auto* const own = detail::native_collective(collective);
+    if (carrier_ != nullptr) return nullptr;  // MPI knows nothing of a team
     if (own == nullptr || bytes < tuning_.*own->from_bytes) return nullptr;
     return "delegated to MPI's own collective: measured to be faster";
 }

@@ -70,7 +70,7 @@ class relayed_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
-    static constexpr bool waits_to_form = false;
+    [[nodiscard]] static bool waits_to_form() noexcept { return false; }
     class arrival_type;
 
     relayed_communicator(const relayed_communicator&) = delete;

@@ -31,8 +31,9 @@ enum class likeness : std::uint8_t {
 ///     const auto even = subset(comm, rank_list::strided(0, (comm.size() + 1) / 2, 2));
 ///     if (even) all_reduce(*even, x, sum());
 ///
-/// Made by `subset` and `split`. It may outlive its parent. Over MPI its end is collective over its members, as that of
-/// any communicator.
+/// Made by `subset` and `split`. It may outlive its parent. Over MPI the end of one that other teams were made of is
+/// collective over its members, as that of any communicator; then what those teams share is given back, unless one of
+/// them lives yet on some rank: it stays until the program ends.
 template <class Comm>
 class team {
   public:
@@ -80,12 +81,12 @@ inline constexpr bool is_team<team<Comm>> = true;
 }  // namespace detail
 
 /// A transport that forms teams: `form_team(members)`, which all its ranks call alike, those that are in it with the
-/// same list. A team may be another transport, which forms teams of its own kind. `waits_to_form`: whether it waits in
-/// a way that does not end when another rank has failed, so that all ranks have to be there before.
+/// same list. A team may be another transport, which forms teams of its own kind. `waits_to_form()`: whether it waits
+/// for others, in a way that does not end when one of them has failed, so that all ranks have to be there before.
 template <class C>
 concept forming_teams = communicator<C> && requires(C& comm, const rank_list& members) {
     requires detail::is_team<decltype(comm.form_team(members))>;
-    { C::waits_to_form } -> std::convertible_to<bool>;
+    { comm.waits_to_form() } -> std::same_as<bool>;
 };
 /// What those teams are.
 template <forming_teams C>

@@ -175,7 +175,7 @@ class thread_communicator : public transport_defaults {
     }
     void abandon() noexcept;
 
-    static constexpr bool waits_to_form = false;
+    [[nodiscard]] static bool waits_to_form() noexcept { return false; }
     [[nodiscard]] team<thread_communicator> form_team(const rank_list& members);
 
     // What `wait` asks, of which others may ask `look_around`, who wait for several transports at once.

@@ -145,6 +145,7 @@ template <class T>
 [[nodiscard]] arranged<T> arrange_list(const arrangement_place& at, const tensors<T>& list, const partition* blocks,
                                        const shards* order) {
     std::vector<partition> cuts;
+    cuts.reserve(list.lengths().size());
     for (std::size_t i = 0; i < list.lengths().size(); ++i) {
         cuts.push_back(blocks != nullptr ? *blocks : list.cut(i, at.size));
         if (cuts.back().blocks() != at.size || cuts.back().total() != list.lengths()[i])
@@ -152,7 +153,9 @@ template <class T>
                                             cuts.back().blocks(), " blocks of ", cuts.back().total()});
     }
     arranged<T> made;
+    made.list.reserve(list.pieces().size() * static_cast<std::size_t>(at.size));
     std::vector<std::size_t> sizes;
+    sizes.reserve(static_cast<std::size_t>(at.size));
     for (const int block : block_order(at, order)) {
         const std::size_t before = made.list.size();
         for (std::size_t i = 0; i < cuts.size(); ++i)
@@ -320,13 +323,15 @@ template <class Collective, class In, class Out, class... Options>
 
 /// What all ranks must say alike.
 template <class X>
-[[nodiscard]] list_mark mark_of_lists([[maybe_unused]] const X& list, const shards* order) {
+[[nodiscard]] list_mark mark_of_lists([[maybe_unused]] const X& list, const shards* order,
+                                      const partition* blocks = nullptr) {
     std::uint64_t mark = 0;
     const auto mix = [&mark](std::uint64_t value) { mark = (mark ^ value) * 0x9e3779b97f4a7c15u + 1; };
     if constexpr (is_tensors<std::remove_cvref_t<X>>)
         for (const std::size_t length : list.lengths()) mix(length);
     if (order != nullptr)
         for (const int block : order->blocks()) mix(static_cast<std::uint64_t>(block));
+    for (int block = 0; blocks != nullptr && block < blocks->blocks(); ++block) mix(blocks->extent(block));
     return {mark};
 }
 

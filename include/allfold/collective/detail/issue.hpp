@@ -230,10 +230,15 @@ template <class Option>
 inline constexpr bool short_option = std::same_as<Option, root> || std::same_as<Option, delegate> ||
                                      std::same_as<Option, list_mark> || is_order<Option> || is_permutation<Option>;
 
+/// The mark of a list says how it is cut.
+template <class Option, class... All>
+inline constexpr bool is_known_by_its_mark = std::same_as<Option, partition> && has_option<list_mark, All...>;
+
 /// Whether calls of these types may be remembered.
 template <class Comm, class Op, class In, class Out, class... Options>
 inline constexpr bool may_be_remembered =
-    Comm::has_short_way && may_be_short<Op, In, Out> && (short_option<Options> && ...);
+    Comm::has_short_way && may_be_short<Op, In, Out> &&
+    ((short_option<Options> || is_known_by_its_mark<Options, Options...>)&&...);
 
 /// Which permutation a call names, if it may be remembered; a list that is none is known nowhere.
 [[nodiscard]] inline bool find_permutation(const call_options& options, int size, std::uint64_t& mark) noexcept {
@@ -407,7 +412,7 @@ decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... op
             if constexpr (cuts_both && !may_differ) require_uniform(at, all, IsInput ? "input" : "output");
             return all;
         });
-        const list_mark mark = mark_of_lists(x, find_option<shards>(options...));
+        const list_mark mark = mark_of_lists(x, find_option<shards>(options...), cuts_both ? nullptr : &made.blocks);
         if constexpr (!cuts_both)
             return next(made.list, mark, made.blocks);
         else if constexpr (may_differ)

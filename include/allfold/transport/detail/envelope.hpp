@@ -256,6 +256,17 @@ class opened_lanes {
         return nullptr;
     }
 
+    /// Calls visit(lane) for those on which messages may be on their way: the last ones of each call, and some that
+    /// others have opened before this rank.
+    template <class Visit>
+    void for_each_recent(Visit visit) const {
+        constexpr unsigned most = 64;
+        for (const entry& e : entries_)
+            for (unsigned back = 1; back <= std::min(e.lanes, most); ++back) visit(e.first + e.lanes - back);
+        const lane next = entries_[newest_].first + entries_[newest_].lanes;
+        for (unsigned ahead = 0; ahead < most; ++ahead) visit(next + ahead);
+    }
+
   private:
     std::array<entry, 32> entries_;
     std::size_t newest_ = 0;

@@ -19,6 +19,8 @@
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/envelope.hpp"
 #include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/mpi_carrier.hpp"
+#include "allfold/transport/detail/mpi_control_message.hpp"
 #include "allfold/transport/detail/mpi_handle.hpp"
 #include "allfold/transport/detail/mpi_outbox.hpp"
 
@@ -26,22 +28,6 @@
 /// What ranks let each other know outside of their collectives: "I have failed", "I wait for you", "I have left".
 
 namespace allfold::mpi::detail {
-
-/// How a control message begins. An introduction of the blocked call may follow, then a text.
-struct control_message {
-    enum class kind : std::uint32_t { failed, blocked, departed };
-    kind what = kind::failed;
-    errc code = errc::peer_failed;  ///< of a failure, whose reason is the text
-    std::int32_t round = 0;         ///< of a blocked rank, whose collective the text names
-    std::int32_t rounds = 0;
-    lane on = 0;
-    std::uint32_t call = 0;        ///< hash of the blocked call
-    std::uint32_t introduced = 0;  ///< bytes of the introduction
-    std::uint32_t chars = 0;       ///< of the text
-};
-inline constexpr std::size_t longest_text = 2048;
-inline constexpr std::size_t longest_control_message =
-    sizeof(control_message) + allfold::detail::longest_introduction + longest_text;
 
 /// Control messages, and what is known through them: a failure, who waits for this rank, who has left.
 class control {
@@ -62,8 +48,9 @@ class control {
         std::uint32_t call;
     };
 
-    control(const handle& job, outbox& out, allfold::detail::known_signatures& known)
-        : job_(job), outbox_(out), known_(known) {}
+    /// `carried_by`: what has the messages of a team; otherwise null.
+    control(const handle& job, outbox& out, allfold::detail::known_signatures& known, carrier* carried_by)
+        : job_(job), outbox_(out), known_(known), carrier_(carried_by) {}
 
     /// Reads all that are there.
     void attend();
@@ -80,6 +67,13 @@ class control {
     void notify_blocked(int peer, const waiting& where, const signature* call);
     /// The call on this lane in which `peer` says to wait.
     [[nodiscard]] std::optional<std::uint32_t> blocked_call(int peer, lane on) const;
+
+    /// Whose letters are read along with our own, for those who wait for this rank in a team that it is not in any
+    /// more.
+    void attend_also(const carriers& of_teams) noexcept { of_teams_ = &of_teams; }
+    /// Says to all other ranks of a team that this one leaves it.
+    void say_farewell();
+    [[nodiscard]] bool all_have_departed() const;
 
     /// This rank leaves: those who wait for it are notified, and from now on whoever says so.
     void depart();
@@ -98,6 +92,7 @@ class control {
   private:
     void send(int to, control_message head, const signature* call, std::string_view text);
     void read(int from, std::span<const std::byte> raw);
+    void refuse_list(int place);
     [[noreturn, gnu::cold]] void throw_failure(const char* during) const;
 
     const handle& job_;
@@ -125,12 +120,17 @@ class control {
     }
 
     allfold::detail::heap_array<notes> notes_;  // by rank; made when first written
+    carrier* carrier_;
+    const carriers* of_teams_ = nullptr;
+    bool lists_differ_ = false;
     bool departs_ = false;
     std::uint64_t count_ = 0;
 };
 
 inline void control::send(int to, control_message head, const signature* call, std::string_view text) {
     allfold::detail::bounce_buffer buffer(longest_control_message);
+    head.team = job_.team();
+    head.list = job_.mark();
     std::byte* next = buffer.data() + sizeof head;
     if (call != nullptr) {
         head.call = call->hash();
@@ -145,24 +145,31 @@ inline void control::send(int to, control_message head, const signature* call, s
 }
 
 inline void control::attend() {
-    for (;;) {
-        int there = 0;
-        MPI_Status status;
-        MPI_Message message;
-        check(ALLFOLD_MPI(Improbe)(MPI_ANY_SOURCE, control_tag, job_.get(), &there, &message, &status), "MPI_Improbe");
-        if (there == 0) return;
-        std::array<std::byte, longest_control_message> raw;
-        check(ALLFOLD_MPI(Mrecv)(raw.data(), static_cast<int>(raw.size()), MPI_BYTE, &message, &status), "MPI_Mrecv");
-        ++count_;
-        read(status.MPI_SOURCE, {raw.data(), bytes_of(status)});
+    if (of_teams_ != nullptr)
+        for (const auto& each : *of_teams_) each->attend();
+    if (carrier_ == nullptr) {
+        count_ +=
+            for_each_control_message(job_.get(), [this](int from, std::span<const std::byte> raw) { read(from, raw); });
+        return;
     }
+    carrier_->attend();
+    carrier_->for_each_letter(job_.team(), [this](int place, std::span<const std::byte> raw) {
+        const int from = job_.rank_at(place);
+        if (from < 0 || head_of(raw).list != job_.mark()) refuse_list(place);
+        if (from >= 0) read(from, raw);
+    });
+}
+
+/// What a rank has sent that takes itself for a member of this team, but has given another list.
+inline void control::refuse_list(int place) {
+    if (!failure_) lists_differ_ = true;
+    fail(errc::mismatch, allfold::detail::text({"subset: rank ", job_.place_of(job_.rank()), " and rank ", place,
+                                                " have given different lists of members"}));
+    if (job_.rank_at(place) < 0) carrier_->answer(place, job_.team(), job_.mark());
 }
 
 inline void control::read(int from, std::span<const std::byte> raw) {
-    control_message head;
-    if (raw.size() < sizeof head) refuse_foreign(from, control_tag);
-    std::memcpy(&head, raw.data(), sizeof head);
-    if (raw.size() - sizeof head != std::size_t{head.introduced} + head.chars) refuse_foreign(from, control_tag);
+    const control_message head = head_of(raw);
     const std::byte* const introduction = raw.data() + sizeof head;
     const std::string text(reinterpret_cast<const char*>(introduction + head.introduced), head.chars);
     switch (head.what) {
@@ -175,6 +182,7 @@ inline void control::read(int from, std::span<const std::byte> raw) {
             if (departs_) send(from, {.what = control_message::kind::departed}, nullptr, "");
             break;
         case control_message::kind::departed:
+        case control_message::kind::farewell:
             if (notes& about = notes_of(from); !about.departed) about.departed = clock::now();
             break;
     }
@@ -206,13 +214,24 @@ inline void control::depart() {
 
 inline std::optional<control::clock::time_point> control::departure_of(int peer) const {
     const notes* const about = find_notes(peer);
-    return about != nullptr ? about->departed : std::nullopt;
+    if (about != nullptr && about->departed) return about->departed;
+    return carrier_ != nullptr && peer >= 0 ? carrier_->departure_of(job_.place_of(peer)) : std::nullopt;
+}
+
+inline void control::say_farewell() {
+    for (int r = 0; r < job_.size(); ++r)
+        if (r != job_.rank()) send(r, {.what = control_message::kind::farewell}, nullptr, "");
+}
+inline bool control::all_have_departed() const {
+    for (int r = 0; r < job_.size(); ++r)
+        if (r != job_.rank() && !departure_of(r)) return false;
+    return true;
 }
 
 inline void control::throw_failure(const char* during) const {
     using allfold::detail::text;
     const std::string who = text({during, ": rank ", job_.rank(), " of ", job_.size(), " stops: "});
-    if (failure_->code == errc::timeout) throw error(errc::timeout, who + failure_->why);
+    if (failure_->code == errc::timeout || lists_differ_) throw error(failure_->code, who + failure_->why);
     throw error(errc::peer_failed, text({who, "rank ", failure_->rank, " failed: ", failure_->why}));
 }
 

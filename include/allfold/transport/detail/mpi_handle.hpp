@@ -28,10 +28,33 @@ inline constexpr ownership adopt = ownership::adopt;
 
 namespace detail {
 
-/// A duplicate or an adopted communicator, or a borrowed one that has another error handler for a while.
+inline constexpr int control_tag = 0;
+inline constexpr int first_tag = 1;
+
+/// How many tags MPI has besides that of control messages and one for making teams. Only MPI_COMM_WORLD is sure to
+/// tell.
+[[nodiscard]] inline int most_tags() {
+    int* most = nullptr;
+    int known = 0;
+    check(ALLFOLD_MPI(Comm_get_attr)(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&most), &known),
+          "MPI_Comm_get_attr");
+    return (known != 0 ? *most : 32767) - first_tag;
+}
+
+/// Tells lists of members from each other.
+[[nodiscard]] inline std::uint32_t mark_of(const rank_list& members) noexcept {
+    std::uint64_t h = static_cast<std::uint64_t>(members.size());
+    for (int i = 0; i < members.size(); ++i)
+        h = (h ^ static_cast<std::uint64_t>(members[i]) ^ h >> 29) * 0x9e3779b97f4a7c15u;
+    return static_cast<std::uint32_t>(h >> 32);
+}
+
+/// A duplicate or an adopted communicator, or a borrowed one that has another error handler for a while; or some ranks
+/// of another handle's, which have tags of their own there.
 class handle {
   public:
-    handle(MPI_Comm base, ownership how, const machine& supplied) : machine_(supplied), owned_(how != borrow) {
+    handle(MPI_Comm base, ownership how, const machine& supplied, int wanted_tags)
+        : machine_(supplied), owned_(how != borrow) {
         require_running();
         require_thread_level();
         require_intracommunicator(base);
@@ -44,20 +67,55 @@ class handle {
         check(ALLFOLD_MPI(Comm_set_errhandler)(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
         check(ALLFOLD_MPI(Comm_rank)(comm_, &rank_), "MPI_Comm_rank");
         check(ALLFOLD_MPI(Comm_size)(comm_, &size_), "MPI_Comm_size");
+        members_ = rank_list::strided(0, size_);
+        const int lanes = most_tags();
+        tags_ = wanted_tags <= 0 || wanted_tags > lanes ? lanes : wanted_tags;
     }
+    /// A team, which has `tags` tags after the first `number * tags`.
+    handle(const handle& of, const rank_list& members, std::uint32_t number, int tags)
+        : machine_(of.machine_),
+          comm_(of.comm_),
+          rank_(members.find(of.rank_)),
+          size_(members.size()),
+          members_(members),
+          team_(number),
+          mark_(mark_of(members)),
+          first_tag_(first_tag + static_cast<int>(number) * tags),
+          tags_(tags) {}
 
     [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return size_; }
     [[nodiscard]] const machine& node() const noexcept { return machine_; }
 
+    /// Where MPI has one of our ranks, and the other way round; -1 where it is none of ours.
+    [[nodiscard]] int place_of(int rank) const noexcept { return members_[rank]; }
+    [[nodiscard]] int rank_at(int place) const noexcept { return members_.find(place); }
+    [[nodiscard]] const rank_list& members() const noexcept { return members_; }
+    /// Which team it is, and what messages between its ranks are marked with: others have given another list.
+    [[nodiscard]] std::uint32_t team() const noexcept { return team_; }
+    [[nodiscard]] std::uint32_t mark() const noexcept { return mark_; }
+
+    [[nodiscard]] int tags() const noexcept { return tags_; }
+    [[nodiscard]] int tag_of(lane on) const noexcept {
+        const auto count = static_cast<lane>(tags_);
+        return first_tag_ + static_cast<int>(on < count ? on : on % count);
+    }
+    /// Whether no other lane has the tag of this one, for as long as ranks are not very far ahead of each other.
+    [[nodiscard]] bool has_own_tag(lane on) const noexcept {
+        using namespace allfold::detail;
+        constexpr int many_tags = 1 << 20;  // more than a rank has operations in flight
+        return tags_ >= many_tags && on < static_cast<lane>(tags_) && tag_of(on) != tag_of(envelopes_lane) &&
+               tag_of(on) != tag_of(data_lane);
+    }
+
     /// Gives back what was borrowed. What is its own is freed only when it is `clean`: no message is under way any
     /// more.
     void close(bool clean) noexcept {
-        if (!owned_) {
+        if (handler_ != MPI_ERRHANDLER_NULL) {
             ALLFOLD_MPI(Comm_set_errhandler)(comm_, handler_);
             ALLFOLD_MPI(Errhandler_free)(&handler_);
-        } else if (clean) {
+        } else if (owned_ && clean) {
             ALLFOLD_MPI(Comm_free)(&comm_);
         }
     }
@@ -65,10 +123,15 @@ class handle {
   private:
     machine machine_;
     MPI_Comm comm_ = MPI_COMM_NULL;
-    bool owned_;
+    bool owned_ = false;
     MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;  // of a borrowed communicator
     int rank_ = 0;
     int size_ = 1;
+    rank_list members_;
+    std::uint32_t team_ = 0;
+    std::uint32_t mark_ = 0;
+    int first_tag_ = first_tag;
+    int tags_ = 1;
 };
 
 [[noreturn, gnu::cold]] inline void refuse_foreign(int peer, int tag) {
@@ -77,34 +140,17 @@ class handle {
                                        " is no message of allfold's: does the program use this communicator too?"}));
 }
 
-inline constexpr int control_tag = 0;
-inline constexpr int first_tag = 1;
-
-[[nodiscard]] inline int tag_of(lane on, int tags) noexcept {
-    const auto count = static_cast<lane>(tags);
-    return first_tag + static_cast<int>(on < count ? on : on % count);
-}
-/// As many tags as are wanted, if MPI has them; 0 wants all but one, which is for making teams.
-[[nodiscard]] inline int usable_tags(MPI_Comm comm, int wanted) {
-    int* most = nullptr;
-    int known = 0;
-    check(ALLFOLD_MPI(Comm_get_attr)(comm, MPI_TAG_UB, static_cast<void*>(&most), &known), "MPI_Comm_get_attr");
-    const int lanes = (known != 0 ? *most : 32767) - first_tag;
-    return wanted <= 0 || wanted > lanes ? lanes : wanted;
-}
-/// No message of ours has it: MPI is to keep what it sends with the tag of a new group apart from all others, but Open
-/// MPI sends that as messages of the parent (4.1 and 5.0, comm_cid.c, `pml_tag`).
-[[nodiscard]] constexpr int forming_tag(int tags) noexcept { return first_tag + tags; }
-
-/// A communicator of some ranks, who call it alike.
-[[nodiscard]] inline MPI_Comm create_group(MPI_Comm of, const rank_list& members, int tag) {
-    std::vector<int> ranks(static_cast<std::size_t>(members.size()));
-    for (int i = 0; i < members.size(); ++i) ranks[static_cast<std::size_t>(i)] = members[i];
+/// A communicator of some ranks, who call it alike. No message of ours has this tag: MPI is to keep what it sends with
+/// the tag of a new group apart from all others, but Open MPI sends that as messages of the parent (4.1 and 5.0,
+/// comm_cid.c, `pml_tag`).
+[[nodiscard]] inline MPI_Comm create_group(const handle& of) {
+    std::vector<int> ranks(static_cast<std::size_t>(of.size()));
+    for (int i = 0; i < of.size(); ++i) ranks[static_cast<std::size_t>(i)] = of.place_of(i);
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
     MPI_Comm made = MPI_COMM_NULL;
-    check(ALLFOLD_MPI(Comm_group)(of, &all), "MPI_Comm_group");
-    check(ALLFOLD_MPI(Group_incl)(all, members.size(), ranks.data(), &some), "MPI_Group_incl");
-    const int code = ALLFOLD_MPI(Comm_create_group)(of, some, tag, &made);
+    check(ALLFOLD_MPI(Comm_group)(of.get(), &all), "MPI_Comm_group");
+    check(ALLFOLD_MPI(Group_incl)(all, of.size(), ranks.data(), &some), "MPI_Group_incl");
+    const int code = ALLFOLD_MPI(Comm_create_group)(of.get(), some, first_tag + most_tags(), &made);
     ALLFOLD_MPI(Group_free)(&some);
     ALLFOLD_MPI(Group_free)(&all);
     check(code, "MPI_Comm_create_group");

@@ -99,9 +99,9 @@ class inbox {
     using envelope = allfold::detail::envelope;
     using payload_range = allfold::detail::payload_range;
 
-    inbox(MPI_Comm comm, allfold::detail::bounce_pool& pool, allfold::detail::known_signatures& known,
+    inbox(const handle& job, allfold::detail::bounce_pool& pool, allfold::detail::known_signatures& known,
           const tuning& numbers)
-        : comm_(comm), pool_(pool), known_(known), tuning_(numbers) {}
+        : job_(job), pool_(pool), known_(known), tuning_(numbers) {}
 
     template <class Sink>
     bool try_receive(int from, lane on, Sink& sink) {
@@ -125,7 +125,15 @@ class inbox {
     /// Takes whatever arrives, so that its senders get their memory back; `attend()` takes control messages.
     template <class Attend>
     void drain(Attend attend);
+    /// The same of what comes on some lanes: `each_lane(visit)` calls visit(lane).
+    template <class EachLane>
+    void drain_lanes(EachLane each_lane);
     [[nodiscard]] bool is_draining() const noexcept { return !drained_.empty(); }
+    /// Whether MPI has nothing left to write.
+    [[nodiscard]] bool is_idle() const noexcept {
+        const auto begin = streams_.begin(), end = begin + static_cast<std::ptrdiff_t>(active_);
+        return drained_.empty() && std::all_of(begin, end, [](const stream& s) { return s.rest.empty(); });
+    }
 
     /// How many messages of MPI's have been received.
     [[nodiscard]] std::uint64_t received() const noexcept { return count_; }
@@ -220,7 +228,7 @@ class inbox {
     void drain_streams();
     [[nodiscard]] bool drain_message(const MPI_Status& status);
 
-    MPI_Comm comm_;
+    const handle& job_;
     allfold::detail::bounce_pool& pool_;
     allfold::detail::known_signatures& known_;
     const tuning& tuning_;
@@ -243,7 +251,7 @@ inline inbox::stream& inbox::open_stream(int from, int tag, std::size_t expected
     if (s.buffer.data() == nullptr) s.buffer = pool_.take(head_bytes());
     std::memset(s.buffer.data() + allfold::detail::envelope_offset, 0, allfold::detail::envelope_bytes);
     check(irecv(s.buffer.data() + allfold::detail::envelope_offset, head_bytes() - allfold::detail::envelope_offset,
-                from, tag, comm_, &s.head),
+                job_.place_of(from), tag, job_.get(), &s.head),
           "MPI_Irecv");
     ++active_;
     s.expected = expected;
@@ -256,11 +264,10 @@ inline inbox::stream& inbox::open_stream(int from, int tag, std::size_t expected
 /// Not where another lane may have the same tag, nor where an introduction may take more than the place of the first
 /// chunk. If it turns out to be another one the call is a mismatch.
 inline std::size_t inbox::expect(lane on, any_destination sink) const {
-    constexpr int many_tags = 1 << 20;  // more than a rank has operations in flight
-    if (tuning_.tags < many_tags || on >= static_cast<lane>(tuning_.tags)) return 0;
     const std::size_t expected = sink.expected_bytes();
     const chunks cut(tuning_, expected);
-    return cut.are_several() && cut.first() >= allfold::detail::most_overhead ? expected : 0;
+    const bool is_meant = cut.are_several() && cut.first() >= allfold::detail::most_overhead;
+    return is_meant && job_.has_own_tag(on) ? expected : 0;
 }
 
 inline void inbox::release(stream& s) {
@@ -345,7 +352,7 @@ inline void inbox::receive_pieces(stream& s, std::byte* to, std::size_t bytes, s
     for (std::size_t done = 0; done < bytes;) {
         const std::size_t count = std::min(bytes - done, piece);
         s.rest.push_back(MPI_REQUEST_NULL);
-        check(irecv(to + done, count, s.peer, s.tag, comm_, &s.rest.back()), "MPI_Irecv");
+        check(irecv(to + done, count, job_.place_of(s.peer), s.tag, job_.get(), &s.rest.back()), "MPI_Irecv");
         done += count;
     }
 }
@@ -364,7 +371,7 @@ inline void inbox::place_rest(stream& s, lane on, any_destination sink) {
     if (s.expected != 0 && (table.chunk() == 0 || table.bytes() != s.expected)) {
         s.is_unlike = true;
     } else if (table.chunk() == 0) {
-        receive_ranges(s, table, s.about.on == on ? sink.find(s.about.signature, s.bytes) : nullptr);
+        receive_ranges(s, table, s.about.on == on ? sink.find(s.about.signature ^ job_.mark(), s.bytes) : nullptr);
     } else {
         s.into = s.buffer.data() + chunks_offset;
         if (s.expected == 0) receive_chunks(s, came + table.late(), s.bytes, table.chunk());
@@ -384,7 +391,7 @@ inline bool inbox::has_rest(stream& s) {
 
 inline void inbox::deliver(stream& s, arrival& a) {
     a.pool_ = &pool_;
-    a.signature_ = s.about.signature;
+    a.signature_ = s.about.signature ^ job_.mark();
     a.bytes_ = s.bytes;
     a.packed_ = s.into;
     if (s.is_unlike) return;  // nobody reads it, and the stream stays: its receives are posted still
@@ -418,7 +425,7 @@ inline bool inbox::is_there(stream& s, lane on, any_destination sink) {
 inline bool inbox::next(int from, lane on, arrival& message, any_destination sink) {
     if (!early_.empty() && deliver_early(from, on, message)) return true;
     for (;;) {
-        const int tag = tag_of(on, tuning_.tags);
+        const int tag = job_.tag_of(on);
         stream* s = find_stream(from, tag);
         if (s == nullptr) s = &open_stream(from, tag, expect(on, sink));
         if (!is_there(*s, on, sink)) return false;
@@ -436,12 +443,12 @@ inline bool inbox::next(int from, lane on, arrival& message, any_destination sin
 
 inline bool inbox::await_plain(int from, lane on, std::size_t bytes, message_in_place& here, int turns) {
     if (bytes > longest_plain_ || !early_.empty()) return false;
-    const int tag = tag_of(on, tuning_.tags);
+    const int tag = job_.tag_of(on);
     if (find_stream(from, tag) != nullptr) return false;
     stream& s = open_stream(from, tag, 0);
     if (!has_head_of(s, on, bytes, turns) || s.about.on != on || s.about.table != 0) return false;
     latest_.add(from, on, s.about.call);
-    here = {s.into, s.bytes, s.about.signature};
+    here = {s.into, s.bytes, s.about.signature ^ job_.mark()};
     plain_tag_ = tag;
     return true;
 }
@@ -455,11 +462,11 @@ inline std::optional<std::uint32_t> inbox::call_of(int peer, lane on) {
     if (const auto call = latest_.find(peer, on)) return call;
     for (const early_arrival& e : early_)
         if (e.from == peer && e.on == on) return e.call;
-    const int tag = tag_of(on, tuning_.tags);
+    const int tag = job_.tag_of(on);
     stream* s = find_stream(peer, tag);
     if (s == nullptr) {
         int there = 0;
-        check(ALLFOLD_MPI(Iprobe)(peer, tag, comm_, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+        check(ALLFOLD_MPI(Iprobe)(job_.place_of(peer), tag, job_.get(), &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
         if (there == 0) return std::nullopt;
         s = &open_stream(peer, tag, 0);
     }
@@ -517,7 +524,7 @@ inline bool inbox::drain_message(const MPI_Status& status) {
         return false;
     }
     MPI_Request request;
-    check(irecv(buffer.data(), bytes, status.MPI_SOURCE, status.MPI_TAG, comm_, &request), "MPI_Irecv");
+    check(irecv(buffer.data(), bytes, status.MPI_SOURCE, status.MPI_TAG, job_.get(), &request), "MPI_Irecv");
     ++count_;
     drained_.add(request, std::move(buffer));
     return true;
@@ -529,13 +536,26 @@ void inbox::drain(Attend attend) {
     for (;;) {
         int there = 0;
         MPI_Status status;
-        check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
+        check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, job_.get(), &there, &status), "MPI_Iprobe");
         if (there == 0) break;
         if (status.MPI_TAG == control_tag)
             attend();
         else if (!drain_message(status))
             break;
     }
+    if (!drained_.empty()) drained_.collect([](bounce_buffer&) {});
+}
+
+template <class EachLane>
+void inbox::drain_lanes(EachLane each_lane) {
+    drain_streams();
+    each_lane([this](lane on) {
+        for (int there = 1; there != 0;) {
+            MPI_Status status;
+            check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, job_.tag_of(on), job_.get(), &there, &status), "MPI_Iprobe");
+            if (there != 0 && !drain_message(status)) return;
+        }
+    });
     if (!drained_.empty()) drained_.collect([](bounce_buffer&) {});
 }
 

@@ -32,8 +32,8 @@ class outbox {
     using bounce_buffer = allfold::detail::bounce_buffer;
     using envelope = allfold::detail::envelope;
 
-    outbox(MPI_Comm comm, int size, allfold::detail::bounce_pool& pool, const tuning& numbers)
-        : comm_(comm), pool_(pool), tuning_(numbers), sent_(static_cast<std::size_t>(size)), over_(comm) {}
+    outbox(const handle& job, allfold::detail::bounce_pool& pool, const tuning& numbers)
+        : job_(job), pool_(pool), tuning_(numbers), sent_(static_cast<std::size_t>(job.size())), over_(job.get()) {}
 
     using sender = allfold::detail::sender;
 
@@ -122,7 +122,7 @@ class outbox {
     }
     void send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose);
 
-    MPI_Comm comm_;
+    const handle& job_;
     allfold::detail::bounce_pool& pool_;
     const tuning& tuning_;
     std::size_t longest_plain_ = longest_plain(tuning_);
@@ -174,7 +174,7 @@ inline std::vector<int> outbox::borrowers_on(lane on) {
 
 inline MPI_Request outbox::send(int to, int tag, const std::byte* from, std::size_t bytes) {
     MPI_Request request;
-    check(isend(from, bytes, to, tag, comm_, &request), "MPI_Isend");
+    check(isend(from, bytes, job_.place_of(to), tag, job_.get(), &request), "MPI_Isend");
     ++sent_[static_cast<std::size_t>(to)];
     return request;
 }
@@ -182,7 +182,7 @@ inline MPI_Request outbox::send(int to, int tag, const std::byte* from, std::siz
 inline void outbox::send_message(int to, lane on, const outgoing& message,
                                  const allfold::detail::opened_lanes::entry* call) {
     using namespace allfold::detail;
-    envelope about{.signature = message.signature, .on = on};
+    envelope about{.signature = message.signature ^ job_.mark(), .on = on};
     bounce_buffer head = pool_.take(most_overhead + tuning_.eager_bytes);
     std::size_t at = envelope_offset + envelope_bytes;
     if (call != nullptr) {
@@ -193,7 +193,7 @@ inline void outbox::send_message(int to, lane on, const outgoing& message,
             at += bytes;
         }
     }
-    const int tag = tag_of(on, tuning_.tags);
+    const int tag = job_.tag_of(on);
     if (message.bytes > tuning_.eager_bytes) return send_long(to, tag, message, about, std::move(head), at);
     const sender of{on, message.unordered};
     const chunks cut(tuning_, message.bytes);
@@ -220,10 +220,11 @@ bool outbox::send_plain(int to, sender of, std::uint32_t signature, std::size_t 
     if (bytes > longest_plain_ || !has_let_go() || introduced_.is_due(to, call.hash, call.call)) return false;
     if (plain_.data() == nullptr) plain_ = pool_.take(most_overhead + tuning_.eager_bytes);
     std::byte* const from = plain_.data() + envelope_offset;
-    const envelope about{signature, call.hash, of.on, 0, 0, static_cast<std::uint16_t>(envelope_bytes + bytes)};
+    const envelope about{
+        signature ^ job_.mark(), call.hash, of.on, 0, 0, static_cast<std::uint16_t>(envelope_bytes + bytes)};
     std::memcpy(from, &about, sizeof about);
     pack(from + envelope_bytes);
-    MPI_Request request = send(to, tag_of(of.on, tuning_.tags), from, envelope_bytes + bytes);
+    MPI_Request request = send(to, job_.tag_of(of.on), from, envelope_bytes + bytes);
     if (is_over(request)) return true;
     plain_request_ = request;  // most often it is over too, but to ask now would keep this rank from receiving
     plain_of_ = of;

@@ -26,8 +26,15 @@ namespace allfold::mpi::detail {
 /// Takes in what still comes, and waits for what must still go.
 class shutdown {
   public:
-    shutdown(const handle& job, inbox& in, outbox& out, control& messages, const tuning& numbers)
-        : job_(job), inbox_(in), outbox_(out), control_(messages), tuning_(numbers) {}
+    shutdown(const handle& job, inbox& in, outbox& out, control& messages, const tuning& numbers,
+             const allfold::detail::opened_lanes& opened, bool is_team)
+        : job_(job),
+          inbox_(in),
+          outbox_(out),
+          control_(messages),
+          tuning_(numbers),
+          opened_(opened),
+          is_team_(is_team) {}
 
     /// Whether MPI may still touch memory that is not ours.
     [[nodiscard]] bool holds_memory() const noexcept { return outbox_.lends() || inbox_.stores_in_place(); }
@@ -35,6 +42,8 @@ class shutdown {
     void let_go();
     /// True when all ranks have come here and nothing of ours is under way any more.
     [[nodiscard]] bool wind_up();
+    /// The same for a team, which waits for the others only after a failure: its numbers are not used again.
+    [[nodiscard]] bool leave_team();
     /// Requests are under way still: the memory to which they refer stays for good.
     void leave_behind() noexcept;
 
@@ -42,7 +51,11 @@ class shutdown {
     using clock = std::chrono::steady_clock;
 
     void drain() {
-        inbox_.drain([this] { control_.attend(); });
+        if (is_team_)
+            inbox_.drain_lanes([this](auto visit) { opened_.for_each_recent(visit); });
+        else
+            inbox_.drain([this] { control_.attend(); });
+        control_.attend();  // that of its teams too
     }
     template <class Ready, class Begin>
     [[nodiscard]] bool meet(Ready ready, Begin begin, bool is_last);
@@ -55,6 +68,8 @@ class shutdown {
     outbox& outbox_;
     control& control_;
     const tuning& tuning_;
+    const allfold::detail::opened_lanes& opened_;
+    bool is_team_;
     bool has_waited_ = false;
     /// How many messages of MPI's this rank has been sent; MPI may write it when all else is gone.
     std::unique_ptr<std::uint64_t> expected_ = std::make_unique<std::uint64_t>(0);
@@ -111,6 +126,24 @@ inline bool shutdown::wind_up() {
     inbox_.cancel();
     return meet([this] { return outbox_.empty(); }, leave, false) && meet([] { return true; }, count, false) &&
            meet([this] { return has_received_all(); }, end, true);
+}
+
+inline bool shutdown::leave_team() {
+    std::optional<clock::time_point> until;
+    inbox_.cancel();
+    for (;; std::this_thread::yield()) {
+        outbox_.collect_loans();
+        outbox_.collect_copies();
+        if (!control_.has_failed() && outbox_.empty() && inbox_.is_idle()) return true;
+        if (control_.has_failed() && !until) {
+            until = clock::now() + tuning_.patience;
+            control_.say_farewell();
+        }
+        drain();
+        if (until && control_.all_have_departed() && outbox_.empty() && inbox_.is_idle()) return true;
+        if (until && clock::now() >= *until) return false;
+        background::progress_all();
+    }
 }
 
 inline void shutdown::leave_behind() noexcept {

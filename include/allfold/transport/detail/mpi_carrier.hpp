@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/detail/bounce.hpp"
+#include "allfold/transport/detail/mpi_calls.hpp"
+#include "allfold/transport/detail/mpi_control_message.hpp"
+#include "allfold/transport/detail/mpi_handle.hpp"
+#include "allfold/transport/detail/mpi_outbox.hpp"
+#include "allfold/transport/detail/mpi_tuning.hpp"
+
+/// @file
+/// What teams of processes share, so that to make one of them costs no message.
+///
+/// A team has no communicator of MPI's. All teams of a parent use one, a duplicate of the parent's, each under tags of
+/// its own: those of the k-th team that the parent's ranks make, which they all count alike, so that nobody has to be
+/// asked. A number is not used again, so nothing that a team leaves behind meets another one; when all numbers are used
+/// up the ranks make the next carrier, and that costs messages. So does the first one.
+///
+/// Control messages of all teams have one tag here. Whoever looks for those of its team takes in all, and keeps those
+/// of others for them: for a team that this rank is yet to make as well. Who waits for this rank in a team that it has
+/// left, or never joins, gets its answer from here.
+
+namespace allfold::mpi::detail {
+
+/// A communicator of MPI's that carries the messages of teams. Several threads may use it, one for each team.
+class carrier {
+  public:
+    using clock = std::chrono::steady_clock;
+
+    /// For teams of a communicator that has an `MPI_Comm` of its own, or of a team of another carrier's. Its ranks make
+    /// it together.
+    carrier(const handle& parent, bool is_team, const tuning& numbers)
+        : job_(is_team ? create_group(parent) : parent.get(), is_team ? adopt : duplicate, parent.node(), 0),
+          tuning_(numbers) {
+        constexpr int enough = 1 << 20, some_teams = 128;
+        const int wanted = numbers.tags > 0 ? std::min(numbers.tags, enough) : enough;
+        tags_ = std::min(wanted, std::max(1, job_.tags() / some_teams));
+        most_ = static_cast<std::uint32_t>(job_.tags() / tags_);
+    }
+
+    [[nodiscard]] const handle& job() const noexcept { return job_; }
+    /// Of each team.
+    [[nodiscard]] int tags() const noexcept { return tags_; }
+
+    // For the parent, whose ranks all call these alike.
+    [[nodiscard]] bool is_full() const noexcept { return formed_ == most_; }
+    [[nodiscard]] std::uint32_t form(bool is_member) {
+        const std::lock_guard lock(mutex_);
+        if (is_member) alive_.push_back(formed_);
+        return formed_++;
+    }
+    /// The parent leaves on this rank: there will be no other team.
+    void close() {
+        const std::lock_guard lock(mutex_);
+        is_closed_ = true;
+        sort_again();
+    }
+    /// Ends it when all ranks have come. False: there are teams yet on some rank, or `is_in_vain()`, since some rank
+    /// does not come. What this thread has in flight goes on meanwhile.
+    template <class InVain>
+    [[nodiscard]] bool try_end(InVain is_in_vain);
+    /// The parent has gone, and some rank has teams yet: nobody else will answer for this one when it has none.
+    void outlive_parent() {
+        const std::lock_guard lock(mutex_);
+        is_alone_ = true;
+        if (alive_.empty()) say_farewell();
+    }
+
+    // For a team.
+    /// Takes in what is there for all.
+    void attend() {
+        const std::lock_guard lock(mutex_);
+        if (job_.get() != MPI_COMM_NULL) take_in();
+    }
+    /// Calls visit(place, raw) for the control messages of a team, once for each.
+    template <class Visit>
+    void for_each_letter(std::uint32_t team, Visit visit) {
+        for (const letter& each : take_letters(team)) visit(each.place, std::span(each.raw));
+    }
+    /// Since when it is known that a place has no team any more, nor makes one.
+    [[nodiscard]] std::optional<clock::time_point> departure_of(int place) {
+        const std::lock_guard lock(mutex_);
+        const auto found = std::ranges::find(departed_, place, &departure::place);
+        return found == departed_.end() ? std::nullopt : std::optional(found->when);
+    }
+    /// Says to a place that this rank is not in a team with such a list of members.
+    void answer(int place, std::uint32_t team, std::uint32_t list) {
+        const std::lock_guard lock(mutex_);
+        send_departed(place, team, list);
+    }
+    /// A team ends on this rank. `clean`: nothing of it is under way; it has received so many messages of MPI's.
+    void leave(const handle& team, const outbox& out, std::uint64_t received, bool clean);
+
+  private:
+    struct letter {
+        std::uint32_t team;
+        int place;
+        std::vector<std::byte> raw;
+    };
+    struct departure {
+        int place;
+        clock::time_point when;
+    };
+    static constexpr std::uint32_t every_team = ~std::uint32_t{0};
+
+    /// Whether this rank is in a team no more, or will never be.
+    [[nodiscard]] bool is_over(std::uint32_t team) const noexcept {
+        return team < formed_ ? std::ranges::find(alive_, team) == alive_.end() : is_closed_;
+    }
+    void take_in() {
+        received_ += for_each_control_message(job_.get(),
+                                              [this](int place, std::span<const std::byte> raw) { sort(place, raw); });
+        outbox_.collect_copies();
+    }
+    void sort(int place, std::span<const std::byte> raw) {
+        const control_message head = head_of(raw);
+        if (is_silent_) return;
+        if (head.team == every_team)
+            departed_.push_back({place, clock::now()});
+        else if (!is_over(head.team))
+            letters_.push_back({head.team, place, {raw.begin(), raw.end()}});
+        else if (head.what != control_message::kind::departed)
+            send_departed(place, head.team, head.list);
+    }
+    void sort_again() {
+        for (const letter& each : std::exchange(letters_, {})) sort(each.place, each.raw);
+    }
+    [[nodiscard]] std::vector<letter> take_letters(std::uint32_t team) {
+        const std::lock_guard lock(mutex_);
+        const auto others = [&](const letter& each) { return each.team != team; };
+        const auto mine = std::stable_partition(letters_.begin(), letters_.end(), others);
+        std::vector<letter> taken(std::make_move_iterator(mine), std::make_move_iterator(letters_.end()));
+        letters_.erase(mine, letters_.end());
+        return taken;
+    }
+    void send_departed(int place, std::uint32_t team, std::uint32_t list) {
+        const control_message head{.what = control_message::kind::departed, .team = team, .list = list};
+        allfold::detail::bounce_buffer buffer(sizeof head);
+        std::memcpy(buffer.data(), &head, sizeof head);
+        outbox_.send_control(place, std::move(buffer), sizeof head);
+    }
+    void say_farewell() {
+        for (int place = 0; place < job_.size(); ++place)
+            if (place != job_.rank() && std::ranges::find(departed_, place, &departure::place) == departed_.end())
+                send_departed(place, every_team, 0);
+    }
+    void drain();
+    void count();
+    template <class Begin, class InVain>
+    [[nodiscard]] bool meet(Begin begin, InVain is_in_vain);
+
+    handle job_;
+    const tuning tuning_;
+    int tags_ = 1;
+    std::uint32_t most_ = 1;  // teams
+
+    std::mutex mutex_;  // of all that follows
+    std::uint32_t formed_ = 0;
+    std::vector<std::uint32_t> alive_;  // of which this rank is a member
+    bool is_closed_ = false;
+    bool is_alone_ = false;
+    bool is_clean_ = true;
+    bool is_silent_ = false;
+    std::vector<letter> letters_;
+    std::vector<departure> departed_;
+    allfold::detail::bounce_pool pool_{longest_control_message};
+    outbox outbox_{job_, pool_, tuning_};
+    std::vector<std::uint64_t> sent_ = std::vector<std::uint64_t>(static_cast<std::size_t>(job_.size()));
+    std::uint64_t received_ = 0;
+    int is_used_ = 1, some_use_ = 1;  // what MPI's collectives read and write
+    std::uint64_t expected_ = 0;
+};
+
+using carriers = std::vector<std::shared_ptr<carrier>>;
+
+inline void carrier::leave(const handle& team, const outbox& out, std::uint64_t received, bool clean) {
+    const std::lock_guard lock(mutex_);
+    for (int r = 0; r < team.size(); ++r)
+        sent_[static_cast<std::size_t>(team.place_of(r))] += out.sent()[static_cast<std::size_t>(r)];
+    received_ += received;
+    is_clean_ = is_clean_ && clean;
+    std::erase(alive_, team.team());
+    sort_again();
+    if (is_alone_ && alive_.empty()) say_farewell();
+}
+
+/// What nobody has read: of teams that have failed, and answers that came too late.
+inline void carrier::drain() {
+    const std::lock_guard lock(mutex_);
+    for (;;) {
+        int there = 0;
+        MPI_Status status;
+        MPI_Message message;
+        check(ALLFOLD_MPI(Improbe)(MPI_ANY_SOURCE, MPI_ANY_TAG, job_.get(), &there, &message, &status), "MPI_Improbe");
+        if (there == 0) return;
+        const std::size_t bytes = bytes_of(status);
+        allfold::detail::bounce_buffer buffer(std::max<std::size_t>(1, bytes));
+        check(ALLFOLD_MPI(Mrecv)(buffer.data(), static_cast<int>(bytes), MPI_BYTE, &message, &status), "MPI_Mrecv");
+        ++received_;
+    }
+}
+
+/// From now on this rank sends nothing more.
+inline void carrier::count() {
+    const std::lock_guard lock(mutex_);
+    is_silent_ = true;
+    while (!outbox_.empty()) outbox_.collect_copies();
+    for (std::size_t place = 0; place < sent_.size(); ++place) sent_[place] += outbox_.sent()[place];
+}
+
+template <class Begin, class InVain>
+bool carrier::meet(Begin begin, InVain is_in_vain) {
+    MPI_Request all = MPI_REQUEST_NULL;
+    check(begin(&all), "a collective of MPI");
+    for (int done = 0;; std::this_thread::yield()) {
+        attend();
+        check(ALLFOLD_MPI(Test)(&all, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done != 0) return true;
+        if (is_in_vain()) return false;
+        background::progress_all();
+    }
+}
+
+/// As in `shutdown`: MPI may give the number of a communicator to the next one, so nothing may be under way.
+template <class InVain>
+bool carrier::try_end(InVain is_in_vain) {
+    is_used_ = is_clean_ && alive_.empty() ? 0 : 1;
+    const auto ask = [this](MPI_Request* request) {
+        return ALLFOLD_MPI(Iallreduce)(&is_used_, &some_use_, 1, MPI_INT, MPI_MAX, job_.get(), request);
+    };
+    const auto sum = [this](MPI_Request* request) {
+        return ALLFOLD_MPI(Ireduce_scatter_block)(sent_.data(), &expected_, 1, MPI_UINT64_T, MPI_SUM, job_.get(),
+                                                  request);
+    };
+    const auto end = [this](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(job_.get(), request); };
+    if (!meet(ask, is_in_vain) || some_use_ != 0) return false;
+    count();
+    if (!meet(sum, is_in_vain)) return false;
+    while (received_ != expected_) drain();
+    if (!meet(end, is_in_vain)) return false;
+    job_.close(true);
+    return true;
+}
+
+}  // namespace allfold::mpi::detail
