@@ -231,7 +231,8 @@ struct native_operands {
 /// communicator derives from `forwarding`, which leaves nothing out.
 struct transport_defaults {
     /// Groups of consecutive ranks share memory, `group()` each, and only the first ones of groups exchange messages.
-    /// Such a transport also has `flat()`, a communicator of the same ranks without groups.
+    /// Such a transport also has `flat()`, a communicator of the same ranks without groups, which all of them ask for
+    /// alike; and `messages()`, another one, which each may ask for by itself.
     static constexpr bool has_groups = false;
     [[nodiscard]] int group() const noexcept { return 1; }
     /// Whether `wait` may sleep until its own transport wakes it; otherwise it only polls and yields.

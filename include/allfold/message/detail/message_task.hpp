@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -136,12 +137,23 @@ class port_of final : public post_port {
     post_office& office_;
 };
 
+/// The communicator of the same ranks over which messages go: where ranks go in groups another one, in which any two of
+/// them can talk.
+template <communicator Comm>
+[[nodiscard]] auto& carrier_of(Comm& comm) {
+    if constexpr (Comm::has_groups) {
+        require_outside_operator(comm, "message");
+        return comm.messages();
+    } else {
+        return comm;
+    }
+}
+template <communicator Comm>
+using carrier = std::remove_reference_t<decltype(carrier_of(std::declval<Comm&>()))>;
+
 /// The office of a communicator, made when it is first asked for.
 template <communicator Comm>
 [[nodiscard]] post_office& office_of(Comm& comm) {
-    static_assert(!Comm::has_groups,
-                  "allfold: in a hierarchy only the first threads of processes exchange messages: make a team of those "
-                  "who do, such as subset(comm, ranks)");
     std::shared_ptr<background::keepsake>& kept = comm.background().office;
     if (!kept) kept = std::make_shared<post_office>(comm.rank(), comm.size());
     return static_cast<post_office&>(*kept);
@@ -486,18 +498,18 @@ status run_message(message_task<Comm>& run) {
 /// `make()` says what is asked for.
 template <communicator Comm, class Make>
 status run_message(Comm& comm, Make make) {
-    message_task<Comm> run(comm, make);
+    message_task<carrier<Comm>> run(carrier_of(comm), make);
     return run_message(run);
 }
 template <communicator Comm, class Make>
 [[nodiscard]] operation start_message(Comm& comm, Make make) {
-    auto made = std::make_unique<message_task<Comm>>(comm, make);
+    auto made = std::make_unique<message_task<carrier<Comm>>>(carrier_of(comm), make);
     made->start();
     return operation(std::move(made));
 }
 template <communicator Comm, class Make>
 [[nodiscard]] persistent prepare_message(Comm& comm, Make make) {
-    return persistent(std::make_unique<message_task<Comm>>(comm, make));
+    return persistent(std::make_unique<message_task<carrier<Comm>>>(carrier_of(comm), make));
 }
 
 // What is wrong with a message, before anything is sent.
