@@ -143,6 +143,12 @@ TEST_CASE("who waits for a rank of a hierarchy that has returned, with messages 
                 if (r != gone) CHECK(each.code == errc::peer_failed);
             }
         }
+    const auto silent = outcomes_of_threads([](auto& comm) {  // whose process has not returned
+        int x = 0;
+        if (comm.rank() == 1) receive(comm, x, from{3});
+        if (comm.rank() == 2) receive(comm, x, from{1});
+    });
+    CHECK((silent[1].says("rank 3") && silent[1].says("returned") && !silent[2].succeeded()));
     const auto unread = outcomes_of_threads([](auto& comm) {
         const std::vector<int> x(1000);
         if (comm.rank() == 1) send(comm, x, to{3}, mode::synchronous);
