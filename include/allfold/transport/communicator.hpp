@@ -36,6 +36,7 @@ struct part {
 namespace detail {
 /// The lanes of messages between two ranks, which no collective gets.
 inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;
+[[nodiscard]] constexpr bool is_of_messages(lane on) noexcept { return on == envelopes_lane || on == data_lane; }
 
 /// The first of so many lanes that are opened next, where `next` would be the first one: all but those of messages.
 [[nodiscard]] constexpr lane first_of_lanes(lane next, unsigned lanes) noexcept {

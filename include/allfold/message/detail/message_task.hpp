@@ -40,17 +40,23 @@ class port_of final : public post_port {
 
     void progress() override { comm_.progress(); }
     [[nodiscard]] bool try_post(record& r, const outgoing& message) override {
-        if constexpr (!Comm::shares_memory)
-            if (r.has_head() && r.head.has_envelope()) return comm_.try_post(r.receiver, r.on, with_name(r, message));
-        return comm_.try_post(r.receiver, r.on, message);
+        if (Comm::shares_memory || !r.has_head() || !r.head.has_envelope())
+            return comm_.try_post(r.receiver, r.on, message);
+        if (office_.has_named(r.receiver, r.head.type)) {
+            r.head.type_name = nullptr;
+            return comm_.try_post(r.receiver, r.on, message);
+        }
+        if (!comm_.try_post(r.receiver, r.on, with_name(r, message))) return false;
+        office_.note_named(r.receiver, r.head.type);
+        return true;
     }
     [[nodiscard]] bool lends(std::size_t bytes) const override { return comm_.lends(bytes + name_bytes, true); }
     void take_in(int sender) override {
         using arrival_type = typename Comm::arrival_type;
-        if constexpr (has_short_messages<Comm>) take_in_place(sender);
         auto take = [&](const arrival_type& came) { take_envelope(sender, came); };
-        while (comm_.try_receive(sender, envelopes_lane, take)) {
-        }
+        do {
+            if constexpr (has_short_messages<Comm>) take_in_place(sender);
+        } while (comm_.try_receive(sender, envelopes_lane, take));
         data_sink data{*this, sender};  // NOLINT(misc-const-correctness): some transports keep its address
         while (office_.next_expected(sender) != nullptr && comm_.try_receive(sender, data_lane, data)) {
         }
@@ -110,7 +116,7 @@ class port_of final : public post_port {
         if (signature != signature_of_messages || bytes < sizeof head) refuse(sender);
         std::memcpy(&head, all, sizeof head);
         std::span<const std::byte> rest(all + sizeof head, bytes - sizeof head);
-        if (!Comm::shares_memory && head.has_envelope()) take_name(sender, head, rest);
+        if (!Comm::shares_memory && head.has_envelope() && head.type_name != nullptr) take_name(sender, head, rest);
         take_rest(sender, head, rest);
     }
     void take_rest(int sender, const message_head& head, std::span<const std::byte> data) {
