@@ -139,13 +139,40 @@ TEST_CASE("messages in teams of processes, and between any threads of any proces
     const allfold::group even = all.include({allfold::rank_range{0, comm.size() - 1, 2}});
     if (const auto team = subset(comm, even)) CHECK(around(*team));
     CHECK(around(comm));
-    std::array<bool, 2> right{};
+    std::array<bool, 2> right{}, turned{};
     allfold::run(comm, 2, [&](auto& threads) {
+        const auto thread = static_cast<std::size_t>(threads.rank() % 2);
+        right[thread] = around(threads);
         std::vector<int> every;
         for (int r = threads.size(); r-- > 0;) every.push_back(r);
         const auto team = allfold::subset(threads, allfold::rank_list(every));
-        right[static_cast<std::size_t>(threads.rank() % 2)] = around(*team);
-        allfold::barrier(threads);
+        turned[thread] = around(*team);
     });
-    CHECK((right[0] && right[1]));
+    CHECK((right[0] && right[1] && turned[0] && turned[1]));
+}
+
+TEST_CASE("random programs between any threads of any processes receive what a sequential matching says") {
+    const watchdog watch("random messages between threads over MPI");
+    allfold::mpi::communicator comm(MPI_COMM_WORLD);
+    unsigned seed = comm.rank() == 0 ? std::random_device{}() : 0;
+    allfold::broadcast(comm, seed);
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto program = random_messages(random, 2 * comm.size(), 100);
+    REQUIRE_NOTHROW(allfold::run(comm, 2, [&](auto& threads) { run_program(threads, program, seed); }));
+}
+
+TEST_CASE("a thread that fails releases all threads of all processes that wait for messages") {
+    const watchdog watch("failure among messages between threads over MPI");
+    allfold::mpi::communicator comm(MPI_COMM_WORLD);
+    const int culprit = 2 * comm.size() - 1;
+    const std::string heard = refusal(errc::peer_failed, [&] {
+        allfold::run(comm, 2, [&](auto& threads) {
+            int x = 0;
+            allfold::barrier(threads);
+            if (threads.rank() == culprit) throw allfold::error(errc::peer_failed, "boom");
+            receive(threads, x, from{any});
+        });
+    });
+    CHECK(says(heard, "boom"));
 }

@@ -129,9 +129,10 @@ template <communicator Comm, class... Options>
 
 struct probe_verb {
     template <communicator Comm, class... Options>
-    [[nodiscard]] message operator()(Comm& comm, const Options&... options) const {
+    [[nodiscard]] message operator()(Comm& ranks, const Options&... options) const {
         if constexpr (require_message_options<false, true, Options...>()) {
-            message_task<Comm> run(comm, [&] { return probing(comm, "probe", options...); });
+            auto& comm = carrier_of(ranks);
+            message_task<carrier<Comm>> run(comm, [&] { return probing(comm, "probe", options...); });
             static_cast<void>(run_message(run));
             std::unique_ptr<held_message> held = run.take_held();
             return held ? message(comm, std::move(held)) : message();
@@ -141,14 +142,15 @@ struct probe_verb {
 
 struct try_probe_verb {
     template <communicator Comm, class... Options>
-    [[nodiscard]] std::optional<message> operator()(Comm& comm, const Options&... options) const {
+    [[nodiscard]] std::optional<message> operator()(Comm& ranks, const Options&... options) const {
         if constexpr (require_message_options<false, true, Options...>()) {
+            auto& comm = carrier_of(ranks);
             const receiving r = std::move(*probing(comm, "try_probe", options...).in);
             require_outside_operator(comm, "try_probe");
             note_question_of_order();
             post_office& office = office_of(comm);
             if (r.source == null_rank) return message();
-            port_of<Comm> port(comm, office);
+            port_of<carrier<Comm>> port(comm, office);
             comm.background().take_over();
             office.turn(port);
             std::unique_ptr<held_message> held = office.take_held(r);

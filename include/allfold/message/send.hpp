@@ -88,7 +88,7 @@ inline constexpr detail::send_verb send{};
 /// From now on `mode::buffered` may keep so many bytes for this rank. There was no other buffer.
 template <communicator Comm>
 void attach_buffer(Comm& comm, std::size_t bytes) {
-    detail::post_office& office = detail::office_of(comm);
+    detail::post_office& office = detail::office_of(detail::carrier_of(comm));
     if (office.buffer_bytes != 0)
         detail::reject_message("attach_buffer", comm.rank(), "has attached a buffer already: detach it first");
     office.buffer_bytes = bytes;
@@ -99,7 +99,7 @@ void attach_buffer(Comm& comm, std::size_t bytes) {
 template <communicator Comm>
 std::size_t detach_buffer(Comm& comm) {
     detail::require_outside_operator(comm, "detach_buffer");
-    detail::post_office& office = detail::office_of(comm);
+    detail::post_office& office = detail::office_of(detail::carrier_of(comm));
     for (office.forget_kept(); office.first_kept() != nullptr; office.forget_kept())
         detail::wait_for(*office.first_kept());
     return std::exchange(office.buffer_bytes, 0);

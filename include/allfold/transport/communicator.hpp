@@ -36,6 +36,7 @@ struct part {
 namespace detail {
 /// The lanes of messages between two ranks, which no collective gets.
 inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;
+[[nodiscard]] constexpr bool is_of_messages(lane on) noexcept { return on == envelopes_lane || on == data_lane; }
 
 /// The first of so many lanes that are opened next, where `next` would be the first one: all but those of messages.
 [[nodiscard]] constexpr lane first_of_lanes(lane next, unsigned lanes) noexcept {
@@ -231,7 +232,8 @@ struct native_operands {
 /// communicator derives from `forwarding`, which leaves nothing out.
 struct transport_defaults {
     /// Groups of consecutive ranks share memory, `group()` each, and only the first ones of groups exchange messages.
-    /// Such a transport also has `flat()`, a communicator of the same ranks without groups.
+    /// Such a transport also has `flat()`, a communicator of the same ranks without groups, which all of them ask for
+    /// alike; and `messages()`, another one, which each may ask for by itself.
     static constexpr bool has_groups = false;
     [[nodiscard]] int group() const noexcept { return 1; }
     /// Whether `wait` may sleep until its own transport wakes it; otherwise it only polls and yields.

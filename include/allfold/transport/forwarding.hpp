@@ -79,6 +79,11 @@ class forwarding {
     {
         return base_.flat();
     }
+    [[nodiscard]] auto& messages()
+        requires has_groups
+    {
+        return base_.messages();
+    }
     void progress() { base_.progress(); }
     [[nodiscard]] int processors() const noexcept { return base_.processors(); }
     [[nodiscard]] bool holds_memory() const noexcept { return base_.holds_memory(); }

@@ -59,7 +59,10 @@ class hierarchical_communicator : public transport_defaults {
           size_(across.size() * inside.size()) {}
     hierarchical_communicator(const hierarchical_communicator&) = delete;
     hierarchical_communicator& operator=(const hierarchical_communicator&) = delete;
-    ~hierarchical_communicator() { background_.end(); }
+    ~hierarchical_communicator() {
+        background_.end();
+        end_teams();
+    }
 
     [[nodiscard]] int rank() const noexcept { return first_ + inside_.rank(); }
     [[nodiscard]] int size() const noexcept { return size_; }
@@ -102,11 +105,12 @@ class hierarchical_communicator : public transport_defaults {
     }
     void progress() {
         inside_.progress();
-        if (across_) across_->progress();
+        if (across_) progress_across();
     }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept {
+        relay_->fail(detail::cause_at_hand(), rank());
         inside_.abandon();
         if (across_) across_->abandon();
     }
@@ -117,11 +121,7 @@ class hierarchical_communicator : public transport_defaults {
 
     [[nodiscard]] static bool waits_to_form() noexcept { return false; }
     [[nodiscard]] team<relayed_communicator> form_team(const rank_list& members) {
-        if (across_) {
-            if (!relay_->moves)
-                relay_->moves = std::make_unique<detail::relay_mover<Across>>(*relay_, *across_, inside_);
-            relay_->moves->resume();
-        }
+        if (across_) relay_->moves->resume();
         return relayed_communicator::form(relay_, detail::team_within(0, ++formed_), inside_,
                                           rank_list::strided(first_, group()), rank_list::strided(0, size_), members,
                                           rank());
@@ -132,8 +132,23 @@ class hierarchical_communicator : public transport_defaults {
         if (!flat_) flat_ = form_team(rank_list::strided(0, size_));
         return *flat_;
     }
+    /// The same for messages, which each rank may send and receive whether others do or not.
+    [[nodiscard]] relayed_communicator& messages() {
+        if (!messages_) {
+            if (across_) relay_->moves->resume();
+            messages_ = relayed_communicator::of_messages(relay_, inside_.rank());
+        }
+        return *messages_;
+    }
     /// Before its process moves the last messages.
-    void end_flat() noexcept { flat_ = {}; }
+    void end_teams() noexcept {
+        flat_ = {};
+        if (std::exchange(has_ended_, true)) return;
+        if (messages_)
+            messages_ = {};
+        else
+            relay_->stay_silent(rank());
+    }
 
   private:
     struct from_inside {
@@ -175,6 +190,16 @@ class hierarchical_communicator : public transport_defaults {
         void check() const {}
     };
 
+    void progress_across() {
+        across_->progress();
+        constexpr unsigned now_and_then = 64;
+        if (relay_->has_outgoing() || ++turns_ % now_and_then == 0) relay_->moves->progress();
+        if (relay_->has_failed()) [[unlikely]]
+            throw error(relay_->failure().code, detail::text({"hierarchy: rank ", rank(), " of ", size(),
+                                                              " stops: ", relay_->failure().why.c_str()}));
+    }
+    void require_presence(const waiting& where, std::chrono::steady_clock::time_point& left);
+
     [[nodiscard]] bool is_inside(int rank) const noexcept { return rank >= first_ && rank < first_ + group(); }
     [[nodiscard]] int process_of(int rank) const noexcept { return rank / group(); }
     [[nodiscard]] Across& leader(int peer) const {
@@ -194,7 +219,9 @@ class hierarchical_communicator : public transport_defaults {
     int size_;
     lane between_ = 0;  // from a lane of the threads to the same one of the processes
     allfold::background background_;
-    team<relayed_communicator> flat_;
+    team<relayed_communicator> flat_, messages_;
+    bool has_ended_ = false;
+    unsigned turns_ = 0;
 };
 
 /// A message of either transport.
@@ -234,12 +261,31 @@ void hierarchical_communicator<Across>::wait(Work& work,
     if (!across_) return inside_.wait(inside, deadline);
     work_across<Work> outside{*this, work};
     constexpr unsigned now_and_then = 64, spins = 256;
+    std::chrono::steady_clock::time_point left{};
     for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: nothing would wake it for a message from outside
-        if (turn % now_and_then == 0 && relay_->moves) relay_->moves->progress();  // somebody may ask for a team
-        if (turn % now_and_then == 0)
+        if (turn % now_and_then == 0) {
             if (inside_.look_around(inside, deadline) || across_->look_around(outside, std::nullopt)) return;
+            require_presence(work.blocked_on(), left);
+        }
         if (turn > spins) std::this_thread::yield();
     }
+}
+
+/// Throws where no thread of a process runs any more for whose message this one waits: what it sent before that may not
+/// have come to the engine yet, so there is some time for it.
+template <communicator Across>
+void hierarchical_communicator<Across>::require_presence(const waiting& where,
+                                                         std::chrono::steady_clock::time_point& left) {
+    constexpr std::chrono::milliseconds patience{100};
+    if (where.peer < 0 || is_inside(where.peer) || !relay_->is_through(process_of(where.peer))) {
+        left = {};
+        return;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (left == std::chrono::steady_clock::time_point{}) left = now;
+    if (now - left > patience)
+        throw error(errc::peer_failed, detail::text({where.what, ": rank ", rank(), " waits for rank ", where.peer,
+                                                     " of ", size(), ", which has returned without taking part"}));
 }
 
 /// Calls `fn(comm)` on `threads` threads of every process of `processes`, this one among them, as rank
@@ -257,21 +303,25 @@ void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = 
     bool leader_failed = false;
     const auto body = [&](thread_communicator& inside) {
         const detail::relay::runner running(*relay, inside.rank());
+        const bool is_leader = inside.rank() == 0;
         hierarchical_communicator<Across> comm(inside, processes, relay);
         try {
+            if (is_leader) relay->moves = std::make_unique<detail::relay_mover<Across>>(*relay, processes, inside);
             fn(comm);
-            comm.end_flat();
-            if (inside.rank() == 0 && relay->moves) relay->moves->finish();
+            comm.end_teams();
+            if (is_leader) relay->moves->leave_inside();
         } catch (...) {
-            if (inside.rank() == 0) {
-                leader_failed = true;
-                relay->fail(detail::cause_at_hand());
-                comm.abandon();
-            }
+            if (is_leader) leader_failed = true;
+            comm.abandon();
             throw;
         }
     };
-    const auto cause = detail::run_threads(world, detail::first_rank::here, detail::rank_body(body));
+    const auto see_messages_off = [&] {
+        if (relay->moves && !leader_failed) relay->moves->finish();
+    };
+    auto cause = detail::run_threads(world, detail::first_rank::here, detail::rank_body(body), see_messages_off);
+    if (!cause && relay->has_failed())
+        cause = std::make_exception_ptr(error(relay->failure().code, "hierarchy: " + relay->failure().why));
     if (!cause) return relay->moves.reset();
     try {
         std::rethrow_exception(cause);

@@ -137,12 +137,19 @@ class communicator : public transport_defaults {
                                     std::size_t bytes) {
         const auto* const call = opened_.find(on);
         const auto pack = [&](std::byte* into) { allfold::detail::copy_to_shared(into, data, bytes); };
-        return call != nullptr && outbox_.send_plain(to, {on, unordered}, signature, bytes, pack, *call);
+        return call != nullptr && outbox_.send_plain(to, {on, unordered}, signature, bytes, pack, call);
+    }
+    /// Sends a short message between two ranks, which `write(memory)` writes where MPI reads it; false where it has to
+    /// be posted in the general way.
+    template <class Write>
+    [[nodiscard]] bool write_copied(int to, lane on, std::uint32_t signature, std::size_t bytes, Write write) {
+        return outbox_.send_plain(to, {on, true}, signature, bytes, write, nullptr);
     }
     [[nodiscard]] bool find_in_place(int from, lane on, std::size_t bytes, message_in_place& here, bool waits) {
         constexpr int short_while = 1000;  // some 50 us
         const int turns = waits && !oversubscribed_ ? short_while : 1;
-        return inbox_.await_plain(from, on, bytes, here, turns) && outbox_.has_let_go();
+        return inbox_.await_plain(from, on, bytes, here, turns) &&
+               (allfold::detail::is_of_messages(on) || outbox_.has_let_go());
     }
     void take_in_place(int from) { inbox_.take_plain(from); }
     [[nodiscard]] static bool post_to_all(lane, const outgoing&) noexcept { return false; }
@@ -169,11 +176,12 @@ class communicator : public transport_defaults {
     [[nodiscard]] bool lends(std::size_t bytes, bool) const noexcept { return bytes > tuning_.eager_bytes; }
 
     bool try_post(int to, lane on, const outgoing& message) {
-        const auto* const call = opened_.find(on);
+        const bool is_message = allfold::detail::is_of_messages(on);  // and belongs to no call
+        const auto* const call = is_message ? nullptr : opened_.find(on);
         const allfold::detail::sender of{on, message.unordered};
-        if (message.copied && call != nullptr) {  // several parts of a short call
+        if (message.copied && (call != nullptr || is_message)) {  // several parts of a short call
             const auto pack = [&](std::byte* into) { allfold::detail::pack(message.parts, message.alignment, into); };
-            if (outbox_.send_plain(to, of, message.signature, message.bytes, pack, *call)) return true;
+            if (outbox_.send_plain(to, of, message.signature, message.bytes, pack, call)) return true;
         }
         if (!outbox_.has_room(of)) return false;
         outbox_.send_message(to, on, message, call);

@@ -32,6 +32,7 @@
 #include "allfold/transport/rank_list.hpp"
 #include "allfold/transport/team.hpp"
 #include "allfold/transport/thread_communicator.hpp"
+#include "allfold/transport/thread_world.hpp"
 
 /// @file
 /// Any threads of any processes as ranks of a team.
@@ -112,8 +113,10 @@ class relayed_communicator : public transport_defaults {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept {
-        fail(detail::cause_at_hand());
+        const detail::cause cause = detail::cause_at_hand();
+        fail(cause);
         inside_->abandon();
+        if (team_ == detail::relay::messages) relay_->fail(cause, ranks_[rank_]);
     }
     [[nodiscard]] team<relayed_communicator> form_team(const rank_list& members) {
         throw_if_failed("subset");
@@ -178,6 +181,10 @@ class relayed_communicator : public transport_defaults {
                                                          std::uint64_t number, thread_communicator& inside,
                                                          const rank_list& beside, const rank_list& ranks,
                                                          const rank_list& members, int self);
+
+    /// All ranks of the hierarchy, for messages: the end of a thread of this process.
+    [[nodiscard]] static team<relayed_communicator> of_messages(const std::shared_ptr<detail::relay>& relay,
+                                                                int thread);
 
     [[nodiscard]] bool is_far(int peer) const noexcept {
         return peer >= 0 && relay_->process_of(ranks_[peer]) != relay_->process();
@@ -416,7 +423,10 @@ inline void relayed_communicator::fail(const detail::cause& why) noexcept {
 inline void relayed_communicator::throw_failure(const char* during) const {
     using detail::text;
     const std::string who = text({during, ": rank ", rank_, " of ", size(), " stops: "});
-    if (!failure_) throw error(errc::peer_failed, who + relay_->failure().why);
+    if (!failure_) {
+        const detail::cause& why = relay_->failure();
+        throw error(why.code == errc::timeout ? why.code : errc::peer_failed, who + why.why);
+    }
     if (failure_->code == errc::timeout || failure_->rank == rank_) throw error(failure_->code, who + failure_->why);
     throw error(errc::peer_failed, text({who, "rank ", failure_->rank, " failed: ", failure_->why}));
 }
@@ -464,6 +474,18 @@ inline team<relayed_communicator> relayed_communicator::form(const std::shared_p
         new relayed_communicator(relay, number, inside.form_team(rank_list(std::move(threads))),
                                  rank_list(std::move(of_team)), members.among(ranks), own));
     return {members, nullptr, std::move(made)};
+}
+
+inline team<relayed_communicator> relayed_communicator::of_messages(const std::shared_ptr<detail::relay>& relay,
+                                                                    int thread) {
+    const int threads = relay->threads(), first = relay->process() * threads;
+    std::shared_ptr<thread_world> world = relay->world_of_messages();
+    std::unique_ptr<thread_communicator> beside(new thread_communicator(world->communicator(thread)));
+    const rank_list ranks = rank_list::strided(0, relay->processes() * threads);
+    std::unique_ptr<relayed_communicator> made(new relayed_communicator(
+        relay, detail::relay::messages, {rank_list::strided(0, threads), std::move(world), std::move(beside)},
+        rank_list::strided(first, threads), ranks, first + thread));
+    return {ranks, nullptr, std::move(made)};
 }
 
 static_assert(forming_teams<relayed_communicator>);

@@ -29,7 +29,7 @@ struct message_head {
     std::uint16_t freed = 0;  // units that its sender has let go of, of what it holds of the receiver; modulo 2^16
     std::int32_t tag = 0;
     std::uint64_t type = 0;
-    const char* type_name = "";  // for who shares the memory; others get the begin of it, behind
+    const char* type_name = "";  // for who shares the memory; others get the begin of it, behind, unless it is null
     std::uint64_t elements = 0;
     std::uint32_t element_bytes = 1;  // 0: they are encoded, and a request says behind how long they are
     std::uint32_t number = 0;         // of the send, where an answer names it
@@ -45,7 +45,7 @@ struct message_head {
 };
 static_assert(sizeof(message_head) <= 40);
 
-/// How much of the name of a type goes where memory is not shared.
+/// How much of the name of a type goes where memory is not shared, with the first message of that type to a rank.
 inline constexpr std::size_t longest_type_name = 40;
 
 }  // namespace allfold::detail

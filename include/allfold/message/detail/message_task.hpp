@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -39,17 +40,23 @@ class port_of final : public post_port {
 
     void progress() override { comm_.progress(); }
     [[nodiscard]] bool try_post(record& r, const outgoing& message) override {
-        if constexpr (!Comm::shares_memory)
-            if (r.has_head() && r.head.has_envelope()) return comm_.try_post(r.receiver, r.on, with_name(r, message));
-        return comm_.try_post(r.receiver, r.on, message);
+        if (Comm::shares_memory || !r.has_head() || !r.head.has_envelope())
+            return comm_.try_post(r.receiver, r.on, message);
+        if (office_.has_named(r.receiver, r.head.type)) {
+            r.head.type_name = nullptr;
+            return comm_.try_post(r.receiver, r.on, message);
+        }
+        if (!comm_.try_post(r.receiver, r.on, with_name(r, message))) return false;
+        office_.note_named(r.receiver, r.head.type);
+        return true;
     }
     [[nodiscard]] bool lends(std::size_t bytes) const override { return comm_.lends(bytes + name_bytes, true); }
     void take_in(int sender) override {
         using arrival_type = typename Comm::arrival_type;
-        if constexpr (has_short_messages<Comm>) take_in_place(sender);
         auto take = [&](const arrival_type& came) { take_envelope(sender, came); };
-        while (comm_.try_receive(sender, envelopes_lane, take)) {
-        }
+        do {
+            if constexpr (has_short_messages<Comm>) take_in_place(sender);
+        } while (comm_.try_receive(sender, envelopes_lane, take));
         data_sink data{*this, sender};  // NOLINT(misc-const-correctness): some transports keep its address
         while (office_.next_expected(sender) != nullptr && comm_.try_receive(sender, data_lane, data)) {
         }
@@ -109,7 +116,7 @@ class port_of final : public post_port {
         if (signature != signature_of_messages || bytes < sizeof head) refuse(sender);
         std::memcpy(&head, all, sizeof head);
         std::span<const std::byte> rest(all + sizeof head, bytes - sizeof head);
-        if (!Comm::shares_memory && head.has_envelope()) take_name(sender, head, rest);
+        if (!Comm::shares_memory && head.has_envelope() && head.type_name != nullptr) take_name(sender, head, rest);
         take_rest(sender, head, rest);
     }
     void take_rest(int sender, const message_head& head, std::span<const std::byte> data) {
@@ -136,12 +143,23 @@ class port_of final : public post_port {
     post_office& office_;
 };
 
+/// The communicator of the same ranks over which messages go: where ranks go in groups another one, in which any two of
+/// them can talk.
+template <communicator Comm>
+[[nodiscard]] auto& carrier_of(Comm& comm) {
+    if constexpr (Comm::has_groups) {
+        require_outside_operator(comm, "message");
+        return comm.messages();
+    } else {
+        return comm;
+    }
+}
+template <communicator Comm>
+using carrier = std::remove_reference_t<decltype(carrier_of(std::declval<Comm&>()))>;
+
 /// The office of a communicator, made when it is first asked for.
 template <communicator Comm>
 [[nodiscard]] post_office& office_of(Comm& comm) {
-    static_assert(!Comm::has_groups,
-                  "allfold: in a hierarchy only the first threads of processes exchange messages: make a team of those "
-                  "who do, such as subset(comm, ranks)");
     std::shared_ptr<background::keepsake>& kept = comm.background().office;
     if (!kept) kept = std::make_shared<post_office>(comm.rank(), comm.size());
     return static_cast<post_office&>(*kept);
@@ -486,18 +504,18 @@ status run_message(message_task<Comm>& run) {
 /// `make()` says what is asked for.
 template <communicator Comm, class Make>
 status run_message(Comm& comm, Make make) {
-    message_task<Comm> run(comm, make);
+    message_task<carrier<Comm>> run(carrier_of(comm), make);
     return run_message(run);
 }
 template <communicator Comm, class Make>
 [[nodiscard]] operation start_message(Comm& comm, Make make) {
-    auto made = std::make_unique<message_task<Comm>>(comm, make);
+    auto made = std::make_unique<message_task<carrier<Comm>>>(carrier_of(comm), make);
     made->start();
     return operation(std::move(made));
 }
 template <communicator Comm, class Make>
 [[nodiscard]] persistent prepare_message(Comm& comm, Make make) {
-    return persistent(std::make_unique<message_task<Comm>>(comm, make));
+    return persistent(std::make_unique<message_task<carrier<Comm>>>(carrier_of(comm), make));
 }
 
 // What is wrong with a message, before anything is sent.

@@ -182,10 +182,16 @@ class post_office final : public background::keepsake {
     }
     /// It has come, and lies there: perhaps in its place already.
     void take_data(int source, const std::byte* from_place);
-    /// Of a type whose name has come from another process.
+    /// Of a type whose name has come from another process, as it does with the first message of that type.
     [[nodiscard]] const char* name_of(std::uint64_t type, const char* text) {
         return type_names_.try_emplace(type, text).first->second.c_str();
     }
+    /// Whether this rank has sent the name of a type there.
+    [[nodiscard]] bool has_named(int receiver, std::uint64_t type) const noexcept {
+        const std::vector<std::uint64_t>& named = peers_[static_cast<std::size_t>(receiver)].named;
+        return std::find(named.rbegin(), named.rend(), type) != named.rend();
+    }
+    void note_named(int receiver, std::uint64_t type) { with(receiver).named.push_back(type); }
 
     /// A rank that has returned sends nothing any more.
     void note_gone(int peer) noexcept { with(peer).is_gone = true; }
@@ -255,7 +261,8 @@ class post_office final : public background::keepsake {
 
     struct counterpart {
         std::deque<std::unique_ptr<record>> queue;
-        std::deque<receiving*> expected;  // in the order in which their data comes
+        std::deque<receiving*> expected;   // in the order in which their data comes
+        std::vector<std::uint64_t> named;  // the types whose names it knows
         std::uint32_t sent_units = 0, heard_freed = 0, freed = 0, told_freed = 0;
         bool is_gone = false;
     };
@@ -278,6 +285,10 @@ class post_office final : public background::keepsake {
         head.elements = data.elements;
         head.element_bytes = data.type->is_encoded() ? 0 : static_cast<std::uint32_t>(data.type->element_bytes);
         return head;
+    }
+
+    [[nodiscard]] const char* name_in(const message_head& head) const {
+        return head.type_name != nullptr ? head.type_name : type_names_.at(head.type).c_str();
     }
 
     void finish(sending& s) noexcept {
@@ -565,7 +576,7 @@ inline std::exception_ptr post_office::objection(const receiving& r, int source,
         return std::make_exception_ptr(
             error(errc::mismatch,
                   text({"receive: rank ", rank_, " receives elements of type ", r.place.type->name, ", and rank ",
-                        source, " has sent elements of type ", head.type_name, ", under tag ", head.tag})));
+                        source, " has sent elements of type ", name_in(head), ", under tag ", head.tag})));
     if (head.elements > r.place.elements)
         return std::make_exception_ptr(error(
             errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements, " elements, and rank ",

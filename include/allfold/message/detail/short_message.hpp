@@ -22,12 +22,11 @@
 
 namespace allfold::detail {
 
-/// Whether there is one: a transport has it that shares memory, and lets a message be written where it will be read.
+/// Whether there is one: a transport has it that lets a message be written where it, or a library, will read it.
 template <class Comm>
-concept has_short_messages =
-    Comm::shares_memory && Comm::has_short_way && requires(Comm& comm, void (*write)(std::byte*)) {
-        { comm.write_copied(0, lane{}, 0u, std::size_t{}, write) } -> std::same_as<bool>;
-    };
+concept has_short_messages = Comm::has_short_way && requires(Comm& comm, void (*write)(std::byte*)) {
+    { comm.write_copied(0, lane{}, 0u, std::size_t{}, write) } -> std::same_as<bool>;
+};
 
 /// The office of a communicator, if it has one, while no operator runs, as the one who uses it now.
 template <communicator Comm>
@@ -53,6 +52,7 @@ template <communicator Comm>
         return false;
     post_office* const office = office_at_hand(comm);
     if (office == nullptr || !office->may_post_at_once(receiver, bytes)) return false;
+    if (!Comm::shares_memory && !office->has_named(receiver, data.type->hash())) return false;
     comm.progress();
     if (receiver == comm.rank()) {
         const message_head head = office->eager_head(data, receiver, label);
@@ -61,7 +61,8 @@ template <communicator Comm>
         office->settle();
     } else {
         const auto write = [&](std::byte* memory) {
-            ::new (memory) message_head(office->eager_head(data, receiver, label));
+            message_head* const head = ::new (memory) message_head(office->eager_head(data, receiver, label));
+            if (!Comm::shares_memory) head->type_name = nullptr;
             copy_to_shared(memory + sizeof(message_head), data.data, bytes);
         };
         if (!comm.write_copied(receiver, envelopes_lane, signature_of_messages, sizeof(message_head) + bytes, write))
@@ -91,7 +92,8 @@ template <communicator Comm>
     message_head head;
     std::memcpy(&head, here.data, sizeof head);
     if (head.what != message_head::kind::eager || (label != head.tag && !said.label.is_any) ||
-        head.type != place.type->hash() || head.elements > place.elements || head.bytes() != here.bytes - sizeof head)
+        (!Comm::shares_memory && head.type_name != nullptr) || head.type != place.type->hash() ||
+        head.elements > place.elements || head.bytes() != here.bytes - sizeof head)
         return false;
     copy_short(place.data, here.data + sizeof head, head.bytes());
     comm.take_in_place(source);

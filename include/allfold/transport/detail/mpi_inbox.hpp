@@ -444,8 +444,9 @@ inline bool inbox::next(int from, lane on, arrival& message, any_destination sin
 inline bool inbox::await_plain(int from, lane on, std::size_t bytes, message_in_place& here, int turns) {
     if (bytes > longest_plain_ || !early_.empty()) return false;
     const int tag = job_.tag_of(on);
-    if (find_stream(from, tag) != nullptr) return false;
-    stream& s = open_stream(from, tag, 0);
+    stream* const posted = find_stream(from, tag);
+    if (posted != nullptr && (posted->headed || posted->expected != 0)) return false;
+    stream& s = posted != nullptr ? *posted : open_stream(from, tag, 0);
     if (!has_head_of(s, on, bytes, turns) || s.about.on != on || s.about.table != 0) return false;
     latest_.add(from, on, s.about.call);
     here = {s.into, s.bytes, s.about.signature ^ job_.mark()};

@@ -52,11 +52,11 @@ class outbox {
 
     /// Sends a message in a call; null where that is not known any more.
     void send_message(int to, lane on, const outgoing& message, const allfold::detail::opened_lanes::entry* call);
-    /// The same for a short message, which `pack(place)` writes, in a call that its receiver knows, if nothing is on
-    /// its way. False: not sent.
+    /// The same for a short message, which `pack(place)` writes, in a call that its receiver knows, if nothing is
+    /// on its way; or in none, if there is room. False: not sent.
     template <class Pack>
     [[nodiscard]] bool send_plain(int to, sender of, std::uint32_t signature, std::size_t bytes, Pack pack,
-                                  const allfold::detail::opened_lanes::entry& call);
+                                  const allfold::detail::opened_lanes::entry* call);
     /// Whether MPI has taken what `send_plain` gave it, and nothing else is on its way.
     [[nodiscard]] bool has_let_go();
     /// Sends the begin of a buffer as a control message.
@@ -215,13 +215,15 @@ inline void outbox::send_message(int to, lane on, const outgoing& message,
 
 template <class Pack>
 bool outbox::send_plain(int to, sender of, std::uint32_t signature, std::size_t bytes, Pack pack,
-                        const allfold::detail::opened_lanes::entry& call) {
+                        const allfold::detail::opened_lanes::entry* call) {
     using namespace allfold::detail;
-    if (bytes > longest_plain_ || !has_let_go() || introduced_.is_due(to, call.hash, call.call)) return false;
+    if (bytes > longest_plain_) return false;
+    if (call == nullptr ? !has_room(of) : !has_let_go() || introduced_.is_due(to, call->hash, call->call)) return false;
     if (plain_.data() == nullptr) plain_ = pool_.take(most_overhead + tuning_.eager_bytes);
     std::byte* const from = plain_.data() + envelope_offset;
+    const std::uint32_t hash = call != nullptr ? call->hash : 0;
     const envelope about{
-        signature ^ job_.mark(), call.hash, of.on, 0, 0, static_cast<std::uint16_t>(envelope_bytes + bytes)};
+        signature ^ job_.mark(), hash, of.on, 0, 0, static_cast<std::uint16_t>(envelope_bytes + bytes)};
     std::memcpy(from, &about, sizeof about);
     pack(from + envelope_bytes);
     MPI_Request request = send(to, job_.tag_of(of.on), from, envelope_bytes + bytes);

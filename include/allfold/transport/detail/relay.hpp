@@ -26,6 +26,7 @@
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/thread_communicator.hpp"
+#include "allfold/transport/thread_world.hpp"
 
 /// @file
 /// How any thread of a process gets messages to any thread of another one, although only the first ones talk: the
@@ -159,6 +160,8 @@ class relay {
         const std::lock_guard lock(mutex_);
         if (!mailboxes_.contains({head.team, head.to})) {
             if (head.what == relayed_head::kind::refused) return;  // whom it is for has left
+            if (head.team == messages && std::ranges::find(silent_, head.to % threads_) != silent_.end())
+                return tell_silence(head);
             if (std::ranges::find(outsiders_, std::pair(head.team, head.to)) != outsiders_.end()) return refuse(head);
         }
         const std::shared_ptr<mailbox> box = find_or_make(head.team, head.to);
@@ -208,6 +211,11 @@ class relay {
         failure_ = why;
         failed_.store(true, std::memory_order_release);
     }
+    /// The same where it is a rank that has failed.
+    void fail(cause why, int rank) noexcept {
+        why.why = text({"rank ", rank, " failed: ", why.why.c_str()});
+        fail(why);
+    }
     [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
     /// Once it has.
     [[nodiscard]] const cause& failure() const noexcept { return failure_; }
@@ -220,17 +228,44 @@ class relay {
         return through_[static_cast<std::size_t>(process)].load(std::memory_order_acquire);
     }
 
+    // Messages between all ranks of the hierarchy (message/): any rank may be the first to send some, so there nobody
+    // joins a team, and who has neither sent nor received any returns without a word.
+
+    static constexpr std::uint64_t messages = 0;  // the number of that team
+    /// The threads of this process as they send messages to each other; made for the one who asks first.
+    [[nodiscard]] std::shared_ptr<thread_world> world_of_messages() {
+        const std::lock_guard lock(mutex_);
+        if (!world_of_messages_) {
+            world_of_messages_ = std::make_shared<thread_world>(threads_);
+            for (const int thread : silent_) static_cast<void>(world_of_messages_->communicator(thread));  // departs
+        }
+        return world_of_messages_;
+    }
+    /// A rank of the hierarchy has returned that has no end of those messages.
+    void stay_silent(int rank) {
+        const std::lock_guard lock(mutex_);
+        silent_.push_back(rank % threads_);
+        if (world_of_messages_) static_cast<void>(world_of_messages_->communicator(rank % threads_));
+        const auto box = mailboxes_.find({messages, rank});
+        if (box == mailboxes_.end()) return;
+        for (const relayed_message& each : box->second->in) tell_silence(each.head());
+        mailboxes_.erase(box);
+    }
+
     /// What moves the messages, on the first thread.
     class mover : public background::work {
       public:
-        /// Returns when nobody needs it any more.
+        /// Returns when nobody needs it any more, after the first thread has departed.
         virtual void finish() = 0;
+        /// From now on whatever this thread waits for pushes it on.
         virtual void resume() = 0;
+        /// The first thread departs.
+        virtual void leave_inside() noexcept = 0;
         /// The outer transport has been abandoned: nobody reads what has been sent any more, if that could be waited
         /// for.
         virtual void forget_readers() noexcept = 0;
     };
-    std::unique_ptr<mover> moves;  // made when the first team is formed
+    std::unique_ptr<mover> moves;  // the first thread's
 
     /// Lives as long as a thread of this process runs: the first one moves messages until the others have returned.
     class runner {
@@ -239,10 +274,7 @@ class relay {
         runner(const runner&) = delete;
         runner& operator=(const runner&) = delete;
         ~runner() {
-            if (!is_first_)
-                of_.others_running_.fetch_sub(1, std::memory_order_release);
-            else if (of_.moves)
-                of_.moves->leave();
+            if (!is_first_) of_.others_running_.fetch_sub(1, std::memory_order_release);
         }
 
       private:
@@ -262,6 +294,16 @@ class relay {
         outgoing_.push_back({process_of(what.origin), refusal(what)});
         has_outgoing_.store(true, std::memory_order_release);
     }
+    /// Who asks is told that whom it waits for has departed.
+    void tell_silence(const relayed_head& what) {
+        if (what.what != relayed_head::kind::question) return;
+        relayed_head head = what;
+        head.what = relayed_head::kind::departed;
+        head.from = head.origin = what.to;
+        head.to = what.origin;
+        outgoing_.push_back({process_of(what.origin), relayed_note(head)});
+        has_outgoing_.store(true, std::memory_order_release);
+    }
     [[nodiscard]] std::shared_ptr<mailbox> find_or_make(std::uint64_t team, int rank) {
         auto& found = mailboxes_[{team, rank}];
         if (!found) found = std::make_shared<mailbox>();
@@ -275,18 +317,21 @@ class relay {
     std::atomic<bool> has_outgoing_{false};
     std::map<std::pair<std::uint64_t, int>, std::shared_ptr<mailbox>> mailboxes_;
     std::deque<std::pair<std::uint64_t, int>> outsiders_;  // of teams
+    std::shared_ptr<thread_world> world_of_messages_;
+    std::vector<int> silent_;  // threads
     std::atomic<bool> failed_{false};
     cause failure_;
     heap_array<std::atomic<bool>> through_;
 };
 
-/// Moves messages between the mailboxes of this process and the first threads of others, which all make one in the same
-/// place among their other calls. Whatever this thread waits for pushes it on.
+/// Moves messages between the mailboxes of this process and the first threads of others, which all make one when they
+/// begin. It is at rest until a thread of this process needs it, or a message has come: this thread looks for that now
+/// and then.
 template <class Across>
 class relay_mover final : public relay::mover {
   public:
     relay_mover(relay& of, Across& across, thread_communicator& inside)
-        : relay_(of), across_(across), inside_(inside), lane_(across.open(about(), 1)) {}
+        : relay_(of), across_(across), inside_(&inside), lane_(across.open(about(), 1)) {}
     relay_mover(const relay_mover&) = delete;
     relay_mover& operator=(const relay_mover&) = delete;
     ~relay_mover() override {
@@ -296,7 +341,10 @@ class relay_mover final : public relay::mover {
                 static_cast<void>(each.release());  // after a failure somebody may read it still
     }
     void forget_readers() noexcept override { is_forgotten_ = !across_.holds_memory(); }
-    void resume() override { background_.add(*this); }
+    void resume() override {
+        if (!std::exchange(is_awake_, true)) background_.add(*this);
+    }
+    void leave_inside() noexcept override { inside_ = nullptr; }
     void finish() override {
         resume();
         push_on_until([&] { return !relay_.others_run() && !relay_.has_outgoing() && is_idle(); });
@@ -305,12 +353,13 @@ class relay_mover final : public relay::mover {
                 queue_[p].push_back(relayed_note({.what = kind::process_is_through, .from = relay_.process()}));
         relay_.note_through(relay_.process());
         push_on_until([&] { return is_idle() && all_are_through(); });
+        rest();
     }
     void progress() noexcept override {
         if (relay_.has_failed()) return;
         try {
             turn();
-            if (is_idle() && relay_.is_idle()) this->leave();  // until the next team is formed
+            is_idle() && relay_.is_idle() ? rest() : resume();
         } catch (...) {
             relay_.fail(cause_at_hand());
         }
@@ -329,8 +378,12 @@ class relay_mover final : public relay::mover {
         what.what = "relay";
         return what;
     }
+    void rest() noexcept {
+        this->leave();
+        is_awake_ = false;
+    }
     void turn() {
-        inside_.progress();
+        if (inside_ != nullptr) inside_->progress();
         across_.progress();
         for (auto& each : relay_.take_outgoing()) queue_[each.process].push_back(std::move(each.what));
         for (auto& [process, waiting_ones] : queue_)
@@ -385,8 +438,9 @@ class relay_mover final : public relay::mover {
 
     relay& relay_;
     Across& across_;
-    thread_communicator& inside_;
+    thread_communicator* inside_;
     lane lane_;
+    bool is_awake_ = false;
     std::map<int, std::deque<relayed_message>> queue_;  // by process
     std::unique_ptr<sent> next_;
     std::vector<std::unique_ptr<sent>> sent_;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -49,7 +50,9 @@ class rank_body {
 enum class first_rank { in_a_thread, here };
 
 /// Runs `body` for all ranks of a world, and returns when all have returned: what is to be thrown, or null.
-[[nodiscard]] inline std::exception_ptr run_threads(thread_world& world, first_rank where, rank_body body) {
+/// `afterwards` is what a first rank that runs here does once it has departed, while others may still run.
+[[nodiscard]] inline std::exception_ptr run_threads(thread_world& world, first_rank where, rank_body body,
+                                                    const std::function<void()>& afterwards = {}) {
     heap_array<std::exception_ptr> thrown(static_cast<std::size_t>(world.size()));
     const auto give_up = [&](int rank) {
         thrown[static_cast<std::size_t>(rank)] = std::current_exception();
@@ -75,7 +78,10 @@ enum class first_rank { in_a_thread, here };
     } catch (...) {  // no memory, or no more threads: the ranks that run wait for the others
         give_up(next);
     }
-    if (where == first_rank::here && next == world.size()) one_rank(0);
+    if (where == first_rank::here && next == world.size()) {
+        one_rank(0);
+        if (afterwards) afterwards();
+    }
     for (std::thread& each : threads)
         if (each.joinable()) each.join();
     return first_cause(world, thrown);

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <stdexcept>
+#include <vector>
+
+#include "allfold/message.hpp"
+#include "allfold/transport/self.hpp"
+#include "test/message/support/every_transport.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/ranks.hpp"
+
+using namespace test;
+
+TEST_CASE("nobody waits for who has returned, or failed") {
+    for (const auto& tuning : {allfold::thread_tuning{}, noticing}) {
+        // The one that it names, and all that might be meant: each has left a message before.
+        const auto named = outcomes_on_ranks(
+            3,
+            [](auto& comm) {
+                int x = 1;
+                if (comm.rank() != 0) return send(comm, x, to{0});
+                receive(comm, x, from{2});
+                receive(comm, x, from{2});
+            },
+            tuning);
+        REQUIRE(named[0].code == errc::peer_failed);
+        CHECK(named[0].says("rank 2"));
+        const auto whoever = outcomes_on_ranks(
+            4,
+            [](auto& comm) {
+                std::vector<int> x(50000);
+                if (comm.rank() != 0) return send(comm, x, to{0});
+                for (int i = 0; i < 4; ++i) receive(comm, x, from{any});
+            },
+            tuning);
+        REQUIRE(whoever[0].code == errc::peer_failed);
+        CHECK(whoever[0].says("any rank"));
+        const auto unread = outcomes_on_ranks(
+            2,
+            [](auto& comm) {
+                std::vector<int> x(500000);
+                if (comm.rank() == 0) send(comm, x, to{1}, mode::synchronous);
+            },
+            tuning);
+        CHECK(unread[0].code == errc::peer_failed);
+        const auto thrown = outcomes_on_ranks(
+            3,
+            [](auto& comm) {
+                int x = 1;
+                if (comm.rank() == 2) throw std::runtime_error("burnt");
+                receive(comm, x, from{any});
+            },
+            tuning);
+        CHECK(thrown[0].says("burnt"));
+        CHECK(thrown[1].says("burnt"));
+        using namespace std::chrono_literals;
+        const auto late = outcomes_on_ranks(
+            2,
+            [](auto& comm) {
+                int x = 1;
+                if (comm.rank() == 0)
+                    receive(comm, x, from{1}, allfold::deadline{10ms});
+                else
+                    receive(comm, x, from{0}, tag{3});
+            },
+            tuning);
+        CHECK(late[0].code == errc::timeout);
+        CHECK(!late[1].succeeded());
+    }
+    allfold::self alone;
+    int x = 3, y = 0;
+    operation own = send.start(alone, x, to{0}, mode::synchronous);
+    receive(alone, y, from{any});
+    own.wait();
+    CHECK(y == 3);
+    CHECK_THROWS_AS(receive(alone, y, from{any}), allfold::error);
+}
+
+TEST_CASE("abort ends a communicator for all its ranks, with a reason") {
+    const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
+        int x = 0;
+        if (comm.rank() == 1) allfold::abort(comm, "no more paper");
+        receive(comm, x, from{2 - comm.rank()});
+    });
+    for (const outcome& each : outcomes) {
+        CHECK(each.code == errc::peer_failed);
+        CHECK(each.says("rank 1"));
+        CHECK(each.says("no more paper"));
+    }
+}

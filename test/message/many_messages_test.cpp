@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <array>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/barrier.hpp"
+#include "allfold/message.hpp"
+#include "test/message/support/every_transport.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+
+using namespace test;
+
+TEST_CASE("thousands of messages that nobody expects keep nobody from going on, and little memory") {
+    on_all_transports(3, [](auto& comm) {
+        constexpr int many = 4000;
+        if (comm.rank() == 0) {
+            std::vector<int> x(16);
+            std::vector<operation> sent;
+            for (int i = 0; i < many; ++i) sent.push_back(send.start(comm, x, to{1}, tag{1}));
+            int last = 42;
+            sent.push_back(send.start(comm, last, to{1}, tag{2}));
+            allfold::barrier(comm);
+            wait_all(sent);
+        } else if (comm.rank() == 1) {
+            int last = 0;
+            std::array<int, 16> y{};
+            allfold::barrier(comm);  // while the others' messages lie somewhere
+            receive(comm, last, from{0}, tag{2});
+            expect(last == 42, "the last one first");
+            // Of those that were held no more than agreed have been copied.
+            std::size_t copied = 0;
+            const auto& office = allfold::detail::office_of(comm);
+            office.for_each_held([&](const auto& held) { copied += held.data.empty() ? 0 : 64 + held.data.size(); });
+            expect(copied <= std::size_t{64} * allfold::detail::post_office::most_held, "held too much");
+            for (int i = 0; i < many; ++i) receive(comm, y, from{any}, tag{1});
+        } else {
+            allfold::barrier(comm);
+        }
+        int count = 1;
+        allfold::all_reduce(comm, count, allfold::sum());
+        expect(count == 3, "sum");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("twenty thousand messages in flight, received in the opposite order of their tags") {
+    on_ranks(2, [](auto& comm) {
+        constexpr int many = 20000;
+        std::vector<int> x(many), y(many, -1);
+        std::iota(x.begin(), x.end(), 0);
+        std::vector<operation> all;
+        const auto at = [](std::vector<int>& v, int i) -> int& { return v[static_cast<std::size_t>(i)]; };
+        if (comm.rank() == 0) {
+            for (int i = 0; i < many; ++i) all.push_back(send.start(comm, at(x, i), to{1}, tag{i}));
+            allfold::barrier(comm);
+        } else {
+            allfold::barrier(comm);  // so that all come before a receive
+            for (int i = many; i-- > 0;) all.push_back(receive.start(comm, at(y, i), from{0}, tag{i}));
+        }
+        wait_all(all);
+        // The other way round: receives first.
+        all.clear();
+        if (comm.rank() == 0) {
+            for (int i = many; i-- > 0;) all.push_back(receive.start(comm, at(y, i), from{1}, tag{i}));
+            allfold::barrier(comm);
+        } else {
+            allfold::barrier(comm);
+            for (int i = 0; i < many; ++i) all.push_back(send.start(comm, at(x, i), to{0}, tag{i}));
+        }
+        wait_all(all);
+        expect(x == y, "data");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("collectives get no lane of messages, however many there were before") {
+    using allfold::detail::first_of_lanes;
+    static_assert(first_of_lanes(0x7ffffff0, 14) == 0x7ffffff0 && first_of_lanes(0x7ffffff0, 15) == 0x80000000);
+    static_assert(first_of_lanes(0x7fffffff, 1) == 0x80000000 && first_of_lanes(0x80000000, 9) == 0x80000000);
+    on_ranks(3, [](auto& comm) {
+        allfold::signature many;
+        many.what = "many";
+        comm.open(many, allfold::detail::envelopes_lane - 20);
+        const int left = (comm.rank() + 2) % 3, right = (comm.rank() + 1) % 3;
+        for (int i = 0; i < 60; ++i) {
+            int x = comm.rank() + i, y = -1, sum = 1;
+            operation a = receive.start(comm, y, from{left});
+            operation b = allfold::all_reduce.start(comm, sum, allfold::sum());
+            send(comm, x, to{right}, i % 2 == 0 ? mode::standard : mode::synchronous);
+            int again = 1;
+            allfold::all_reduce(comm, again, allfold::sum());
+            a.wait();
+            b.wait();
+            expect(y == left + i && sum == 3 && again == 3, "beyond the lanes of messages");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a rank that sends no messages may wait in collectives for long while many are sent to it") {
+    on_all_transports(3, [](auto& comm) {
+        constexpr int each = 500;
+        std::vector<int> x(40, comm.rank()), y(40);
+        std::vector<operation> sent;
+        if (comm.rank() != 0)
+            for (int i = 0; i < each; ++i) sent.push_back(send.start(comm, x, to{0}, tag{i % 3}));
+        for (int i = 0; i < 200; ++i) {
+            int sum = 1;
+            allfold::all_reduce(comm, sum, allfold::sum());
+            expect(sum == 3, "a collective");
+        }
+        if (comm.rank() == 0) {
+            expect(comm.background().office == nullptr, "it has not looked at messages");
+            for (int i = 0; i < each; ++i)
+                for (const int r : {1, 2}) {
+                    receive(comm, y, from{r}, tag{i % 3});
+                    expect(y == std::vector<int>(40, r), "kept meanwhile");
+                }
+        }
+        wait_all(sent);
+    });
+    SUCCEED();
+}

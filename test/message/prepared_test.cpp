@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/collective/barrier.hpp"
+#include "allfold/message.hpp"
+#include "test/message/support/every_transport.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+
+using namespace test;
+
+// Otherwise to start one takes twice as long.
+static_assert(sizeof(allfold::detail::message_task<allfold::thread_communicator>) <=
+              allfold::detail::spare_memory::block_bytes);
+
+TEST_CASE("prepared messages are started again and again; any, some and all are waited for") {
+    on_all_transports(3, [](auto& comm) {
+        const int left = (comm.rank() + 2) % 3, right = (comm.rank() + 1) % 3;
+        std::vector<int> x(3000), y(3000), in_place(2);
+        persistent both = exchange.prepare(comm, x, to{right}, y, from{left}, tag{2});
+        persistent alone = exchange.prepare(comm, in_place, to{left}, from{right});
+        std::vector<persistent> halves;
+        std::vector<int> out(5), in(5);
+        halves.push_back(send.prepare(comm, out, to{right}, mode::synchronous));
+        halves.push_back(receive.prepare(comm, in, from{left}));
+        for (int i = 0; i < 20; ++i) {
+            std::fill(x.begin(), x.end(), i + comm.rank());
+            std::fill(in_place.begin(), in_place.end(), comm.rank());
+            std::fill(out.begin(), out.end(), i + comm.rank());
+            both.start();
+            expect_error(outcome_of([&] { both.start(); }), errc::bad_argument, {"exchange", "in flight"});
+            alone();
+            expect(in_place[1] == right, "in place");
+            start_all(halves);
+            std::size_t ended = 0;
+            if (i % 3 == 0)
+                for (; wait_any(halves) < 2; ++ended) {
+                }
+            else if (i % 3 == 1)
+                for (std::vector<std::size_t> some; !(some = wait_some(halves)).empty();) ended += some.size();
+            else
+                for (ended = 2; !test_all(halves);) std::this_thread::yield();
+            expect(ended == 2 && in[4] == i + left, "halves");
+            both.wait();
+            expect(y[2999] == i + left, "both");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("prepared in every mode, and tested for until they are done") {
+    on_all_transports(2, [](auto& comm) {
+        const int other = 1 - comm.rank();
+        std::vector<int> x(100), y(100);
+        attach_buffer(comm, 4000);
+        std::vector<persistent> sends, receives;
+        for (const mode how : {mode::standard, mode::buffered, mode::synchronous, mode::ready}) {
+            sends.push_back(send.prepare(comm, x, to{other}, tag{static_cast<int>(how)}, how));
+            receives.push_back(receive.prepare(comm, y, from{other}, tag{static_cast<int>(how)}));
+        }
+        for (int i = 0; i < 40; ++i) {
+            const auto k = static_cast<std::size_t>(i % 4);
+            std::fill(x.begin(), x.end(), comm.rank() + i);
+            receives[k].start();
+            allfold::barrier(comm);  // for the ready one
+            sends[k].start();
+            std::array<persistent, 2> both{std::move(receives[k]), std::move(sends[k])};
+            std::size_t ended = 0;
+            while (ended < 2) {
+                if (i % 8 < 4) {
+                    ended += test_some(both).size();
+                } else if (const auto one = test_any(both)) {
+                    expect(*one < 2, "one of them");
+                    ++ended;
+                }
+                std::this_thread::yield();
+            }
+            expect(test_some(both).empty() && test_any(both) == std::size_t{2}, "each once");
+            receives[k] = std::move(both[0]);
+            sends[k] = std::move(both[1]);
+            expect(y == std::vector<int>(100, other + i), "data");
+        }
+        detach_buffer(comm);
+        std::vector<persistent> none(2);
+        expect_error(outcome_of([&] { none[0].start(); }), errc::bad_argument, {"empty"});
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a buffered send ends at once, up to what is attached") {
+    on_all_transports(2, [](auto& comm) {
+        std::vector<int> x(100000, 3), y(100000);
+        const std::size_t bytes = x.size() * sizeof(int);
+        if (comm.rank() == 0) {
+            attach_buffer(comm, 2 * bytes);
+            send(comm, x, to{1}, mode::buffered);
+            expect(send.start(comm, x, to{1}, mode::buffered).done(), "waits");
+            std::fill(x.begin(), x.end(), 9);
+            const outcome full = outcome_of([&] { send(comm, x, to{1}, mode::buffered); });
+            expect_error(full, errc::bad_argument, {"rank 0", "rank 1", "mode::buffered", "0 are free"});
+            expect_error(outcome_of([&] { attach_buffer(comm, 1); }), errc::bad_argument,
+                         {"attached a buffer already"});
+            allfold::barrier(comm);
+            expect(detach_buffer(comm) == 2 * bytes, "detached");
+        } else {
+            allfold::barrier(comm);
+            for (int i = 0; i < 2; ++i) {
+                receive(comm, y, from{0});
+                expect(y == std::vector<int>(y.size(), 3), "what it was when it was sent");
+            }
+        }
+    });
+    SUCCEED();
+}

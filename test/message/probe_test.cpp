@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/barrier.hpp"
+#include "allfold/message.hpp"
+#include "test/message/support/every_transport.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+
+using namespace test;
+
+TEST_CASE("a probe hands out a message that nobody else gets") {
+    on_all_transports(2, [](auto& comm) {
+        if (comm.rank() == 0) {
+            std::deque<std::vector<int>> all;
+            std::vector<operation> sent;
+            for (int i = 1; i <= 6; ++i) {
+                all.emplace_back(static_cast<std::size_t>(i * 3000), i);
+                sent.push_back(send.start(comm, all.back(), to{1}, tag{i % 2}));
+            }
+            wait_all(sent);
+        } else {
+            std::vector<int> y(20000);
+            message first = probe(comm, from{any}, tag{1});
+            expect(first.about() == status{0, 1, 3000, false}, "what a probe tells");
+            expect(receive(comm, y, from{0}, tag{1}).elements == 9000, "the one after it");
+            {
+                const message unread = probe(comm, from{0}, tag{any});
+            }  // is there again
+            message second;
+            while (!second)
+                if (auto found = try_probe(comm, from{any}, tag{0})) second = std::move(*found);
+            expect(second.about().elements == 6000, "put back at its old place");
+            expect(!try_probe(comm, from{any}, tag{9}), "nothing to be found");
+            status s;
+            std::vector<int> exact(first.about().elements);
+            s = receive(first, exact);
+            expect(s.elements == 3000 && exact[0] == 1 && exact.back() == 1 && !first, "received late");
+            operation last = receive.start(second, y);
+            for (const int i : {4, 5, 6}) {
+                const status each = receive(comm, std::span<int>(exact = std::vector<int>(18000)), from{0}, tag{any});
+                expect(each == status{0, i % 2, static_cast<std::size_t>(i * 3000), false}, "the others");
+            }
+            last.wait();
+            expect(y[5999] == 2, "the second one");
+            expect_error(outcome_of([&] { receive(first, y); }), errc::bad_argument, {"already"});
+        }
+        allfold::barrier(comm);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a receive is cancelled or completed, never both") {
+    on_all_transports(2, [](auto& comm) {
+        for (int i = 0; i < 50; ++i) {
+            int x = i, y = -1, z = -1;
+            if (comm.rank() == 0) {
+                send(comm, x, to{1}, tag{i});
+            } else {
+                status first;
+                operation a = receive.start(comm, y, from{0}, tag{i}, status_in{first});
+                operation b = receive.start(comm, z, from{any}, tag{i});
+                const bool cancelled = a.cancel();
+                a.wait();
+                expect(first.cancelled == cancelled && !a.cancel(), "cancelled");
+                if (cancelled) {
+                    b.wait();
+                    expect(y == -1 && z == i, "both");
+                } else {
+                    expect(y == i && b.cancel() && z == -1, "neither");
+                }
+            }
+        }
+        int sum = 1;
+        operation collective = allfold::all_reduce.start(comm, sum, allfold::sum());
+        expect(!collective.cancel(), "a collective");
+        collective.wait();
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a send is cancelled as long as nothing of it has left its rank, or completed") {
+    for (const std::size_t n : {std::size_t{1}, std::size_t{100000}}) {
+        std::atomic<int> left{-1};
+        on_ranks(2, [&](auto& comm) {
+            std::vector<int> x(n, 7), y(n);
+            if (comm.rank() == 0) {
+                constexpr int many = 300;
+                std::vector<operation> sent;
+                std::vector<status> told(many);
+                for (std::size_t i = 0; i < many; ++i)
+                    sent.push_back(send.start(comm, x, to{1}, tag{3}, status_in{told[i]}));
+                int cancelled = 0;  // the other rank takes nothing in, and there is room for fewer
+                for (std::size_t i = many; i-- > 0 && sent[i].cancel();) {
+                    ++cancelled;
+                    expect(sent[i].done() && told[i].cancelled && !sent[i].cancel(), "cancelled");
+                }
+                expect(cancelled > 0 && cancelled < many, "some");
+                left = many - cancelled;
+                wait_all(sent);
+                expect(!told[0].cancelled, "completed");
+                send(comm, x, to{1}, tag{4});
+                receive(comm, y, from{1});
+                auto& office = allfold::detail::office_of(comm);
+                expect(office.may_post_at_once(1, 64 * (office.most_held - 1)), "all room is free again");
+            } else {
+                while (left < 0) std::this_thread::yield();
+                for (int i = 0; i < left; ++i) receive(comm, y, from{0}, tag{3});
+                receive(comm, y, from{0}, tag{4});
+                send(comm, x, to{0});
+                expect(!try_probe(comm, from{any}, tag{any}) && y == x, "nothing else came");
+            }
+        });
+    }
+    SUCCEED();
+}
+
+TEST_CASE("what is released completes in the background; an operation that is none is done") {
+    on_all_transports(2, [](auto& comm) {
+        const int other = 1 - comm.rank();
+        std::vector<int> x(100000, comm.rank()), y(100000, -1);
+        receive.start(comm, y, from{other}, tag{1}).release();
+        send.start(comm, x, to{other}, tag{1}, mode::synchronous).release();
+        allfold::barrier(comm);
+        int word = 0;
+        exchange(comm, 5, to{other}, word, from{other}, mode::synchronous);  // comes after it
+        while (y.back() < 0) static_cast<void>(try_probe(comm, from{other}, tag{9}));
+        expect(y == std::vector<int>(y.size(), other), "received");
+        allfold::barrier(comm);
+        operation over = send.start(comm, word, to{other});
+        receive(comm, word, from{other});
+        over.wait();
+        over.release();
+        over.release();
+        operation nothing;
+        nothing.wait();
+        nothing.release();
+        expect(nothing.done() && !nothing.cancel() && wait_any(std::span(&nothing, 1)) == 1, "nothing");
+        operation collective = allfold::all_reduce.start(comm, y, allfold::sum());
+        if (!collective.done()) {
+            const outcome refused = outcome_of([&] { collective.release(); });
+            expect(refused.succeeded() || refused.code == errc::bad_argument, "a collective");
+        }
+        collective.wait();
+    });
+    SUCCEED();
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "allfold/error.hpp"
+#include "allfold/message.hpp"
+#include "allfold/transport/hierarchy.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+#include "test/support/remote.hpp"
+
+/// @file
+/// Ranks of every kind that exchange messages, and what goes wrong between them.
+
+namespace test {
+
+using allfold::any;
+using allfold::attach_buffer;
+using allfold::detach_buffer;
+using allfold::errc;
+using allfold::exchange;
+using allfold::from;
+using allfold::message;
+using allfold::mode;
+using allfold::none;
+using allfold::operation;
+using allfold::persistent;
+using allfold::probe;
+using allfold::receive;
+using allfold::send;
+using allfold::status;
+using allfold::status_in;
+using allfold::tag;
+using allfold::to;
+using allfold::try_probe;
+
+/// Runs it on threads of processes, some of which share memory; what stands for a process is a thread.
+template <class Fn>
+void on_hierarchies(int size, Fn fn) {
+    for (int processes = 1; processes <= size; ++processes)
+        if (size % processes == 0)
+            on_ranks(processes, [&](auto& across) { allfold::run(across, size / processes, fn); });
+}
+
+/// Runs it on threads that hold short messages, on those that lend all of them, on ranks that share no memory, and on
+/// threads of processes.
+template <class Fn>
+void on_all_transports(int size, Fn fn) {
+    on_ranks(size, [&](auto& comm) { fn(comm); });
+    on_ranks(size, [&](auto& comm) { fn(comm); }, noticing);
+    on_ranks(
+        size,
+        [&](auto& comm) {
+            remote far(comm);
+            fn(far);
+        },
+        roomy);
+    on_hierarchies(size, [&](auto& comm) { fn(comm); });
+}
+
+/// What an error of this rank says, and which one it was.
+template <class Body>
+outcome outcome_of(Body body) {
+    try {
+        body();
+    } catch (...) {
+        return outcome_of_exception();
+    }
+    return {};
+}
+
+inline void expect_error(const outcome& o, allfold::errc code, std::initializer_list<const char*> parts) {
+    expect(o.code == code, "another code: " + o.text);
+    for (const char* part : parts) expect(o.says(part), "\"" + o.text + "\" does not say " + part);
+}
+
+}  // namespace test
