@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -69,7 +70,7 @@ class explored_communicator : public transport_defaults {
     ~explored_communicator() {
         if (!world_.is_over(self_)) {
             world_.of(self_).left_in_flight += background_.size();
-            if (background_.knows_any()) detail::note_question_of_order();  // whether it is done by now
+            if (background_.knows_any()) detail::note_question_of_the_past();  // whether it is done by now
             note_unreceived();
         }
         background_.end();
@@ -146,15 +147,50 @@ class explored_communicator : public transport_defaults {
         const bool is_new = pass != 0 && pass != std::exchange(latest_pass_, pass);
         if (world_.of(self_).waits == 0 && (is_new || !is_running())) test();
     }
+    void note_start(const void* operation) {
+        ending& end = end_of(operation);
+        end.channel.on = ends_++;
+        end.is_posted = false;
+        world_.add_end(self_, end.channel);
+    }
+    /// Whether an operation in flight ends now, all of whose messages have come. That is a step of its own, as if it
+    /// were a message of the rank to itself: a transport may need a while to see that what it has sent is read.
+    [[nodiscard]] bool may_end(const void* operation, const char* what) {
+        ending& end = end_of(operation);
+        const detail::explored_channel channel = end.channel;
+        const bool is_looked_for = world_.of(self_).waits == 0 && background_.pass() != 0;
+        if (!std::exchange(end.is_posted, true)) {
+            detail::explored_letter letter;
+            letter.what = what;
+            world_.post(self_, channel, std::move(letter));
+            if (is_looked_for) looks_again_ = true;
+        } else {
+            world_.ask(self_, channel);
+            progress();
+        }
+        if (!world_.take_delivered(self_, channel)) {
+            world_.ask(self_, channel);
+            return false;
+        }
+        world_.erase_end(self_, channel);
+        std::erase_if(ending_, [&](const ending& each) { return each.operation == operation; });
+        return true;
+    }
+    /// Whether something has come at the latest look of which the program knows nothing, so that more may come in it.
+    [[nodiscard]] bool looks_again() noexcept { return std::exchange(looks_again_, false); }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
-        if constexpr (!requires { requires !Work::order_matters; }) detail::note_question_of_order();
+        constexpr bool order_matters = !requires { requires !Work::order_matters; };
+        if (order_matters) detail::note_question_of_the_past();
         auto& self = world_.of(self_);
         const within_a_wait here(self.waits);
         for (;;) {
             throw_if_over();
             self.asked.clear();
-            if (work.poll()) return;
+            if (work.poll()) {
+                if (order_matters) detail::note_question_of_the_past();
+                return;
+            }
             self.where = work.blocked_on();
             if (self.where.peer >= 0) self.where.peer = ranks_[self.where.peer];
             if (self.where.call == 0) self.where.call = world_.find_call(self_, group_, self.where.on);
@@ -162,6 +198,7 @@ class explored_communicator : public transport_defaults {
         }
     }
     void abandon() noexcept {
+        detail::note_question_of_the_past();  // what fails first
         is_broken_ = true;
         world_.note_failure(self_, detail::cause_at_hand());
     }
@@ -188,6 +225,18 @@ class explored_communicator : public transport_defaults {
       private:
         int& depth_;
     };
+
+    /// An operation whose end is still to come.
+    struct ending {
+        const void* operation;
+        detail::explored_channel channel;
+        bool is_posted = false;
+    };
+    [[nodiscard]] ending& end_of(const void* operation) {
+        const auto known = std::ranges::find(ending_, operation, &ending::operation);
+        if (known != ending_.end()) return *known;
+        return ending_.emplace_back(ending{operation, {group_, detail::end_of_operation, ends_++}});
+    }
 
     [[nodiscard]] static std::uint64_t mixed(std::uint64_t a, std::uint64_t b) noexcept {
         const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
@@ -223,15 +272,19 @@ class explored_communicator : public transport_defaults {
 
     /// Messages may come, of those that this communicator has looked for in vain.
     void test() {
-        while (stop_to_test()) {
+        while (stop_to_test() && !world_.of(self_).has_got_unseen) {
         }
+        if (std::exchange(world_.of(self_).has_got_unseen, false)) looks_again_ = true;
         std::erase_if(world_.of(self_).asked, [this](const auto& each) { return each.group == group_; });
     }
     /// This message may come.
     void test(const detail::explored_channel& channel) {
+        if (channel.is_of_a_collective()) detail::note_question_of_the_past();  // the program itself reads that lane
         auto& asked = world_.of(self_).asked;
         auto others = std::exchange(asked, {channel});
+        world_.of(self_).tests_lane = true;
         stop_to_test();
+        world_.of(self_).tests_lane = false;
         world_.of(self_).has_got = false;  // no other one may
         asked = std::move(others);
     }
@@ -259,8 +312,10 @@ class explored_communicator : public transport_defaults {
     int self_;
     detail::explored_world::seat& seat_;
     lane next_lane_ = 0;
+    std::vector<ending> ending_;
+    lane ends_ = 0;
     std::uint64_t formed_ = 0, latest_pass_ = 0;
-    bool is_broken_ = false;
+    bool is_broken_ = false, looks_again_ = false;
     allfold::background background_;
 };
 

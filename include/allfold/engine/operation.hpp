@@ -86,7 +86,7 @@ class pending : public background::work {
     };
     /// At once if it is done.
     void then(std::unique_ptr<continuation> last) {
-        note_question_of_order();
+        note_question_of_the_past();
         if (done()) return last->call(failure_);
         std::unique_ptr<continuation>* place = &then_;
         while (*place) place = &(*place)->next;
@@ -412,6 +412,7 @@ template <detail::range_of_handles Operations>
         until_any any(operations, *first);
         if (!any.poll()) first->push();
         if (!any.poll()) first->wait(any);
+        note_question_of_order();
     }
     return handles::tell_first(operations);
 }
@@ -426,6 +427,7 @@ template <detail::range_of_handles Operations>
     if (first == nullptr) return {};
     until_any any(operations, *first);
     if (!any.poll()) first->wait(any);
+    note_question_of_order();
     return handles::tell_done(operations);
 }
 

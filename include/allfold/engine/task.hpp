@@ -145,6 +145,7 @@ class task : public pending {
             throw;
         }
         note_start();
+        if constexpr (requires { comm_->note_start(this); }) comm_->note_start(this);
         progress();
         if (!done()) comm_->background().add(*this);
     }
@@ -156,7 +157,7 @@ class task : public pending {
     void progress() noexcept override {
         if (done() || comm_->background().is_running()) return;  // an operator of it may wait for something else
         try {
-            if (!poll()) return require_time();
+            if (!poll() || !may_end()) return require_time();
             finish_run();
             complete();
         } catch (...) {
@@ -198,6 +199,8 @@ class task : public pending {
     void push() override {
         comm_->background().take_over();
         background::progress_all();
+        if constexpr (requires { comm_->looks_again(); })
+            while (comm_->looks_again()) background::progress_all();
     }
     void wait(erased_work& what) override {
         require_outside_operator(*comm_, what_);
@@ -237,6 +240,11 @@ class task : public pending {
     }
     /// Whether it may be due some time.
     [[nodiscard]] bool is_timed() const noexcept { return due_ != time_point::max(); }
+    /// Of an operation all of whose messages have come.
+    [[nodiscard]] bool may_end() {
+        if constexpr (requires { comm_->may_end(this, what_); }) return comm_->may_end(this, what_);
+        return true;
+    }
     /// Throws what waiting throws.
     void wait_for(erased_work& what) {
         struct {

@@ -106,7 +106,7 @@ class message {
     }
     void put_back() noexcept {
         if (!held_) return;
-        detail::note_question_of_order();  // who gets it now depends on what has come since
+        detail::note_question_of_the_past();  // who gets it now depends on what has come since
         if (const auto kept = office_.lock()) static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
     }
 

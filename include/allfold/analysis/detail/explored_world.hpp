@@ -21,6 +21,7 @@
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/envelope.hpp"
@@ -109,6 +110,9 @@ class explored_world {
         int waits = 0;          // how many are within each other
         int tests_in_vain = 0;  // since the latest message
         bool has_got = false;   // one in the test that it is in
+        bool has_got_unseen = false;          // the same, one of which the program knows nothing
+        bool tests_lane = false;              // itself, no operation in flight does
+        std::vector<explored_channel> ends;   // of operations in flight
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
@@ -148,6 +152,7 @@ class explored_world {
     /// All ranks run until they wait.
     void begin() {
         step_ = -1;
+        asks_ = sees_all_ = 0;
         seats_used_ = boxes_used_ = 0;
         standard_sends_ = waiting_sends_ = posted_ = 0;
         for (rank_state& each : ranks_) {
@@ -156,7 +161,8 @@ class explored_world {
             each.asked.clear();
             each.where = {};
             each.waits = each.tests_in_vain = each.refusals = 0;
-            each.has_got = false;
+            each.has_got = each.has_got_unseen = each.tests_lane = false;
+            each.ends.clear();
             each.failure.reset();
             each.left_in_flight = 0;
             each.calls.clear();
@@ -165,7 +171,7 @@ class explored_world {
             each.file = nullptr;
         }
         if (watch != nullptr) watch->forget_calls();
-        for (rank_state& each : ranks_) run(each);
+        for (rank_state& each : ranks_) run_and_listen(each);
     }
     /// What may happen next, in a fixed order; returns the ranks for which nothing else may before that.
     std::uint64_t find_steps(std::vector<explored_step>& possible) {
@@ -194,10 +200,12 @@ class explored_world {
         std::sort(possible.begin(), possible.end());
         return settled;
     }
-    /// The channels on which a message may come to a rank.
+    /// The channels on which a message may come to a rank, now or later.
     [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
         if (of(rank).at == place::chooses) return {};
-        return of(rank).asked;
+        asked_or_ends_ = of(rank).asked;
+        asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
+        return asked_or_ends_;
     }
     /// In which step the message was posted that one delivers; -1 for none.
     [[nodiscard]] int posted_in(const explored_step& step) {
@@ -205,15 +213,22 @@ class explored_world {
         const box& from = *find(step.rank, step.channel);
         return from.letters[from.arrived].posted_in;
     }
-    void take(const explored_step& step) {
-        ++step_;
+    /// Not `seen`: by the search, to which it is a part of the step before it. Whether the rank has asked meanwhile in
+    /// which order messages have come.
+    bool take(const explored_step& step, bool seen) {
+        if (seen) ++step_;
         rank_state& rank = of(step.rank);
         if (step.has_message) {
             box& from = *find(step.rank, step.channel);
             const explored_letter& letter = from.letters[from.arrived++];
-            rank.tests_in_vain = 0;
-            rank.has_got = rank.at == place::tests;
-            if (history != nullptr) note(happening::kind::gets, step.rank, step.channel.from, letter);
+            const bool is_unseen = rank.at == place::tests && !rank.tests_lane && step.channel.is_of_a_collective();
+            if (!is_unseen) rank.tests_in_vain = 0;
+            rank.has_got = rank.at == place::tests && !is_unseen;
+            rank.has_got_unseen = is_unseen;
+            if (step.channel.is_end())
+                note(happening::kind::goes_on, step.rank, "ends ", letter.what);
+            else if (history != nullptr)
+                note(happening::kind::gets, step.rank, step.channel.from, letter);
         } else if (rank.at == place::chooses) {
             rank.holds_send = step.channel != send_waits;
             note(happening::kind::goes_on, step.rank, rank.holds_send ? "has its send held" : "waits with its send");
@@ -221,8 +236,12 @@ class explored_world {
             ++rank.tests_in_vain;
             note(happening::kind::goes_on, step.rank, "tests, and gets nothing");
         }
-        run(rank);
+        return run_and_listen(rank);
     }
+    /// The ranks that have asked, in this execution, in which order messages have come; and those to which the order of
+    /// all of them may matter.
+    [[nodiscard]] std::uint64_t asks() const noexcept { return asks_; }
+    [[nodiscard]] std::uint64_t sees_all() const noexcept { return sees_all_; }
     /// Every rank that waits looks whether it does so in vain.
     void look() {
         for (rank_state& each : ranks_)
@@ -239,6 +258,8 @@ class explored_world {
             }
         return true;
     }
+    void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
+    void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
     /// What becomes of a rank at the end.
     void note_end(int rank, std::string words) { note(happening::kind::ends, rank, std::move(words)); }
     /// Notes the place of the next call, and a call; returns its number, from 1.
@@ -268,9 +289,9 @@ class explored_world {
         const rank_state& self = of(rank);
         return self.where.call == 0 ? nullptr : &self.calls[self.where.call - 1];
     }
-    void for_each_leftover(auto visit) {
+    void for_each_leftover(bool but_ends, auto visit) {
         for (std::size_t i = 0; i < boxes_used_; ++i)
-            if (const box& each = boxes_[i]; each.taken < each.count())
+            if (const box& each = boxes_[i]; each.taken < each.count() && !(but_ends && each.from.is_end()))
                 visit(each.to, each.from, each.letters[std::min(each.arrived, each.count() - 1)], each.arrived);
     }
 
@@ -296,7 +317,7 @@ class explored_world {
     }
     void post(int to, const explored_channel& from, explored_letter&& letter) {
         letter.posted_in = step_;
-        if (history != nullptr) {
+        if (history != nullptr && !from.is_end()) {
             letter.number = ++posted_;
             note(happening::kind::posts, from.from, to, letter);
         }
@@ -337,6 +358,10 @@ class explored_world {
         rank_state& self = of(rank);
         const bool had_come = std::exchange(self.has_got, false);
         stop(rank, place::tests);
+        if (self.has_got_unseen) {
+            self.has_got = had_come;
+            return true;
+        }
         if (had_come && !self.has_got) self.tests_in_vain = 0;
         return self.has_got;
     }
@@ -364,8 +389,8 @@ class explored_world {
         [[nodiscard]] std::size_t count() const noexcept { return letters.size(); }
     };
 
-    void note(happening::kind what, int rank, std::string words) {
-        if (history != nullptr) history->push_back({what, rank, -1, 0, std::move(words)});
+    void note(happening::kind what, int rank, std::string words, const char* more = "") {
+        if (history != nullptr) history->push_back({what, rank, -1, 0, words + more});
     }
     void note(happening::kind what, int rank, int peer, const explored_letter& letter) {
         history->push_back({what, rank, peer, letter.number, letter.what});
@@ -375,6 +400,16 @@ class explored_world {
     void run(rank_state& rank) {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
         rank.own->enter();
+    }
+    bool run_and_listen(rank_state& rank) {
+        const questions_of_order before = asked_so_far;
+        run(rank);
+        if (asked_so_far == before) return false;
+        const std::uint64_t self = std::uint64_t{1} << rank.rank;
+        asks_ |= self;
+        if (asked_so_far.of_the_past != before.of_the_past) sees_all_ |= self;
+        if (asked_so_far.to_others != before.to_others) asks_ = sees_all_ = ~std::uint64_t{0};
+        return true;
     }
     void go_on(rank_state& rank, explored_turn turn) {
         rank.turn = turn;
@@ -402,6 +437,8 @@ class explored_world {
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0;
     body run_;
     int step_ = -1;
+    std::uint64_t asks_ = 0, sees_all_ = 0;
+    std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;
     std::vector<box> boxes_;  // those that are in use come first: their memory serves the next execution
     std::size_t boxes_used_ = 0;

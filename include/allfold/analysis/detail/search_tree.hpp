@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <ios>
 #include <istream>
 #include <ostream>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,22 +22,35 @@
 /// different ranks are independent, and two executions are the same if each rank makes the same steps in both. The tree
 /// is walked along depth first; only the path to the current execution is kept.
 ///
-/// At each state all choices of one rank are tried, and those of another one only where a race asks for it: a message
-/// was delivered too late for a step that could have taken it instead. That is dynamic partial-order reduction with
-/// source sets; sleep sets keep an execution from being completed twice. The processes of the literature are ranks
-/// here, each with a choice of its own among the messages that are in flight for it; with this a race needs to be
-/// looked for only where the message was posted after the choice.
+/// At each state one step is tried, and another one only where a race asks for it: a message was delivered too late for
+/// a step that could have taken it instead. That is dynamic partial-order reduction with source sets; sleep sets keep an
+/// execution from being completed twice. Two steps of one rank depend on each other if the rank asks, in the first one
+/// or later, something that may tell their order. After its last question they do not: what it does then follows from
+/// what it gets in all.
+///
+/// Steps that no question can tell from others are not seen here: whoever calls takes all that are possible before it
+/// asks for a choice (analysis/detail/explorer.hpp). What such a step posts counts as posted in the step before it,
+/// without which it was not possible. It may need others too, which nobody knows: so a race may ask for an order that
+/// there is not, which ends in an execution that is given up.
 ///
 /// Sources: C. Flanagan, P. Godefroid, Dynamic partial-order reduction for model checking software, POPL 2005;
 /// P. Abdulla, S. Aronis, B. Jonsson, K. Sagonas, Optimal dynamic partial order reduction, POPL 2014, algorithm 1.
 
 namespace allfold::detail {
 
-/// Messages to one rank from another one, on one lane of one communicator.
+inline constexpr int end_of_operation = -1;
+
+/// Messages to one rank from another one, on one lane of one communicator; or the end of an operation of this rank's,
+/// which `on` numbers.
 struct explored_channel {
     std::uint64_t group = 0;  ///< which communicator
-    int from = 0;             ///< a rank of the whole program, as all are here
+    int from = 0;             ///< a rank of the whole program, as all are here; or `end_of_operation`
     lane on = 0;
+    [[nodiscard]] bool is_end() const noexcept { return from == end_of_operation; }
+    /// Otherwise it is one of `message.hpp`.
+    [[nodiscard]] bool is_of_a_collective() const noexcept {
+        return !is_end() && on != envelopes_lane && on != data_lane;
+    }
     friend bool operator==(const explored_channel&, const explored_channel&) = default;
     friend bool operator<(const explored_channel& a, const explored_channel& b) noexcept {
         return std::tie(a.group, a.from, a.on) < std::tie(b.group, b.from, b.on);
@@ -75,8 +90,8 @@ class search_tree {
     void begin() {
         events_.clear();
         asked_.clear();
-        clocks_.clear();
         last_.assign(size_, -1);
+        last_question_.assign(size_, -1);
     }
     /// Which of the steps that are possible now, in their order, is to be taken. `settled`: the ranks for which nothing
     /// else can become possible before they make a step. Or `asleep`: all that could follow has been looked at; or
@@ -84,33 +99,30 @@ class search_tree {
     [[nodiscard]] int choose(const std::vector<explored_step>& possible, std::uint64_t settled) {
         const std::size_t depth = events_.size();
         if (depth < path_.size()) return again(path_[depth], possible);
-        state next{possible, {}, 0, asleep};
+        state next{possible, {}, {}, asleep};
         if (reduced_ && !path_.empty()) inherit_sleep(path_.back(), next);
         next.current = first_choice(next, settled);
         if (next.current == asleep) return asleep;
-        next.tried = reduced_ && !possible.front().is_last_resort ? bit(next.possible[at(next.current)].rank)
-                                                                  : ~std::uint64_t{0};
+        next.tried.assign(possible.size(), !reduced_ || possible.front().is_last_resort);
+        try_beside(next, at(next.current));
         path_.push_back(std::move(next));
         return path_.back().current;
     }
     /// That step is taken by a rank that has asked for these channels; its message was posted in an earlier step.
     void note(const explored_step& step, std::span<const explored_channel> asked, int posted_in) {
-        const int previous = last_[at(step.rank)], self = static_cast<int>(events_.size());
-        events_.push_back({step, previous, posted_in, asked_.size(), asked_.size() + asked.size()});
+        int& last = last_[at(step.rank)];
+        events_.push_back({step, std::exchange(last, static_cast<int>(events_.size())), posted_in, asked_.size(),
+                           asked_.size() + asked.size()});
         asked_.insert(asked_.end(), asked.begin(), asked.end());
-        clocks_.resize(clocks_.size() + size_, 0);
-        const auto needs = [&](int cause) {
-            for (std::size_t r = 0; cause >= 0 && r < size_; ++r)
-                clock(self, r) = std::max(clock(self, r), clock(cause, r));
-        };
-        needs(previous);
-        needs(posted_in);
-        if (step.is_last_resort) std::ranges::for_each(last_, needs);
-        ++clock(self, at(step.rank));
-        last_[at(step.rank)] = self;
+        if (!step.has_message) note_question(step.rank);
     }
-    /// The execution has ended. False when all have been looked at.
-    [[nodiscard]] bool next(std::span<const explored_leftover> leftovers) {
+    /// Since its latest step this rank has asked something, or heard the answer to it, that may depend on the order in
+    /// which messages have come to it.
+    void note_question(int rank) { last_question_[at(rank)] = last_[at(rank)]; }
+    /// The execution has ended; these ranks could have gone on. False when all have been looked at.
+    [[nodiscard]] bool next(std::span<const explored_leftover> leftovers, std::uint64_t going_on = 0) {
+        for (std::size_t r = 0; r < size_; ++r)  // what they would have asked nobody knows
+            if ((going_on >> r & 1) != 0) last_question_[r] = last_[r];
         if (reduced_) find_races(leftovers);
         for (; !path_.empty(); path_.pop_back()) {
             state& last = path_.back();
@@ -127,7 +139,9 @@ class search_tree {
     void write(std::ostream& out) const {
         out << path_.size() << '\n';
         for (const state& each : path_) {
-            out << each.current << ' ' << each.tried << ' ' << each.sleep.size();
+            out << each.current << ' ' << each.tried.size() << ' ';
+            for (const bool is_tried : each.tried) out << is_tried;
+            out << ' ' << each.sleep.size();
             for (const explored_step& s : each.sleep)
                 out << ' ' << s.rank << ' ' << s.has_message << ' ' << s.is_last_resort << ' ' << s.channel.group << ' '
                     << s.channel.from << ' ' << s.channel.on;
@@ -136,11 +150,14 @@ class search_tree {
     }
     /// Fails as the stream does.
     void read(std::istream& in) {
-        std::size_t length = 0, sleeping = 0;
+        std::size_t length = 0, choices = 0, sleeping = 0;
+        std::string tried;
         path_.clear();
         for (in >> length; in && path_.size() < length;) {
             state& each = path_.emplace_back();
-            in >> each.current >> each.tried >> sleeping;
+            in >> each.current >> choices >> tried >> sleeping;
+            if (tried.size() != choices) in.setstate(std::ios::failbit);
+            for (const char is_tried : tried) each.tried.push_back(is_tried == '1');
             while (in && each.sleep.size() < sleeping) {
                 explored_step& s = each.sleep.emplace_back();
                 in >> s.rank >> s.has_message >> s.is_last_resort >> s.channel.group >> s.channel.from >> s.channel.on;
@@ -162,7 +179,7 @@ class search_tree {
     struct state {
         std::vector<explored_step> possible;
         std::vector<explored_step> sleep;  // what need not be tried here, or has been
-        std::uint64_t tried = 0;           // the ranks all of whose steps are
+        std::vector<bool> tried;           // which of the possible steps are
         int current = 0;
 
         [[nodiscard]] bool sleeps(std::size_t index) const {
@@ -181,20 +198,24 @@ class search_tree {
         return static_cast<std::size_t>(index);
     }
     [[nodiscard]] static std::uint64_t bit(int rank) noexcept { return std::uint64_t{1} << rank; }
-    [[nodiscard]] int& clock(int index, std::size_t rank) { return clocks_[at(index) * size_ + rank]; }
 
     /// What has been read does not say what is possible.
     [[nodiscard]] static int again(state& known, const std::vector<explored_step>& possible) {
-        if (known.possible.empty() && at(known.current) < possible.size()) known.possible = possible;
+        if (known.possible.empty() && at(known.current) < possible.size() && known.tried.size() == possible.size())
+            known.possible = possible;
         return known.possible == possible ? known.current : changed;
     }
     /// A step that is still to be tried; -1 where there is none. The one that is being tried does not count.
     [[nodiscard]] static int any_left(const state& here) {
         for (std::size_t i = 0; i < here.possible.size(); ++i)
-            if ((here.tried & bit(here.possible[i].rank)) != 0 && static_cast<int>(i) != here.current &&
-                !here.sleeps(i))
-                return static_cast<int>(i);
+            if (here.tried[i] && static_cast<int>(i) != here.current && !here.sleeps(i)) return static_cast<int>(i);
         return -1;
+    }
+    /// With it, what its rank may do without a message: a race is found between that and what comes later only.
+    static void try_beside(state& here, std::size_t index) {
+        for (std::size_t i = 0; i < here.possible.size(); ++i)
+            if (i == index || (here.possible[i].rank == here.possible[index].rank && !here.possible[i].has_message))
+                here.tried[i] = true;
     }
 
     static void inherit_sleep(const state& parent, state& child) {
@@ -215,30 +236,56 @@ class search_tree {
         return found;
     }
 
-    /// Whether event `second` is, or needs, event `first`.
-    [[nodiscard]] bool happens_before(int first, int second) {
-        const std::size_t rank = at(events_[at(first)].what.rank);
-        return clock(second, rank) >= clock(first, rank);
+    /// Whether event `second` is, or needs, event `first`; as far as is known.
+    [[nodiscard]] bool happens_before(int first, int second) const {
+        return (needs_[at(second) * words_ + at(first) / 64] >> (at(first) % 64) & 1) != 0;
     }
+    void find_needs() {
+        words_ = events_.size() / 64 + 1;
+        needs_.assign(events_.size() * words_, 0);
+        for (std::size_t j = 0; j < events_.size(); ++j) {
+            const event& e = events_[j];
+            need(j, e.posted_in);
+            if (e.what.is_last_resort)
+                for (std::size_t i = 0; i < j; ++i) need(j, static_cast<int>(i));
+            const int question = last_question_[at(e.what.rank)];
+            for (int i = e.previous; i >= 0; i = events_[at(i)].previous) {
+                if (i <= question || is_before_on_its_channel(events_[at(i)], e)) need(j, i);
+                if (i <= question) break;
+            }
+            needs_[j * words_ + j / 64] |= std::uint64_t{1} << (j % 64);
+        }
+    }
+    void need(std::size_t effect, int cause) {
+        for (std::size_t w = 0; cause >= 0 && w < words_; ++w)
+            needs_[effect * words_ + w] |= needs_[at(cause) * words_ + w];
+    }
+    [[nodiscard]] static bool is_before_on_its_channel(const event& first, const event& second) {
+        return first.what.has_message && second.what.has_message && first.what.channel == second.what.channel;
+    }
+
     void find_races(std::span<const explored_leftover> leftovers) {
+        find_needs();
         const int count = static_cast<int>(events_.size());
         for (int j = 0; j < count; ++j)
             if (const event& e = events_[at(j)]; e.what.has_message)
-                find_race(j, e.previous, e.what.channel, e.posted_in);
+                find_race(j, e.previous, e.what, e.posted_in);
         for (const explored_leftover& each : leftovers)
-            find_race(count, last_[at(each.rank)], each.channel, each.posted_in);
+            find_race(count, last_[at(each.rank)], {each.rank, true, false, each.channel}, each.posted_in);
     }
     /// Of a message that is delivered in step `end`, or never: the last step of its rank, from `before` back, in place
-    /// of which it could have been.
-    void find_race(int end, int before, const explored_channel& channel, int posted_in) {
+    /// of which it could have been, so that somebody can tell.
+    void find_race(int end, int before, const explored_step& delivery, int posted_in) {
         for (int i = before; i >= 0; i = events_[at(i)].previous) {
             const event& e = events_[at(i)];
             if (posted_in >= 0 && happens_before(i, posted_in)) return;
             const auto first = asked_.begin() + static_cast<std::ptrdiff_t>(e.asked_begin),
                        last = asked_.begin() + static_cast<std::ptrdiff_t>(e.asked_end);
-            if (std::find(first, last, channel) == last) continue;
-            if (e.what.has_message && e.what.channel == channel) return;  // the message before it
-            if (posted_in < i) return;  // all choices of a rank are tried where one is
+            if (std::find(first, last, delivery.channel) == last) continue;
+            if (e.what.has_message && e.what.channel == delivery.channel) return;  // the message before it
+            if (i > last_question_[at(delivery.rank)]) continue;
+            state& here = path_[at(i)];
+            if (const int now = find(here, delivery); now >= 0) return try_beside(here, at(now));
             return reverse(i, end);
         }
     }
@@ -247,17 +294,23 @@ class search_tree {
         state& here = path_[at(i)];
         int first = -1;
         for (int k = i + 1; k < end; ++k) {
-            if (happens_before(i, k)) continue;
-            const int rank = events_[at(k)].what.rank;
-            if (first < 0) first = rank;
-            if ((here.tried & bit(rank)) != 0 && is_initial(i, k)) return;
+            if (happens_before(i, k) || !is_initial(i, k)) continue;
+            const int now = find(here, events_[at(k)].what);
+            if (now < 0) continue;  // it needs event i after all
+            if (here.tried[at(now)]) return;
+            if (first < 0) first = now;
         }
-        here.tried |= bit(first);
+        if (first >= 0) try_beside(here, at(first));
     }
-    [[nodiscard]] bool is_initial(int i, int k) {
+    [[nodiscard]] bool is_initial(int i, int k) const {
         for (int m = i + 1; m < k; ++m)
             if (!happens_before(i, m) && happens_before(m, k)) return false;
         return true;
+    }
+    /// -1 where it is not possible.
+    [[nodiscard]] static int find(const state& here, const explored_step& step) {
+        const auto found = std::ranges::find(here.possible, step);
+        return found == here.possible.end() ? -1 : static_cast<int>(found - here.possible.begin());
     }
 
     std::size_t size_;
@@ -265,8 +318,9 @@ class search_tree {
     std::vector<state> path_;
     std::vector<event> events_;
     std::vector<explored_channel> asked_;
-    std::vector<int> clocks_;  // of each event, how many steps of each rank it needs
-    std::vector<int> last_;    // event of each rank
+    std::vector<int> last_, last_question_;  // event of each rank
+    std::size_t words_ = 0;
+    std::vector<std::uint64_t> needs_;  // of each event, a bit for each one that it needs
 };
 
 }  // namespace allfold::detail

@@ -295,7 +295,7 @@ class message_task final : public task<Comm>, private open_message {
     void require_buffer() const {
         if (!out_ || out_->how != mode::buffered || out_->receiver == null_rank) return;
         office_.forget_kept();
-        if (office_.buffered_bytes != 0) note_question_of_order();  // whether that is done by now
+        if (office_.buffered_bytes != 0) note_question_of_the_past();  // whether that is done by now
         const std::size_t bytes = out_->data.bytes();
         if (office_.buffered_bytes + bytes <= office_.buffer_bytes) return;
         throw error(errc::bad_argument,
@@ -532,7 +532,7 @@ template <communicator Comm>
     require_data(comm, to_be.what, data);
     if (said.how == mode::buffered && !data.type->copies_bytes())
         reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
-    if (said.how == mode::ready) note_question_of_order();
+    if (said.how == mode::ready) note_question_to_others();
     to_be.out.emplace(there, said.label.value, said.how, data);
 }
 
