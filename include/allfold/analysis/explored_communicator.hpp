@@ -143,9 +143,23 @@ class explored_communicator : public transport_defaults {
     /// Where it is called neither by a rank that waits nor by a start, somebody tests: a message may come before it.
     void progress() {
         throw_if_over();
-        const std::uint64_t pass = background_.pass();
-        const bool is_new = pass != 0 && pass != std::exchange(latest_pass_, pass);
-        if (world_.of(self_).waits == 0 && (is_new || !is_running())) test();
+        auto& self = world_.of(self_);
+        if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
+        if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
+    }
+    /// Pushes on all that this rank has in flight, because the program asks what has come: for what it looks shows the
+    /// first pass; then messages may come, once, and once more after those of which the program knows nothing, whose
+    /// answers may be there too.
+    void look() {
+        auto& self = world_.of(self_);
+        const looking outer = std::exchange(self.looks, looking::is_over);
+        background::progress_all();
+        do {
+            self.looks = looking::stops;
+            self.looks_again = false;
+            background::progress_all();
+        } while (self.looks_again);
+        self.looks = outer;
     }
     void note_start(const void* operation) {
         ending& end = end_of(operation);
@@ -158,13 +172,13 @@ class explored_communicator : public transport_defaults {
     [[nodiscard]] bool may_end(const void* operation, const char* what) {
         ending& end = end_of(operation);
         const detail::explored_channel channel = end.channel;
-        const bool is_looked_for = world_.of(self_).waits == 0 && background_.pass() != 0;
+        auto& self = world_.of(self_);
         if (!std::exchange(end.is_posted, true)) {
             detail::explored_letter letter;
             letter.what = what;
             world_.post(self_, channel, std::move(letter));
-            if (is_looked_for) looks_again_ = true;
-        } else {
+            self.looks_again = true;
+        } else if (self.looks != looking::no) {
             world_.ask(self_, channel);
             progress();
         }
@@ -176,8 +190,6 @@ class explored_communicator : public transport_defaults {
         std::erase_if(ending_, [&](const ending& each) { return each.operation == operation; });
         return true;
     }
-    /// Whether something has come at the latest look of which the program knows nothing, so that more may come in it.
-    [[nodiscard]] bool looks_again() noexcept { return std::exchange(looks_again_, false); }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
         constexpr bool order_matters = !requires { requires !Work::order_matters; };
@@ -214,6 +226,7 @@ class explored_communicator : public transport_defaults {
 
   private:
     using place = detail::explored_world::place;
+    using looking = detail::explored_world::looking;
 
     class within_a_wait {
       public:
@@ -270,12 +283,13 @@ class explored_communicator : public transport_defaults {
     /// Whether a look for a message is the program's own.
     [[nodiscard]] bool tests_by_itself() noexcept { return world_.of(self_).waits == 0 && !is_running(); }
 
-    /// Messages may come, of those that this communicator has looked for in vain.
+    /// Messages may come, of those that this rank has looked for in vain.
     void test() {
-        while (stop_to_test() && !world_.of(self_).has_got_unseen) {
+        auto& self = world_.of(self_);
+        while (stop_to_test() && !self.has_got_unseen) {
         }
-        if (std::exchange(world_.of(self_).has_got_unseen, false)) looks_again_ = true;
-        std::erase_if(world_.of(self_).asked, [this](const auto& each) { return each.group == group_; });
+        if (std::exchange(self.has_got_unseen, false)) self.looks_again = true;
+        self.asked.clear();
     }
     /// This message may come.
     void test(const detail::explored_channel& channel) {
@@ -314,8 +328,8 @@ class explored_communicator : public transport_defaults {
     lane next_lane_ = 0;
     std::vector<ending> ending_;
     lane ends_ = 0;
-    std::uint64_t formed_ = 0, latest_pass_ = 0;
-    bool is_broken_ = false, looks_again_ = false;
+    std::uint64_t formed_ = 0;
+    bool is_broken_ = false;
     allfold::background background_;
 };
 

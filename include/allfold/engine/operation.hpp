@@ -47,6 +47,10 @@ class pending : public background::work {
     virtual void hurry() noexcept {}
     /// Pushes on all that this thread has in flight.
     virtual void push() = 0;
+    /// The same around a wait for the first of several operations. Where a look is a question of its own
+    /// (analysis/explore), who waits has none before, but may find more than one of them done.
+    virtual void push_before_wait() { push(); }
+    virtual void push_after_wait() {}
     /// Waits as this communicator waits.
     virtual void wait(erased_work& work) = 0;
     /// Makes every other rank throw, because an exception has destroyed the handle.
@@ -104,6 +108,7 @@ class pending : public background::work {
     void call_back() noexcept {
         if (!then_) [[likely]]
             return;
+        note_question_of_order();  // what comes before it, and what after
         calls_back_ = true;
         while (const std::unique_ptr<continuation> first = std::move(then_)) {
             then_ = std::move(first->next);
@@ -410,7 +415,7 @@ template <detail::range_of_handles Operations>
     pending* const first = handles::first_active(operations);
     if (first != nullptr) {
         until_any any(operations, *first);
-        if (!any.poll()) first->push();
+        if (!any.poll()) first->push_before_wait();
         if (!any.poll()) first->wait(any);
         note_question_of_order();
     }
@@ -423,10 +428,13 @@ template <detail::range_of_handles Operations>
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::vector<std::size_t> wait_some(Operations&& operations) {
     using namespace detail;
-    pending* const first = handles::push(operations);
+    note_question_of_order();
+    pending* const first = handles::first_active(operations);
     if (first == nullptr) return {};
+    first->push_before_wait();
     until_any any(operations, *first);
     if (!any.poll()) first->wait(any);
+    first->push_after_wait();
     note_question_of_order();
     return handles::tell_done(operations);
 }

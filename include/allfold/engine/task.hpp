@@ -198,9 +198,16 @@ class task : public pending {
 
     void push() override {
         comm_->background().take_over();
-        background::progress_all();
-        if constexpr (requires { comm_->looks_again(); })
-            while (comm_->looks_again()) background::progress_all();
+        if constexpr (looks_by_itself)
+            comm_->look();
+        else
+            background::progress_all();
+    }
+    void push_before_wait() override {
+        if constexpr (!looks_by_itself) push();
+    }
+    void push_after_wait() override {
+        if constexpr (looks_by_itself) push();
     }
     void wait(erased_work& what) override {
         require_outside_operator(*comm_, what_);
@@ -216,6 +223,8 @@ class task : public pending {
     }
 
   protected:
+    static constexpr bool looks_by_itself = requires(Comm& comm) { comm.look(); };
+
     task(Comm& comm, const char* what, const std::optional<deadline>& limit) : comm_(&comm), what_(what) {
         if (limit) limit_ = limit;
         require_outside_operator(comm, what);

@@ -93,6 +93,9 @@ enum class explored_turn : std::uint8_t {
 class explored_world {
   public:
     enum class place : std::uint8_t { running, waits, tests, chooses, returned };
+    /// Whether a rank that pushes on what it has in flight looks for messages: not at all, at its next chance, or it has
+    /// had that.
+    enum class looking : std::uint8_t { no, stops, is_over };
     /// What becomes of standard sends.
     enum class sending : std::uint8_t { held, waits, chosen };
 
@@ -111,7 +114,10 @@ class explored_world {
         int tests_in_vain = 0;  // since the latest message
         bool has_got = false;   // one in the test that it is in
         bool has_got_unseen = false;          // the same, one of which the program knows nothing
+        bool looks_again = false;
+        looking looks = looking::no;
         bool tests_lane = false;              // itself, no operation in flight does
+        std::optional<explored_channel> latest;  // of those
         std::vector<explored_channel> ends;   // of operations in flight
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
@@ -161,7 +167,9 @@ class explored_world {
             each.asked.clear();
             each.where = {};
             each.waits = each.tests_in_vain = each.refusals = 0;
-            each.has_got = each.has_got_unseen = each.tests_lane = false;
+            each.has_got = each.has_got_unseen = each.tests_lane = each.looks_again = false;
+            each.looks = looking::no;
+            each.latest.reset();
             each.ends.clear();
             each.failure.reset();
             each.left_in_flight = 0;
@@ -186,7 +194,8 @@ class explored_world {
             if (each.at != place::waits && each.at != place::tests) continue;
             const std::size_t before = possible.size();
             for (const explored_channel& from : each.asked)
-                if (const box* const found = find(each.rank, from); found != nullptr && found->arrived < found->count())
+                if (const box* const found = find(each.rank, from);
+                    found != nullptr && found->arrived < found->count() && !comes_too_late(each, from))
                     possible.push_back({each.rank, true, false, from});
             if (each.at == place::waits && possible.size() - before == each.asked.size())
                 settled |= std::uint64_t{1} << each.rank;
@@ -224,6 +233,7 @@ class explored_world {
             const bool is_unseen = rank.at == place::tests && !rank.tests_lane && step.channel.is_of_a_collective();
             if (!is_unseen) rank.tests_in_vain = 0;
             rank.has_got = rank.at == place::tests && !is_unseen;
+            if (rank.has_got) rank.latest = step.channel;
             rank.has_got_unseen = is_unseen;
             if (step.channel.is_end())
                 note(happening::kind::goes_on, step.rank, "ends ", letter.what);
@@ -357,6 +367,7 @@ class explored_world {
     [[nodiscard]] bool test(int rank) {
         rank_state& self = of(rank);
         const bool had_come = std::exchange(self.has_got, false);
+        if (!had_come) self.latest.reset();
         stop(rank, place::tests);
         if (self.has_got_unseen) {
             self.has_got = had_come;
@@ -396,6 +407,10 @@ class explored_world {
         history->push_back({what, rank, peer, letter.number, letter.what});
     }
 
+    /// The ends of operations that are found at one test are found in one order.
+    [[nodiscard]] static bool comes_too_late(const rank_state& rank, const explored_channel& from) {
+        return rank.at == place::tests && rank.latest && from.is_end() && from < *rank.latest;
+    }
     /// Until it waits again.
     void run(rank_state& rank) {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
