@@ -263,7 +263,10 @@ class explorer {
             explored_token::add(token_, choice);
             const explored_step step = possible_[static_cast<std::size_t>(choice)];
             const bool is_seen = noted && unseen < 0;
-            if (is_seen) tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
+            if (is_seen)
+                tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
+            else if (noted)
+                tree_.note_unseen(step, world_.posted_in(step));
             if (world_.take(step, is_seen) && noted) tree_.note_question(step.rank);
         }
     }

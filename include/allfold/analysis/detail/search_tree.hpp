@@ -89,6 +89,7 @@ class search_tree {
     /// An execution begins.
     void begin() {
         events_.clear();
+        unseen_.clear();
         asked_.clear();
         last_.assign(size_, -1);
         last_question_.assign(size_, -1);
@@ -115,6 +116,10 @@ class search_tree {
                            asked_.size() + asked.size()});
         asked_.insert(asked_.end(), asked.begin(), asked.end());
         if (!step.has_message) note_question(step.rank);
+    }
+    /// That one is taken unseen.
+    void note_unseen(const explored_step& delivery, int posted_in) {
+        unseen_.push_back({delivery, last_[at(delivery.rank)], posted_in, static_cast<int>(events_.size())});
     }
     /// Since its latest step this rank has asked something, or heard the answer to it, that may depend on the order in
     /// which messages have come to it.
@@ -191,6 +196,13 @@ class search_tree {
         int previous;  // of its rank
         int posted_in;
         std::size_t asked_begin, asked_end;
+    };
+
+    struct unseen_delivery {
+        explored_step what;
+        int previous;  // event of its rank
+        int posted_in;
+        int end;  // the event after it
     };
 
     template <class Number>
@@ -270,6 +282,8 @@ class search_tree {
         for (int j = 0; j < count; ++j)
             if (const event& e = events_[at(j)]; e.what.has_message)
                 find_race(j, e.previous, e.what, e.posted_in);
+        for (const unseen_delivery& each : unseen_)  // its rank could have gone on with it alone
+            find_race(each.end, each.previous, each.what, each.posted_in);
         for (const explored_leftover& each : leftovers)
             find_race(count, last_[at(each.rank)], {each.rank, true, false, each.channel}, each.posted_in);
     }
@@ -317,6 +331,7 @@ class search_tree {
     bool reduced_;
     std::vector<state> path_;
     std::vector<event> events_;
+    std::vector<unseen_delivery> unseen_;
     std::vector<explored_channel> asked_;
     std::vector<int> last_, last_question_;  // event of each rank
     std::size_t words_ = 0;
