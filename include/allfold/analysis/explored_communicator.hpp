@@ -147,17 +147,18 @@ class explored_communicator : public transport_defaults {
         if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
         if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
     }
-    /// Pushes on all that this rank has in flight, because the program asks what has come: for what it looks shows the
-    /// first pass; then messages may come, once, and once more after those of which the program knows nothing, whose
-    /// answers may be there too.
-    void look() {
+    /// The program asks what has come, of all that this pushes on: for what that looks shows the first pass; then
+    /// messages may come, once, and once more after those of which the program knows nothing, whose answers may be
+    /// there too.
+    template <class Pass>
+    void look(Pass pass) {
         auto& self = world_.of(self_);
         const looking outer = std::exchange(self.looks, looking::is_over);
-        background::progress_all();
+        pass();
         do {
             self.looks = looking::stops;
             self.looks_again = false;
-            background::progress_all();
+            pass();
         } while (self.looks_again);
         self.looks = outer;
     }
@@ -281,7 +282,10 @@ class explored_communicator : public transport_defaults {
     }
     [[nodiscard]] bool is_running() noexcept { return background_.is_running(); }
     /// Whether a look for a message is the program's own.
-    [[nodiscard]] bool tests_by_itself() noexcept { return world_.of(self_).waits == 0 && !is_running(); }
+    [[nodiscard]] bool tests_by_itself() noexcept {
+        const auto& self = world_.of(self_);
+        return self.waits == 0 && self.looks == looking::no && !is_running();
+    }
 
     /// Messages may come, of those that this rank has looked for in vain.
     void test() {

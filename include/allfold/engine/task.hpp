@@ -199,7 +199,7 @@ class task : public pending {
     void push() override {
         comm_->background().take_over();
         if constexpr (looks_by_itself)
-            comm_->look();
+            comm_->look(&background::progress_all);
         else
             background::progress_all();
     }
@@ -223,7 +223,7 @@ class task : public pending {
     }
 
   protected:
-    static constexpr bool looks_by_itself = requires(Comm& comm) { comm.look(); };
+    static constexpr bool looks_by_itself = requires(Comm& comm) { comm.look(&background::progress_all); };
 
     task(Comm& comm, const char* what, const std::optional<deadline>& limit) : comm_(&comm), what_(what) {
         if (limit) limit_ = limit;

@@ -150,7 +150,11 @@ struct try_probe_verb {
             if (r.source == null_rank) return message();
             port_of<Comm> port(comm, office);
             comm.background().take_over();
-            office.turn(port);
+            const auto turn = [&] { office.turn(port); };
+            if constexpr (requires { comm.look(turn); })
+                comm.look(turn);
+            else
+                turn();
             std::unique_ptr<held_message> held = office.take_held(r);
             office.settle();
             if (!held) return std::nullopt;
