@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -64,7 +65,9 @@ class explored_communicator : public transport_defaults {
           ranks_(std::move(ranks)),
           rank_(rank),
           self_(ranks_[rank]),
-          seat_(world.take_seat(group, self_)) {}
+          seat_(world.take_seat(group, self_)) {
+        world_.of(self_).listens.push_back(news());
+    }
     explored_communicator(const explored_communicator&) = delete;
     explored_communicator& operator=(const explored_communicator&) = delete;
     ~explored_communicator() {
@@ -74,6 +77,7 @@ class explored_communicator : public transport_defaults {
             note_unreceived();
         }
         background_.end();
+        std::erase(world_.of(self_).listens, news());
     }
 
     [[nodiscard]] int rank() const noexcept { return rank_; }
@@ -115,7 +119,8 @@ class explored_communicator : public transport_defaults {
         detail::explored_letter letter{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
         detail::pack(message.parts, message.alignment, letter.memory.data());
         if (world_.history != nullptr) letter.what = name_of(on, message);
-        world_.post(ranks_[to], {group_, self_, on}, std::move(letter));
+        world_.post(ranks_[to], {group_, self_, on == detail::envelopes_lane ? lane_of(to, message) : on},
+                    std::move(letter));
         return true;
     }
     /// Whether the next standard send of this rank is held for its receiver; otherwise it waits for its receive.
@@ -129,6 +134,7 @@ class explored_communicator : public transport_defaults {
     bool try_receive(int from, lane on, Sink&& sink) {
         const detail::explored_channel channel{group_, ranks_[from], on};
         auto letter = world_.take_delivered(self_, channel);
+        if (!letter && on == detail::envelopes_lane) letter = take_answer(channel.from);
         if (!letter && tests_by_itself()) {
             test(channel);
             letter = world_.take_delivered(self_, channel);
@@ -192,15 +198,19 @@ class explored_communicator : public transport_defaults {
         return true;
     }
     template <pending_work Work>
-    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         constexpr bool order_matters = !requires { requires !Work::order_matters; };
         if (order_matters) detail::note_question_of_the_past();
         auto& self = world_.of(self_);
         const within_a_wait here(self.waits);
-        for (;;) {
+        for (bool is_first = true;; is_first = false) {
             throw_if_over();
             self.asked.clear();
-            if (work.poll()) {
+            self.is_timed = deadline.has_value();
+            const bool is_done = work.poll();
+            if (deadline && (is_first || is_done || self.time_is_up))
+                if (std::exchange(self.time_is_up, false) || world_.may_pass(self_)) time_out(work.blocked_on());
+            if (is_done) {
                 if (order_matters) detail::note_question_of_the_past();
                 return;
             }
@@ -211,9 +221,35 @@ class explored_communicator : public transport_defaults {
         }
     }
     void abandon() noexcept {
-        detail::note_question_of_the_past();  // what fails first
         is_broken_ = true;
-        world_.note_failure(self_, detail::cause_at_hand());
+        detail::cause why = detail::cause_at_hand();
+        if (why.code == errc::timeout && is_late_) return;  // the program may catch that
+        detail::note_question_of_the_past();                // what fails first
+        world_.note_failure(self_, std::move(why));
+    }
+
+    // Deadlines: no time passes here but what the search says.
+
+    /// An operation in flight has one.
+    void note_deadline(const void* operation) { std::erase(has_waited_, operation); }
+    /// Whether that passes: at its first wait, or where nothing else can happen.
+    [[nodiscard]] bool passes(const void* operation) {
+        auto& self = world_.of(self_);
+        self.is_timed = true;
+        if (std::exchange(self.time_is_up, false)) return true;
+        if (std::ranges::find(has_waited_, operation) != has_waited_.end()) return false;
+        has_waited_.push_back(operation);
+        return world_.may_pass(self_);
+    }
+    /// Whether it has passed though all has come.
+    [[nodiscard]] bool comes_too_late() { return world_.may_pass(self_); }
+    [[noreturn]] void time_out(const waiting& where) {
+        throw_if_over();
+        is_late_ = true;
+        world_.note_late();
+        for (int r = 0; r < size(); ++r)
+            if (r != rank_) world_.post(ranks_[r], news(), {});
+        throw error(errc::timeout, detail::text({where.what, ": the deadline of rank ", self_, " has passed"}));
     }
     [[nodiscard]] team<explored_communicator> form_team(const rank_list& members) {
         throw_if_over();
@@ -252,6 +288,31 @@ class explored_communicator : public transport_defaults {
         return ending_.emplace_back(ending{operation, {group_, detail::end_of_operation, ends_++}});
     }
 
+    /// An answer that this rank waits for.
+    [[nodiscard]] static lane lane_of_answer(std::uint32_t number) noexcept {
+        return detail::first_of_answers | (number & ~detail::first_of_answers);
+    }
+    [[nodiscard]] lane lane_of(int to, const outgoing& message) {
+        using kind = detail::message_head::kind;
+        detail::message_head head;
+        std::memcpy(&head, message.parts.front().data, sizeof head);
+        if (head.what == kind::refused || head.what == kind::unexpected) return lane_of_answer(head.number);
+        if (head.what == kind::clear) world_.note_clear(self_);
+        if (head.what == kind::request || head.how == mode::synchronous)
+            answers_.push_back({group_, ranks_[to], lane_of_answer(head.number)});
+        return detail::envelopes_lane;
+    }
+    [[nodiscard]] std::optional<detail::explored_letter> take_answer(int from) {
+        for (const detail::explored_channel& each : answers_) {
+            if (each.from != from) continue;
+            if (auto letter = world_.take_delivered(self_, each)) {
+                std::erase(answers_, detail::explored_channel(each));
+                return letter;
+            }
+            world_.ask(self_, each);
+        }
+        return std::nullopt;
+    }
     [[nodiscard]] static std::uint64_t mixed(std::uint64_t a, std::uint64_t b) noexcept {
         const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
         return all ^ all >> 32;
@@ -314,11 +375,16 @@ class explored_communicator : public transport_defaults {
         throw_if_over();
         return has_come;
     }
+    [[nodiscard]] detail::explored_channel news() const { return {group_, detail::news_of_a_deadline, 0}; }
     void throw_if_over() {
-        if (!world_.is_over(self_) && !is_broken_) return;
+        if (world_.is_anybody_late() && !is_late_ && !world_.is_over(self_) && world_.take_delivered(self_, news()))
+            is_late_ = true;
+        if (!world_.is_over(self_) && !is_broken_ && !is_late_) return;
         if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch what is thrown for ever
         if (world_.is_over(self_))
             throw error(errc::peer_failed, "explore: the execution is over, and this rank has not returned");
+        if (is_late_)
+            throw error(errc::timeout, "it stops: a deadline has passed on its communicator");
         if (is_broken_)
             throw error(errc::peer_failed, "explore: this rank has failed, and uses its communicator again");
     }
@@ -331,9 +397,11 @@ class explored_communicator : public transport_defaults {
     detail::explored_world::seat& seat_;
     lane next_lane_ = 0;
     std::vector<ending> ending_;
+    std::vector<detail::explored_channel> answers_;  // for which sends of this rank wait
     lane ends_ = 0;
     std::uint64_t formed_ = 0;
-    bool is_broken_ = false;
+    std::vector<const void*> has_waited_;  // of operations with a deadline
+    bool is_broken_ = false, is_late_ = false;
     allfold::background background_;
 };
 

@@ -145,7 +145,7 @@ class task : public pending {
             throw;
         }
         note_start();
-        if constexpr (requires { comm_->note_start(this); }) comm_->note_start(this);
+        if constexpr (looks_by_itself) comm_->note_start(this);
         progress();
         if (!done()) comm_->background().add(*this);
     }
@@ -158,6 +158,7 @@ class task : public pending {
         if (done() || comm_->background().is_running()) return;  // an operator of it may wait for something else
         try {
             if (!poll() || !may_end()) return require_time();
+            require_in_time();
             finish_run();
             complete();
         } catch (...) {
@@ -246,6 +247,8 @@ class task : public pending {
         due_ = limit_ ? limit_->from_now().value_or(time_point::max()) : time_point::max();
         active_ = true;
         done_.store(false, std::memory_order_relaxed);
+        if constexpr (looks_by_itself)
+            if (is_timed()) comm_->note_deadline(this);
     }
     /// Whether it may be due some time.
     [[nodiscard]] bool is_timed() const noexcept { return due_ != time_point::max(); }
@@ -277,6 +280,10 @@ class task : public pending {
     }
     /// The transport itself says who waits for whom.
     void require_time() {
+        if constexpr (looks_by_itself) {
+            if (is_timed() && comm_->passes(this)) comm_->time_out(blocked_on());
+            return;
+        }
         if (due_ == time_point::max() || std::chrono::steady_clock::now() < due_) return;
         struct {
             const task& self;
@@ -285,6 +292,11 @@ class task : public pending {
             static void check() {}
         } stuck{*this};
         comm_->wait(stuck, due_);
+    }
+    /// At its end, where time is what analysis/explore says.
+    void require_in_time() {
+        if constexpr (looks_by_itself)
+            if (is_timed() && comm_->comes_too_late()) comm_->time_out(blocked_on());
     }
     void complete() noexcept {
         leave();

@@ -122,7 +122,11 @@ class explored_world {
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
-        bool holds_send = true;          // the one that it has just chosen for
+        explored_channel other;          // what it may choose, in a step without a message
+        bool has_chosen_other = false;
+        bool is_timed = false;    // what it waits for has a deadline
+        bool time_is_up = false;  // which passes now
+        std::vector<explored_channel> listens;   // for news, on its communicators
         std::vector<explored_call> calls;
         std::vector<std::size_t> changed;     // the calls whose memory the program has written meanwhile
         std::vector<std::string> unreceived;  // messages that it still holds at the end of a communicator
@@ -148,6 +152,7 @@ class explored_world {
     }
 
     sending sends = sending::held;
+    bool deadlines_may_pass = true;
     step_watch<explored_call>* watch = nullptr;  // over ranks that do not come back, whose schedule this is
     const std::string* schedule = nullptr;
     std::vector<happening>* history = nullptr;  // where it is written down, if somebody wants it
@@ -158,9 +163,9 @@ class explored_world {
     /// All ranks run until they wait.
     void begin() {
         step_ = -1;
-        asks_ = sees_all_ = 0;
+        asks_ = sees_all_ = clears_ = 0;
         seats_used_ = boxes_used_ = 0;
-        standard_sends_ = waiting_sends_ = posted_ = 0;
+        standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
         for (rank_state& each : ranks_) {
             each.at = place::running;
             each.turn = explored_turn::goes_on;
@@ -169,6 +174,8 @@ class explored_world {
             each.waits = each.tests_in_vain = each.refusals = 0;
             each.has_got = each.has_got_unseen = each.tests_lane = each.looks_again = false;
             each.looks = looking::no;
+            each.is_timed = each.time_is_up = false;
+            each.listens.clear();
             each.latest.reset();
             each.ends.clear();
             each.failure.reset();
@@ -188,7 +195,7 @@ class explored_world {
         for (const rank_state& each : ranks_) {
             if (each.at == place::chooses) {
                 possible.push_back({each.rank, false, false, {}});
-                possible.push_back({each.rank, false, false, send_waits});
+                possible.push_back({each.rank, false, false, each.other});
                 settled |= std::uint64_t{1} << each.rank;
             }
             if (each.at != place::waits && each.at != place::tests) continue;
@@ -197,15 +204,22 @@ class explored_world {
                 if (const box* const found = find(each.rank, from);
                     found != nullptr && found->arrived < found->count() && !comes_too_late(each, from))
                     possible.push_back({each.rank, true, false, from});
-            if (each.at == place::waits && possible.size() - before == each.asked.size())
+            const std::size_t messages = possible.size() - before;
+            for (const explored_channel& news : each.listens)
+                if (const box* const found = find(each.rank, news); found != nullptr && found->arrived < found->count())
+                    possible.push_back({each.rank, true, false, news});
+            if (each.at == place::waits && messages == each.asked.size())
                 settled |= std::uint64_t{1} << each.rank;
             if (each.at == place::tests && each.tests_in_vain < tests_)
                 possible.push_back({each.rank, false, false, {}});
         }
-        if (possible.empty())  // who tests again and again may do so while nothing else happens
-            for (const rank_state& each : ranks_)
+        if (possible.empty())  // who tests again and again may do so while nothing else happens, and time passes
+            for (const rank_state& each : ranks_) {
                 if (each.at == place::tests && each.tests_in_vain < most_tests_)
                     possible.push_back({each.rank, false, true, {}});
+                if (each.is_timed && (each.at == place::tests || each.at == place::waits))
+                    possible.push_back({each.rank, false, true, deadline_passes});
+            }
         std::sort(possible.begin(), possible.end());
         return settled;
     }
@@ -214,6 +228,7 @@ class explored_world {
         if (of(rank).at == place::chooses) return {};
         asked_or_ends_ = of(rank).asked;
         asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
+        asked_or_ends_.insert(asked_or_ends_.end(), of(rank).listens.begin(), of(rank).listens.end());
         return asked_or_ends_;
     }
     /// In which step the message was posted that one delivers; -1 for none.
@@ -237,11 +252,18 @@ class explored_world {
             rank.has_got_unseen = is_unseen;
             if (step.channel.is_end())
                 note(happening::kind::goes_on, step.rank, "ends ", letter.what);
+            else if (!step.channel.is_message())
+                note(happening::kind::goes_on, step.rank, "hears that the deadline of another rank has passed");
             else if (history != nullptr)
                 note(happening::kind::gets, step.rank, step.channel.from, letter);
         } else if (rank.at == place::chooses) {
-            rank.holds_send = step.channel != send_waits;
-            note(happening::kind::goes_on, step.rank, rank.holds_send ? "has its send held" : "waits with its send");
+            rank.has_chosen_other = step.channel == rank.other;
+            const char* const words[2][2] = {{"has its send held", "waits with its send"},
+                                             {"is in time", "is too late"}};
+            note(happening::kind::goes_on, step.rank, words[rank.other == deadline_passes][rank.has_chosen_other]);
+        } else if (step.channel == deadline_passes) {
+            rank.time_is_up = true;
+            note(happening::kind::goes_on, step.rank, "is too late");
         } else {
             ++rank.tests_in_vain;
             note(happening::kind::goes_on, step.rank, "tests, and gets nothing");
@@ -250,8 +272,11 @@ class explored_world {
     }
     /// The ranks that have asked, in this execution, in which order messages have come; and those to which the order of
     /// all of them may matter.
-    [[nodiscard]] std::uint64_t asks() const noexcept { return asks_; }
-    [[nodiscard]] std::uint64_t sees_all() const noexcept { return sees_all_; }
+    [[nodiscard]] std::uint64_t asks() const noexcept { return asks_ | sees_all(); }
+    [[nodiscard]] std::uint64_t sees_all() const noexcept { return sees_all_ | (asks_ != 0 ? clears_ : 0); }
+    /// It has asked for the data of a message: in which order it does so for several, which is that in which they have
+    /// come to it, another rank that asks may see.
+    void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
     /// Every rank that waits looks whether it does so in vain.
     void look() {
         for (rank_state& each : ranks_)
@@ -299,9 +324,9 @@ class explored_world {
         const rank_state& self = of(rank);
         return self.where.call == 0 ? nullptr : &self.calls[self.where.call - 1];
     }
-    void for_each_leftover(bool but_ends, auto visit) {
+    void for_each_leftover(bool messages_only, auto visit) {
         for (std::size_t i = 0; i < boxes_used_; ++i)
-            if (const box& each = boxes_[i]; each.taken < each.count() && !(but_ends && each.from.is_end()))
+            if (const box& each = boxes_[i]; each.taken < each.count() && !(messages_only && !each.from.is_message()))
                 visit(each.to, each.from, each.letters[std::min(each.arrived, each.count() - 1)], each.arrived);
     }
 
@@ -327,7 +352,7 @@ class explored_world {
     }
     void post(int to, const explored_channel& from, explored_letter&& letter) {
         letter.posted_in = step_;
-        if (history != nullptr && !from.is_end()) {
+        if (history != nullptr && from.is_message()) {
             letter.number = ++posted_;
             note(happening::kind::posts, from.from, to, letter);
         }
@@ -346,11 +371,18 @@ class explored_world {
     /// Whether its next standard send is held for its receiver.
     [[nodiscard]] bool holds_send(int rank) {
         ++standard_sends_;
-        if (sends == sending::chosen) stop(rank, place::chooses);
-        const bool is_held = sends == sending::chosen ? of(rank).holds_send : sends == sending::held;
+        const bool is_held = sends == sending::chosen ? !chooses(rank, send_waits) : sends == sending::held;
         if (!is_held) ++waiting_sends_;
         return is_held;
     }
+    /// Whether a deadline passes now: both are tried, unless deadlines pass in vain only.
+    [[nodiscard]] bool may_pass(int rank) { return deadlines_may_pass && chooses(rank, deadline_passes); }
+    /// A deadline has passed: those who listen may hear of it from now on.
+    void note_late() {
+        note_question_to_others();  // when that is depends on all that they do
+        ++late_;
+    }
+    [[nodiscard]] bool is_anybody_late() const noexcept { return late_ != 0; }
     /// How many there were in this execution, and how many of them have not been held.
     [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
@@ -411,6 +443,12 @@ class explored_world {
     [[nodiscard]] static bool comes_too_late(const rank_state& rank, const explored_channel& from) {
         return rank.at == place::tests && rank.latest && from.is_end() && from < *rank.latest;
     }
+    /// Between going on as usual, and this.
+    [[nodiscard]] bool chooses(int rank, const explored_channel& other) {
+        of(rank).other = other;
+        stop(rank, place::chooses);
+        return !is_over(rank) && of(rank).has_chosen_other;
+    }
     /// Until it waits again.
     void run(rank_state& rank) {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
@@ -446,13 +484,13 @@ class explored_world {
         return fresh;
     }
 
-    static constexpr explored_channel send_waits{0, 0, 1};  // of a step without a message, by a rank that chooses
+    static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2};  // of a step without a message
 
     int tests_, most_tests_;
-    std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0;
+    std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
     body run_;
     int step_ = -1;
-    std::uint64_t asks_ = 0, sees_all_ = 0;
+    std::uint64_t asks_ = 0, sees_all_ = 0, clears_ = 0;
     std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;
     std::vector<box> boxes_;  // those that are in use come first: their memory serves the next execution

@@ -137,6 +137,7 @@ class explorer {
     explorer(explored_world& world, explored_values& values, const explore_options& options)
         : world_(world), values_(values), options_(options), tree_(world.size(), options.reduced) {
         found_.ranks_ = world.size();
+        world.deadlines_may_pass = options.deadlines == deadlines::may_pass;
     }
 
     [[nodiscard]] exploration explore() {
@@ -378,7 +379,7 @@ class explorer {
         }
         std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
         world_.for_each_leftover(true, [&](int to, const auto& from, const explored_letter& first, std::size_t) {
-            if (!is_an_answer(from, first)) lost.push_back(leftover_text(to, from, first));
+            if (!world_.is_anybody_late() && !is_an_answer(from, first)) lost.push_back(leftover_text(to, from, first));
         });
         for (int r = 0; r < world_.size(); ++r) {
             const auto& held = world_.of(r).unreceived;
@@ -416,11 +417,12 @@ class explorer {
         if (!all.empty()) add(verdict::changed_in_flight, all);
     }
     void add_failures() {
-        verdict what = verdict::failed;
+        verdict what = verdict::timed_out;
         std::string all;
         for (int r = 0; r < world_.size(); ++r) {
             const auto& each = world_.of(r);
             if (!each.failure) continue;
+            if (each.failure->code != errc::timeout && what == verdict::timed_out) what = verdict::failed;
             if (each.failure->code == errc::mismatch) what = verdict::disagreement;
             if (each.left_in_flight > 0 && what == verdict::failed) what = verdict::never_completed;
             all += (all.empty() ? "" : "\n    ") + text({"rank ", r, ": ", each.failure->why});

@@ -38,18 +38,22 @@
 
 namespace allfold::detail {
 
-inline constexpr int end_of_operation = -1;
+/// Instead of a rank from which a message comes.
+inline constexpr int end_of_operation = -1, news_of_a_deadline = -2;
+/// From here on each answer to a send has a lane of its own: when it comes is nobody's business but that of the send.
+inline constexpr lane first_of_answers = 0xc0000000;
 
 /// Messages to one rank from another one, on one lane of one communicator; or the end of an operation of this rank's,
-/// which `on` numbers.
+/// which `on` numbers, or the news that the deadline of another rank has passed.
 struct explored_channel {
     std::uint64_t group = 0;  ///< which communicator
-    int from = 0;             ///< a rank of the whole program, as all are here; or `end_of_operation`
+    int from = 0;             ///< a rank of the whole program, as all are here; or one of these
     lane on = 0;
     [[nodiscard]] bool is_end() const noexcept { return from == end_of_operation; }
-    /// Otherwise it is one of `message.hpp`.
+    [[nodiscard]] bool is_message() const noexcept { return from >= 0; }
+    /// Otherwise a message is one of message.hpp.
     [[nodiscard]] bool is_of_a_collective() const noexcept {
-        return !is_end() && on != envelopes_lane && on != data_lane;
+        return is_message() && on < first_of_answers && on != envelopes_lane && on != data_lane;
     }
     friend bool operator==(const explored_channel&, const explored_channel&) = default;
     friend bool operator<(const explored_channel& a, const explored_channel& b) noexcept {
