@@ -55,9 +55,9 @@ class random_program {
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(of_rank_.size()); }
 
-    /// `seen` tells all that this rank has received, also where it does not return.
-    template <class Comm>
-    void run(Comm& comm, std::uint32_t& seen) const {
+    /// `seen` tells all that this rank has received, also where it does not return. Before each action `pause()`.
+    template <class Comm, class Pause = void (*)()>
+    void run(Comm& comm, std::uint32_t& seen, Pause pause = [] {}) const {
         seen = 1000 + static_cast<std::uint32_t>(comm.rank());
         std::deque<flight> flights;
         const auto mix = [&](std::uint32_t x) { seen = (seen ^ (x + 0x85ebca6bU)) * 0x9e3779b1U + (seen >> 7); };
@@ -77,6 +77,7 @@ class random_program {
             const allfold::tag under = each.tag == any_tag ? allfold::tag{allfold::any} : allfold::tag{each.tag};
             const allfold::from source = each.peer == any_rank ? allfold::from{allfold::any} : allfold::from{each.peer};
             flight* const pending = first();
+            pause();
             switch (each.what) {
                 case kind::send: allfold::send(comm, value, allfold::to{each.peer}, under); break;
                 case kind::start_send: {
