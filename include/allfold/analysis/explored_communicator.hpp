@@ -87,6 +87,7 @@ class explored_communicator : public transport_defaults {
 
     lane open(const signature& what, unsigned lanes) {
         throw_if_over();
+        look_for_callbacks();
         const lane first = std::exchange(next_lane_, next_lane_ + lanes);
         announce(first, lanes, what);
         return first;
@@ -109,6 +110,8 @@ class explored_communicator : public transport_defaults {
         const std::size_t call = where.call != 0 ? where.call : world_.find_call(self_, group_, where.on);
         if (!world_.is_over(self_)) world_.note_changed(self_, call);
     }
+    /// The message that starts now: nobody asks whether it is done.
+    void note_waited_for(bool it_is) noexcept { is_waited_for_ = it_is; }
     /// Of the next call of this rank: see `here`.
     void note_place(const char* file, unsigned line) { world_.note_place(self_, file, line); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
@@ -167,6 +170,21 @@ class explored_communicator : public transport_defaults {
             pass();
         } while (self.looks_again);
         self.looks = outer;
+    }
+    /// The same beside a wait, which is no test in vain if nothing comes.
+    void look_once_more(bool at_ends) {
+        auto& self = world_.of(self_);
+        if (self.waits != 0 || self.looks != looking::no) return;
+        self.once_more = true;
+        self.sees_ends = at_ends;
+        look(&background::progress_all);
+        self.once_more = false;
+        self.sees_ends = true;
+    }
+    /// A function that is called at the end of an operation may be called by any call of this rank.
+    void note_callback() { world_.of(self_).is_called_back = true; }
+    void look_for_callbacks() {
+        if (world_.of(self_).is_called_back && background::in_flight() && !is_running()) look_once_more(true);
     }
     void note_start(const void* operation) {
         ending& end = end_of(operation);
@@ -298,8 +316,10 @@ class explored_communicator : public transport_defaults {
         std::memcpy(&head, message.parts.front().data, sizeof head);
         if (head.what == kind::refused || head.what == kind::unexpected) return lane_of_answer(head.number);
         if (head.what == kind::clear) world_.note_clear(self_);
-        if (head.what == kind::request || head.how == mode::synchronous)
+        if (head.what == kind::request || head.how == mode::synchronous) {
             answers_.push_back({group_, ranks_[to], lane_of_answer(head.number)});
+            if (is_waited_for_) world_.of(self_).unseen_answers.push_back(answers_.back());
+        }
         return detail::envelopes_lane;
     }
     [[nodiscard]] std::optional<detail::explored_letter> take_answer(int from) {
@@ -401,7 +421,7 @@ class explored_communicator : public transport_defaults {
     lane ends_ = 0;
     std::uint64_t formed_ = 0;
     std::vector<const void*> has_waited_;  // of operations with a deadline
-    bool is_broken_ = false, is_late_ = false;
+    bool is_broken_ = false, is_late_ = false, is_waited_for_ = false;
     allfold::background background_;
 };
 

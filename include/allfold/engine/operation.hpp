@@ -47,10 +47,13 @@ class pending : public background::work {
     virtual void hurry() noexcept {}
     /// Pushes on all that this thread has in flight.
     virtual void push() = 0;
-    /// The same around a wait for the first of several operations. Where a look is a question of its own
-    /// (analysis/explore), who waits has none before, but may find more than one of them done.
+    /// The same before a wait for the first of several operations.
     virtual void push_before_wait() { push(); }
-    virtual void push_after_wait() {}
+    /// Who looks what has come finds all that has come by then. Where that is explored (analysis/explore) this is a
+    /// look, instead of that before a wait; not `at_ends`: of messages, but not whether collectives have ended.
+    virtual void look_once_more(bool at_ends) { static_cast<void>(at_ends); }
+    /// A function will be called at its end.
+    virtual void note_callback() {}
     /// Waits as this communicator waits.
     virtual void wait(erased_work& work) = 0;
     /// Makes every other rank throw, because an exception has destroyed the handle.
@@ -90,8 +93,10 @@ class pending : public background::work {
     };
     /// At once if it is done.
     void then(std::unique_ptr<continuation> last) {
-        note_question_of_the_past();
+        note_question_of_order();
+        look_once_more(true);
         if (done()) return last->call(failure_);
+        note_callback();
         std::unique_ptr<continuation>* place = &then_;
         while (*place) place = &(*place)->next;
         *place = std::move(last);
@@ -417,6 +422,7 @@ template <detail::range_of_handles Operations>
         until_any any(operations, *first);
         if (!any.poll()) first->push_before_wait();
         if (!any.poll()) first->wait(any);
+        if (!first->done()) first->look_once_more(false);
         note_question_of_order();
     }
     return handles::tell_first(operations);
@@ -434,7 +440,7 @@ template <detail::range_of_handles Operations>
     first->push_before_wait();
     until_any any(operations, *first);
     if (!any.poll()) first->wait(any);
-    first->push_after_wait();
+    first->look_once_more(true);
     note_question_of_order();
     return handles::tell_done(operations);
 }

@@ -207,8 +207,14 @@ class task : public pending {
     void push_before_wait() override {
         if constexpr (!looks_by_itself) push();
     }
-    void push_after_wait() override {
-        if constexpr (looks_by_itself) push();
+    void look_once_more(bool at_ends) override {
+        if constexpr (looks_by_itself) {
+            comm_->background().take_over();
+            comm_->look_once_more(at_ends);
+        }
+    }
+    void note_callback() override {
+        if constexpr (looks_by_itself) comm_->note_callback();
     }
     void wait(erased_work& what) override {
         require_outside_operator(*comm_, what_);

@@ -115,6 +115,8 @@ class explored_world {
         bool has_got = false;   // one in the test that it is in
         bool has_got_unseen = false;          // the same, one of which the program knows nothing
         bool looks_again = false;
+        bool once_more = false, sees_ends = true;  // of a look: beside a wait, and whether of ends too
+        bool is_called_back = false;               // at the end of some operation
         looking looks = looking::no;
         bool tests_lane = false;              // itself, no operation in flight does
         std::optional<explored_channel> latest;  // of those
@@ -124,6 +126,7 @@ class explored_world {
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
         explored_channel other;          // what it may choose, in a step without a message
         bool has_chosen_other = false;
+        std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
         bool is_timed = false;    // what it waits for has a deadline
         bool time_is_up = false;  // which passes now
         std::vector<explored_channel> listens;   // for news, on its communicators
@@ -174,8 +177,11 @@ class explored_world {
             each.waits = each.tests_in_vain = each.refusals = 0;
             each.has_got = each.has_got_unseen = each.tests_lane = each.looks_again = false;
             each.looks = looking::no;
+            each.once_more = each.is_called_back = false;
+            each.sees_ends = true;
             each.is_timed = each.time_is_up = false;
             each.listens.clear();
+            each.unseen_answers.clear();
             each.latest.reset();
             each.ends.clear();
             each.failure.reset();
@@ -210,7 +216,7 @@ class explored_world {
                     possible.push_back({each.rank, true, false, news});
             if (each.at == place::waits && messages == each.asked.size())
                 settled |= std::uint64_t{1} << each.rank;
-            if (each.at == place::tests && each.tests_in_vain < tests_)
+            if (each.at == place::tests && (each.tests_in_vain < tests_ || each.once_more))
                 possible.push_back({each.rank, false, false, {}});
         }
         if (possible.empty())  // who tests again and again may do so while nothing else happens, and time passes
@@ -227,9 +233,14 @@ class explored_world {
     [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
         if (of(rank).at == place::chooses) return {};
         asked_or_ends_ = of(rank).asked;
-        asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
+        if (of(rank).sees_ends)
+            asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
         asked_or_ends_.insert(asked_or_ends_.end(), of(rank).listens.begin(), of(rank).listens.end());
         return asked_or_ends_;
+    }
+    [[nodiscard]] bool is_unseen_answer(const explored_step& delivery) {
+        const auto& unseen = of(delivery.rank).unseen_answers;
+        return std::ranges::find(unseen, delivery.channel) != unseen.end();
     }
     /// In which step the message was posted that one delivers; -1 for none.
     [[nodiscard]] int posted_in(const explored_step& step) {
@@ -265,8 +276,8 @@ class explored_world {
             rank.time_is_up = true;
             note(happening::kind::goes_on, step.rank, "is too late");
         } else {
-            ++rank.tests_in_vain;
-            note(happening::kind::goes_on, step.rank, "tests, and gets nothing");
+            if (!rank.once_more) ++rank.tests_in_vain;
+            note(happening::kind::goes_on, step.rank, rank.once_more ? "gets no more" : "tests, and gets nothing");
         }
         return run_and_listen(rank);
     }
@@ -441,7 +452,8 @@ class explored_world {
 
     /// The ends of operations that are found at one test are found in one order.
     [[nodiscard]] static bool comes_too_late(const rank_state& rank, const explored_channel& from) {
-        return rank.at == place::tests && rank.latest && from.is_end() && from < *rank.latest;
+        return from.is_end() && rank.at == place::tests &&
+               (!rank.sees_ends || (rank.latest && from < *rank.latest));
     }
     /// Between going on as usual, and this.
     [[nodiscard]] bool chooses(int rank, const explored_channel& other) {

@@ -286,7 +286,7 @@ class explorer {
         const bool asks = (asks_ >> delivery.rank & 1) != 0, sees_all = (sees_all_ >> delivery.rank & 1) != 0;
         if (delivery.channel.is_end()) return !asks;
         if (options_.every_order || sees_all) return false;
-        return !asks || delivery.channel.is_of_a_collective();
+        return !asks || delivery.channel.is_of_a_collective() || world_.is_unseen_answer(delivery);
     }
     /// Whether the execution that has ended has shown more of who asks than was known.
     [[nodiscard]] bool has_learned() {

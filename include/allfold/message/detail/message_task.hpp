@@ -179,11 +179,14 @@ class message_task final : public task<Comm>, private open_message {
 
     /// Of a message that has been probed for: it is received at the first start.
     void give(std::unique_ptr<held_message> found) noexcept { given_ = std::move(found); }
+    /// As soon as it has started, so that nobody asks whether it is done.
+    void is_to_be_waited_for() noexcept { is_waited_for_ = true; }
     [[nodiscard]] status found() const noexcept { return in_ ? in_->found : status{}; }
     [[nodiscard]] std::unique_ptr<held_message> take_held() noexcept { return std::move(in_->held); }
 
     void start() override {
         this->comm_->background().take_over();
+        if constexpr (requires { this->comm_->look_for_callbacks(); }) this->comm_->look_for_callbacks();
         office_.in_flight().enter(*this);
         try {
             begin_run();
@@ -328,6 +331,7 @@ class message_task final : public task<Comm>, private open_message {
         if constexpr (requires { this->comm_->holds_send(); })
             if (out_ && out_->how == mode::standard && out_->may_wait && out_->receiver != null_rank)
                 out_->is_held = this->comm_->holds_send();
+        if constexpr (requires { this->comm_->note_waited_for(true); }) this->comm_->note_waited_for(is_waited_for_);
         if constexpr (watching_memory<Comm>) mark_memory();
         if (in_) given_ ? office_.start(*in_, std::move(given_)) : office_.start(*in_);
         if (out_ && out_->how == mode::buffered && out_->receiver != null_rank)
@@ -432,7 +436,7 @@ class message_task final : public task<Comm>, private open_message {
     std::optional<sending>& out_ = asked_.out;
     std::optional<receiving>& in_ = asked_.in;
     std::unique_ptr<held_message> given_;
-    bool is_detached_ = false;
+    bool is_detached_ = false, is_waited_for_ = false;
     std::size_t call_ = 0;
     std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // where somebody watches memory
     bool failed_alone_ = false;                     // and the communicator is sound
@@ -479,6 +483,7 @@ inline void wait_for(pending& run) {
 /// Runs one to its end, without an allocation of its own.
 template <communicator Comm>
 status run_message(message_task<Comm>& run) {
+    run.is_to_be_waited_for();
     run.start();
     wait_for(run);
     return run.found();
