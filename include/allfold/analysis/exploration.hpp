@@ -23,6 +23,7 @@ enum class verdict : std::uint8_t {
     deadlock_unless_held,  ///< the same, and only where standard sends are not held for their receivers
     no_progress,           ///< ranks test again and again, and nothing comes any more
     failed,                ///< an exception leaves a rank, or a collective on it
+    timed_out,             ///< the same, because a deadline has passed
     disagreement,          ///< ranks do not make the same calls of collectives, or not in the same order
     never_completed,       ///< operations are in flight when their communicator ends
     never_received,        ///< all ranks have returned, and messages are left
@@ -38,6 +39,7 @@ enum class verdict : std::uint8_t {
         case verdict::deadlock_unless_held: return "deadlock only where sends are not buffered";
         case verdict::no_progress: return "no progress";
         case verdict::failed: return "a rank fails";
+        case verdict::timed_out: return "a deadline passes";
         case verdict::disagreement: return "ranks disagree";
         case verdict::never_completed: return "operation never completed";
         case verdict::never_received: return "message never received";
@@ -87,6 +89,12 @@ enum class standard_sends : std::uint8_t {
     each_by_itself  ///< each one waits or not: all combinations
 };
 
+/// When the deadlines of calls pass. Explored programs know no other time.
+enum class deadlines : std::uint8_t {
+    may_pass,  ///< as soon as the call has to wait, or when it would be done, or where nothing else can happen; or not
+    in_vain    ///< only where nothing else can happen
+};
+
 /// How far to explore.
 struct explore_options {
     std::uint64_t executions = 1'000'000;  ///< at most, in this call
@@ -107,6 +115,7 @@ struct explore_options {
     /// A program in which no rank asks in which order messages come, and which ends where all sends wait, ends where
     /// only some do. Others may need `each_by_itself`, which is up to 2^n times as many executions for n sends.
     standard_sends sends = standard_sends::all_or_none;
+    allfold::deadlines deadlines = allfold::deadlines::may_pass;
     /// What `frontier` of an exploration has said that ended at a limit: goes on there.
     std::string frontier = {};
     std::function<bool(const exploring&)> watch = {};  ///< called after each execution; false stops

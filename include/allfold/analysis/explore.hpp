@@ -54,6 +54,7 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
                     values.set(rank, program(comm));
             } catch (...) {
                 comm.abandon();
+                world->note_failure(rank, cause_at_hand());  // also of what it could have caught
             }
         } catch (...) {
             world->note_failure(rank, cause_at_hand());

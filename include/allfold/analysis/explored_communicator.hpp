@@ -3,9 +3,11 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,16 +65,19 @@ class explored_communicator : public transport_defaults {
           ranks_(std::move(ranks)),
           rank_(rank),
           self_(ranks_[rank]),
-          seat_(world.take_seat(group, self_)) {}
+          seat_(world.take_seat(group, self_)) {
+        world_.of(self_).listens.push_back(news());
+    }
     explored_communicator(const explored_communicator&) = delete;
     explored_communicator& operator=(const explored_communicator&) = delete;
     ~explored_communicator() {
         if (!world_.is_over(self_)) {
             world_.of(self_).left_in_flight += background_.size();
-            if (background_.knows_any()) detail::note_question_of_order();  // whether it is done by now
+            if (background_.knows_any()) detail::note_question_of_the_past();  // whether it is done by now
             note_unreceived();
         }
         background_.end();
+        std::erase(world_.of(self_).listens, news());
     }
 
     [[nodiscard]] int rank() const noexcept { return rank_; }
@@ -82,6 +87,7 @@ class explored_communicator : public transport_defaults {
 
     lane open(const signature& what, unsigned lanes) {
         throw_if_over();
+        look_for_callbacks();
         const lane first = std::exchange(next_lane_, next_lane_ + lanes);
         announce(first, lanes, what);
         return first;
@@ -104,6 +110,8 @@ class explored_communicator : public transport_defaults {
         const std::size_t call = where.call != 0 ? where.call : world_.find_call(self_, group_, where.on);
         if (!world_.is_over(self_)) world_.note_changed(self_, call);
     }
+    /// The message that starts now: nobody asks whether it is done.
+    void note_waited_for(bool it_is) noexcept { is_waited_for_ = it_is; }
     /// Of the next call of this rank: see `here`.
     void note_place(const char* file, unsigned line) { world_.note_place(self_, file, line); }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
@@ -114,7 +122,8 @@ class explored_communicator : public transport_defaults {
         detail::explored_letter letter{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
         detail::pack(message.parts, message.alignment, letter.memory.data());
         if (world_.history != nullptr) letter.what = name_of(on, message);
-        world_.post(ranks_[to], {group_, self_, on}, std::move(letter));
+        world_.post(ranks_[to], {group_, self_, on == detail::envelopes_lane ? lane_of(to, message) : on},
+                    std::move(letter));
         return true;
     }
     /// Whether the next standard send of this rank is held for its receiver; otherwise it waits for its receive.
@@ -128,6 +137,7 @@ class explored_communicator : public transport_defaults {
     bool try_receive(int from, lane on, Sink&& sink) {
         const detail::explored_channel channel{group_, ranks_[from], on};
         auto letter = world_.take_delivered(self_, channel);
+        if (!letter && on == detail::envelopes_lane) letter = take_answer(channel.from);
         if (!letter && tests_by_itself()) {
             test(channel);
             letter = world_.take_delivered(self_, channel);
@@ -142,19 +152,86 @@ class explored_communicator : public transport_defaults {
     /// Where it is called neither by a rank that waits nor by a start, somebody tests: a message may come before it.
     void progress() {
         throw_if_over();
-        const std::uint64_t pass = background_.pass();
-        const bool is_new = pass != 0 && pass != std::exchange(latest_pass_, pass);
-        if (world_.of(self_).waits == 0 && (is_new || !is_running())) test();
+        auto& self = world_.of(self_);
+        if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
+        if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
+    }
+    /// The program asks what has come, of all that this pushes on: for what that looks shows the first pass; then
+    /// messages may come, once, and once more after those of which the program knows nothing, whose answers may be
+    /// there too.
+    template <class Pass>
+    void look(Pass pass) {
+        auto& self = world_.of(self_);
+        const looking outer = std::exchange(self.looks, looking::is_over);
+        pass();
+        do {
+            self.looks = looking::stops;
+            self.looks_again = false;
+            pass();
+        } while (self.looks_again);
+        self.looks = outer;
+    }
+    /// The same beside a wait, which is no test in vain if nothing comes.
+    void look_once_more(bool at_ends) {
+        auto& self = world_.of(self_);
+        if (self.waits != 0 || self.looks != looking::no) return;
+        self.once_more = true;
+        self.sees_ends = at_ends;
+        look(&background::progress_all);
+        self.once_more = false;
+        self.sees_ends = true;
+    }
+    /// A function that is called at the end of an operation may be called by any call of this rank.
+    void note_callback() { world_.of(self_).is_called_back = true; }
+    void look_for_callbacks() {
+        if (world_.of(self_).is_called_back && background::in_flight() && !is_running()) look_once_more(true);
+    }
+    void note_start(const void* operation) {
+        ending& end = end_of(operation);
+        end.channel.on = ends_++;
+        end.is_posted = false;
+        world_.add_end(self_, end.channel);
+    }
+    /// Whether an operation in flight ends now, all of whose messages have come. That is a step of its own, as if it
+    /// were a message of the rank to itself: a transport may need a while to see that what it has sent is read.
+    [[nodiscard]] bool may_end(const void* operation, const char* what) {
+        ending& end = end_of(operation);
+        const detail::explored_channel channel = end.channel;
+        auto& self = world_.of(self_);
+        if (!std::exchange(end.is_posted, true)) {
+            detail::explored_letter letter;
+            letter.what = what;
+            world_.post(self_, channel, std::move(letter));
+            self.looks_again = true;
+        } else if (self.looks != looking::no) {
+            world_.ask(self_, channel);
+            progress();
+        }
+        if (!world_.take_delivered(self_, channel)) {
+            world_.ask(self_, channel);
+            return false;
+        }
+        world_.erase_end(self_, channel);
+        std::erase_if(ending_, [&](const ending& each) { return each.operation == operation; });
+        return true;
     }
     template <pending_work Work>
-    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point>) {
-        if constexpr (!requires { requires !Work::order_matters; }) detail::note_question_of_order();
+    void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
+        constexpr bool order_matters = !requires { requires !Work::order_matters; };
+        if (order_matters) detail::note_question_of_the_past();
         auto& self = world_.of(self_);
         const within_a_wait here(self.waits);
-        for (;;) {
+        for (bool is_first = true;; is_first = false) {
             throw_if_over();
             self.asked.clear();
-            if (work.poll()) return;
+            self.is_timed = deadline.has_value();
+            const bool is_done = work.poll();
+            if (deadline && (is_first || is_done || self.time_is_up))
+                if (std::exchange(self.time_is_up, false) || world_.may_pass(self_)) time_out(work.blocked_on());
+            if (is_done) {
+                if (order_matters) detail::note_question_of_the_past();
+                return;
+            }
             self.where = work.blocked_on();
             if (self.where.peer >= 0) self.where.peer = ranks_[self.where.peer];
             if (self.where.call == 0) self.where.call = world_.find_call(self_, group_, self.where.on);
@@ -163,7 +240,34 @@ class explored_communicator : public transport_defaults {
     }
     void abandon() noexcept {
         is_broken_ = true;
-        world_.note_failure(self_, detail::cause_at_hand());
+        detail::cause why = detail::cause_at_hand();
+        if (why.code == errc::timeout && is_late_) return;  // the program may catch that
+        detail::note_question_of_the_past();                // what fails first
+        world_.note_failure(self_, std::move(why));
+    }
+
+    // Deadlines: no time passes here but what the search says.
+
+    /// An operation in flight has one.
+    void note_deadline(const void* operation) { std::erase(has_waited_, operation); }
+    /// Whether that passes: at its first wait, or where nothing else can happen.
+    [[nodiscard]] bool passes(const void* operation) {
+        auto& self = world_.of(self_);
+        self.is_timed = true;
+        if (std::exchange(self.time_is_up, false)) return true;
+        if (std::ranges::find(has_waited_, operation) != has_waited_.end()) return false;
+        has_waited_.push_back(operation);
+        return world_.may_pass(self_);
+    }
+    /// Whether it has passed though all has come.
+    [[nodiscard]] bool comes_too_late() { return world_.may_pass(self_); }
+    [[noreturn]] void time_out(const waiting& where) {
+        throw_if_over();
+        is_late_ = true;
+        world_.note_late();
+        for (int r = 0; r < size(); ++r)
+            if (r != rank_) world_.post(ranks_[r], news(), {});
+        throw error(errc::timeout, detail::text({where.what, ": the deadline of rank ", self_, " has passed"}));
     }
     [[nodiscard]] team<explored_communicator> form_team(const rank_list& members) {
         throw_if_over();
@@ -177,6 +281,7 @@ class explored_communicator : public transport_defaults {
 
   private:
     using place = detail::explored_world::place;
+    using looking = detail::explored_world::looking;
 
     class within_a_wait {
       public:
@@ -189,6 +294,45 @@ class explored_communicator : public transport_defaults {
         int& depth_;
     };
 
+    /// An operation whose end is still to come.
+    struct ending {
+        const void* operation;
+        detail::explored_channel channel;
+        bool is_posted = false;
+    };
+    [[nodiscard]] ending& end_of(const void* operation) {
+        const auto known = std::ranges::find(ending_, operation, &ending::operation);
+        if (known != ending_.end()) return *known;
+        return ending_.emplace_back(ending{operation, {group_, detail::end_of_operation, ends_++}});
+    }
+
+    /// An answer that this rank waits for.
+    [[nodiscard]] static lane lane_of_answer(std::uint32_t number) noexcept {
+        return detail::first_of_answers | (number & ~detail::first_of_answers);
+    }
+    [[nodiscard]] lane lane_of(int to, const outgoing& message) {
+        using kind = detail::message_head::kind;
+        detail::message_head head;
+        std::memcpy(&head, message.parts.front().data, sizeof head);
+        if (head.what == kind::refused || head.what == kind::unexpected) return lane_of_answer(head.number);
+        if (head.what == kind::clear) world_.note_clear(self_);
+        if (head.what == kind::request || head.how == mode::synchronous) {
+            answers_.push_back({group_, ranks_[to], lane_of_answer(head.number)});
+            if (is_waited_for_) world_.of(self_).unseen_answers.push_back(answers_.back());
+        }
+        return detail::envelopes_lane;
+    }
+    [[nodiscard]] std::optional<detail::explored_letter> take_answer(int from) {
+        for (const detail::explored_channel& each : answers_) {
+            if (each.from != from) continue;
+            if (auto letter = world_.take_delivered(self_, each)) {
+                std::erase(answers_, detail::explored_channel(each));
+                return letter;
+            }
+            world_.ask(self_, each);
+        }
+        return std::nullopt;
+    }
     [[nodiscard]] static std::uint64_t mixed(std::uint64_t a, std::uint64_t b) noexcept {
         const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
         return all ^ all >> 32;
@@ -219,19 +363,27 @@ class explored_communicator : public transport_defaults {
     }
     [[nodiscard]] bool is_running() noexcept { return background_.is_running(); }
     /// Whether a look for a message is the program's own.
-    [[nodiscard]] bool tests_by_itself() noexcept { return world_.of(self_).waits == 0 && !is_running(); }
+    [[nodiscard]] bool tests_by_itself() noexcept {
+        const auto& self = world_.of(self_);
+        return self.waits == 0 && self.looks == looking::no && !is_running();
+    }
 
-    /// Messages may come, of those that this communicator has looked for in vain.
+    /// Messages may come, of those that this rank has looked for in vain.
     void test() {
-        while (stop_to_test()) {
+        auto& self = world_.of(self_);
+        while (stop_to_test() && !self.has_got_unseen) {
         }
-        std::erase_if(world_.of(self_).asked, [this](const auto& each) { return each.group == group_; });
+        if (std::exchange(self.has_got_unseen, false)) self.looks_again = true;
+        self.asked.clear();
     }
     /// This message may come.
     void test(const detail::explored_channel& channel) {
+        if (channel.is_of_a_collective()) detail::note_question_of_the_past();  // the program itself reads that lane
         auto& asked = world_.of(self_).asked;
         auto others = std::exchange(asked, {channel});
+        world_.of(self_).tests_lane = true;
         stop_to_test();
+        world_.of(self_).tests_lane = false;
         world_.of(self_).has_got = false;  // no other one may
         asked = std::move(others);
     }
@@ -243,11 +395,16 @@ class explored_communicator : public transport_defaults {
         throw_if_over();
         return has_come;
     }
+    [[nodiscard]] detail::explored_channel news() const { return {group_, detail::news_of_a_deadline, 0}; }
     void throw_if_over() {
-        if (!world_.is_over(self_) && !is_broken_) return;
+        if (world_.is_anybody_late() && !is_late_ && !world_.is_over(self_) && world_.take_delivered(self_, news()))
+            is_late_ = true;
+        if (!world_.is_over(self_) && !is_broken_ && !is_late_) return;
         if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch what is thrown for ever
         if (world_.is_over(self_))
             throw error(errc::peer_failed, "explore: the execution is over, and this rank has not returned");
+        if (is_late_)
+            throw error(errc::timeout, "it stops: a deadline has passed on its communicator");
         if (is_broken_)
             throw error(errc::peer_failed, "explore: this rank has failed, and uses its communicator again");
     }
@@ -259,8 +416,12 @@ class explored_communicator : public transport_defaults {
     int self_;
     detail::explored_world::seat& seat_;
     lane next_lane_ = 0;
-    std::uint64_t formed_ = 0, latest_pass_ = 0;
-    bool is_broken_ = false;
+    std::vector<ending> ending_;
+    std::vector<detail::explored_channel> answers_;  // for which sends of this rank wait
+    lane ends_ = 0;
+    std::uint64_t formed_ = 0;
+    std::vector<const void*> has_waited_;  // of operations with a deadline
+    bool is_broken_ = false, is_late_ = false, is_waited_for_ = false;
     allfold::background background_;
 };
 

@@ -145,6 +145,7 @@ class task : public pending {
             throw;
         }
         note_start();
+        if constexpr (looks_by_itself) comm_->note_start(this);
         progress();
         if (!done()) comm_->background().add(*this);
     }
@@ -156,7 +157,8 @@ class task : public pending {
     void progress() noexcept override {
         if (done() || comm_->background().is_running()) return;  // an operator of it may wait for something else
         try {
-            if (!poll()) return require_time();
+            if (!poll() || !may_end()) return require_time();
+            require_in_time();
             finish_run();
             complete();
         } catch (...) {
@@ -197,7 +199,22 @@ class task : public pending {
 
     void push() override {
         comm_->background().take_over();
-        background::progress_all();
+        if constexpr (looks_by_itself)
+            comm_->look(&background::progress_all);
+        else
+            background::progress_all();
+    }
+    void push_before_wait() override {
+        if constexpr (!looks_by_itself) push();
+    }
+    void look_once_more(bool at_ends) override {
+        if constexpr (looks_by_itself) {
+            comm_->background().take_over();
+            comm_->look_once_more(at_ends);
+        }
+    }
+    void note_callback() override {
+        if constexpr (looks_by_itself) comm_->note_callback();
     }
     void wait(erased_work& what) override {
         require_outside_operator(*comm_, what_);
@@ -213,6 +230,8 @@ class task : public pending {
     }
 
   protected:
+    static constexpr bool looks_by_itself = requires(Comm& comm) { comm.look(&background::progress_all); };
+
     task(Comm& comm, const char* what, const std::optional<deadline>& limit) : comm_(&comm), what_(what) {
         if (limit) limit_ = limit;
         require_outside_operator(comm, what);
@@ -234,9 +253,16 @@ class task : public pending {
         due_ = limit_ ? limit_->from_now().value_or(time_point::max()) : time_point::max();
         active_ = true;
         done_.store(false, std::memory_order_relaxed);
+        if constexpr (looks_by_itself)
+            if (is_timed()) comm_->note_deadline(this);
     }
     /// Whether it may be due some time.
     [[nodiscard]] bool is_timed() const noexcept { return due_ != time_point::max(); }
+    /// Of an operation all of whose messages have come.
+    [[nodiscard]] bool may_end() {
+        if constexpr (requires { comm_->may_end(this, what_); }) return comm_->may_end(this, what_);
+        return true;
+    }
     /// Throws what waiting throws.
     void wait_for(erased_work& what) {
         struct {
@@ -260,6 +286,10 @@ class task : public pending {
     }
     /// The transport itself says who waits for whom.
     void require_time() {
+        if constexpr (looks_by_itself) {
+            if (is_timed() && comm_->passes(this)) comm_->time_out(blocked_on());
+            return;
+        }
         if (due_ == time_point::max() || std::chrono::steady_clock::now() < due_) return;
         struct {
             const task& self;
@@ -268,6 +298,11 @@ class task : public pending {
             static void check() {}
         } stuck{*this};
         comm_->wait(stuck, due_);
+    }
+    /// At its end, where time is what analysis/explore says.
+    void require_in_time() {
+        if constexpr (looks_by_itself)
+            if (is_timed() && comm_->comes_too_late()) comm_->time_out(blocked_on());
     }
     void complete() noexcept {
         leave();

@@ -106,7 +106,7 @@ class message {
     }
     void put_back() noexcept {
         if (!held_) return;
-        detail::note_question_of_order();  // who gets it now depends on what has come since
+        detail::note_question_of_the_past();  // who gets it now depends on what has come since
         if (const auto kept = office_.lock()) static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
     }
 
@@ -152,7 +152,11 @@ struct try_probe_verb {
             if (r.source == null_rank) return message();
             port_of<carrier<Comm>> port(comm, office);
             comm.background().take_over();
-            office.turn(port);
+            const auto turn = [&] { office.turn(port); };
+            if constexpr (requires { comm.look(turn); })
+                comm.look(turn);
+            else
+                turn();
             std::unique_ptr<held_message> held = office.take_held(r);
             office.settle();
             if (!held) return std::nullopt;

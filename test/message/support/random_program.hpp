@@ -40,11 +40,14 @@ class random_program {
                      may_ask && below(4) == 0 ? any_tag : tag, false});
             if (below(5) == 0) add(below(of_rank_.size()), {kind::wait, 0, 0, false});
             if (may_test && below(may_ask ? 4 : 2) == 0) {
-                constexpr kind questions[] = {kind::test, kind::wait_any, kind::cancel, kind::probe};
-                add(to, {questions[below(may_ask ? 4 : 3)], any_rank, any_tag, false});
+                constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel, kind::wait_some,
+                                              kind::test_some, kind::then,     kind::probe};
+                add(to, {questions[below(may_ask ? 7 : 6)], any_rank, any_tag, false});
             }
-            if (below(size == 2 ? 4 : 12) == 0)
-                for (std::size_t r = 0; r < of_rank_.size(); ++r) add(r, {kind::reduce, 0, 0, false});
+            if (below(size == 2 ? 4 : 12) == 0) {
+                const kind how = below(3) == 0 ? kind::reduce_and_wait : kind::reduce;
+                for (std::size_t r = 0; r < of_rank_.size(); ++r) add(r, {how, 0, 0, false});
+            }
         }
         for (auto& each : of_rank_)
             if (each.size() > 1 && below(3) == 0) std::swap(each[below(each.size())], each[below(each.size())]);
@@ -52,9 +55,9 @@ class random_program {
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(of_rank_.size()); }
 
-    /// `seen` tells all that this rank has received, also where it does not return.
-    template <class Comm>
-    void run(Comm& comm, std::uint32_t& seen) const {
+    /// `seen` tells all that this rank has received, also where it does not return. Before each action `pause()`.
+    template <class Comm, class Pause = void (*)()>
+    void run(Comm& comm, std::uint32_t& seen, Pause pause = [] {}) const {
         seen = 1000 + static_cast<std::uint32_t>(comm.rank());
         std::deque<flight> flights;
         const auto mix = [&](std::uint32_t x) { seen = (seen ^ (x + 0x85ebca6bU)) * 0x9e3779b1U + (seen >> 7); };
@@ -64,6 +67,8 @@ class random_program {
         };
         const auto end = [&](flight& f) {
             f.is_over = true;
+            mix(static_cast<std::uint32_t>(std::ranges::find_if(flights, [&](const flight& each) { return &each == &f; }) -
+                                           flights.begin()));
             mix(f.value);
             mix(static_cast<std::uint32_t>(f.found.source));
         };
@@ -72,6 +77,7 @@ class random_program {
             const allfold::tag under = each.tag == any_tag ? allfold::tag{allfold::any} : allfold::tag{each.tag};
             const allfold::from source = each.peer == any_rank ? allfold::from{allfold::any} : allfold::from{each.peer};
             flight* const pending = first();
+            pause();
             switch (each.what) {
                 case kind::send: allfold::send(comm, value, allfold::to{each.peer}, under); break;
                 case kind::start_send: {
@@ -97,6 +103,7 @@ class random_program {
                     f.work = allfold::all_reduce.start(comm, f.value, allfold::sum());
                     break;
                 }
+                case kind::reduce_and_wait: mix(allfold::all_reduce(comm, value, allfold::sum())); break;
                 case kind::wait:
                     if (pending != nullptr) {
                         pending->work.wait();
@@ -112,7 +119,22 @@ class random_program {
                     if (const bool is_gone = pending->work.cancel(); mix(is_gone ? 19 : 20), is_gone)
                         pending->is_over = true;
                     break;
-                case kind::wait_any: wait_any(flights, mix, end); break;
+                case kind::wait_any:
+                    with_all(flights, end, [](auto& works) { return std::vector{allfold::wait_any(works)}; });
+                    break;
+                case kind::wait_some:
+                    with_all(flights, end, [](auto& works) { return allfold::wait_some(works); });
+                    break;
+                case kind::test_some:
+                    with_all(flights, end, [&](auto& works) {
+                        const std::vector<std::size_t> done = allfold::test_some(works);
+                        mix(static_cast<std::uint32_t>(22 + done.size()));
+                        return done;
+                    });
+                    break;
+                case kind::then:
+                    if (pending != nullptr) pending->work.then([pending, &mix] { mix(pending->value + 37); });
+                    break;
                 case kind::probe:
                     if (auto found = allfold::try_probe(comm, source, under)) {
                         const allfold::status got = allfold::receive(*found, value);
@@ -132,7 +154,8 @@ class random_program {
 
     [[nodiscard]] std::string text() const {
         constexpr const char* names[] = {"send", "start_send", "receive", "start_receive", "reduce",
-                                         "wait", "test",       "cancel",  "wait_any",      "probe"};
+                                         "wait", "test",       "cancel",  "wait_any",      "wait_some",
+                                         "test_some", "then", "reduce_and_wait", "probe"};
         std::string all;
         for (std::size_t r = 0; r < of_rank_.size(); ++r) {
             all += "\n  rank " + std::to_string(r) + ":";
@@ -154,6 +177,10 @@ class random_program {
         test,
         cancel,
         wait_any,
+        wait_some,
+        test_some,
+        then,
+        reduce_and_wait,
         probe
     };
     struct action {
@@ -171,8 +198,9 @@ class random_program {
 
     void add(std::size_t rank, action what) { of_rank_[rank].push_back(what); }
 
-    template <class Mix, class End>
-    static void wait_any(std::deque<flight>& flights, Mix mix, End end) {
+    /// `ask(operations)` says which of those that are not over are done.
+    template <class End, class Ask>
+    static void with_all(std::deque<flight>& flights, End end, Ask ask) {
         std::vector<allfold::operation> works;
         std::vector<flight*> owners;
         for (flight& each : flights)
@@ -180,11 +208,10 @@ class random_program {
                 works.push_back(std::move(each.work));
                 owners.push_back(&each);
             }
-        const std::size_t first = allfold::wait_any(works);
+        const std::vector<std::size_t> done = ask(works);
         for (std::size_t i = 0; i < works.size(); ++i) owners[i]->work = std::move(works[i]);
-        if (first == works.size()) return;
-        mix(static_cast<std::uint32_t>(first));
-        end(*owners[first]);
+        for (const std::size_t i : done)
+            if (i < works.size()) end(*owners[i]);
     }
 
     std::vector<std::vector<action>> of_rank_;

@@ -21,6 +21,7 @@
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/bounce.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/envelope.hpp"
@@ -92,6 +93,9 @@ enum class explored_turn : std::uint8_t {
 class explored_world {
   public:
     enum class place : std::uint8_t { running, waits, tests, chooses, returned };
+    /// Whether a rank that pushes on what it has in flight looks for messages: not at all, at its next chance, or it has
+    /// had that.
+    enum class looking : std::uint8_t { no, stops, is_over };
     /// What becomes of standard sends.
     enum class sending : std::uint8_t { held, waits, chosen };
 
@@ -109,10 +113,23 @@ class explored_world {
         int waits = 0;          // how many are within each other
         int tests_in_vain = 0;  // since the latest message
         bool has_got = false;   // one in the test that it is in
+        bool has_got_unseen = false;          // the same, one of which the program knows nothing
+        bool looks_again = false;
+        bool once_more = false, sees_ends = true;  // of a look: beside a wait, and whether of ends too
+        bool is_called_back = false;               // at the end of some operation
+        looking looks = looking::no;
+        bool tests_lane = false;              // itself, no operation in flight does
+        std::optional<explored_channel> latest;  // of those
+        std::vector<explored_channel> ends;   // of operations in flight
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
-        bool holds_send = true;          // the one that it has just chosen for
+        explored_channel other;          // what it may choose, in a step without a message
+        bool has_chosen_other = false;
+        std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
+        bool is_timed = false;    // what it waits for has a deadline
+        bool time_is_up = false;  // which passes now
+        std::vector<explored_channel> listens;   // for news, on its communicators
         std::vector<explored_call> calls;
         std::vector<std::size_t> changed;     // the calls whose memory the program has written meanwhile
         std::vector<std::string> unreceived;  // messages that it still holds at the end of a communicator
@@ -138,6 +155,7 @@ class explored_world {
     }
 
     sending sends = sending::held;
+    bool deadlines_may_pass = true;
     step_watch<explored_call>* watch = nullptr;  // over ranks that do not come back, whose schedule this is
     const std::string* schedule = nullptr;
     std::vector<happening>* history = nullptr;  // where it is written down, if somebody wants it
@@ -148,15 +166,24 @@ class explored_world {
     /// All ranks run until they wait.
     void begin() {
         step_ = -1;
+        asks_ = sees_all_ = clears_ = 0;
         seats_used_ = boxes_used_ = 0;
-        standard_sends_ = waiting_sends_ = posted_ = 0;
+        standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
         for (rank_state& each : ranks_) {
             each.at = place::running;
             each.turn = explored_turn::goes_on;
             each.asked.clear();
             each.where = {};
             each.waits = each.tests_in_vain = each.refusals = 0;
-            each.has_got = false;
+            each.has_got = each.has_got_unseen = each.tests_lane = each.looks_again = false;
+            each.looks = looking::no;
+            each.once_more = each.is_called_back = false;
+            each.sees_ends = true;
+            each.is_timed = each.time_is_up = false;
+            each.listens.clear();
+            each.unseen_answers.clear();
+            each.latest.reset();
+            each.ends.clear();
             each.failure.reset();
             each.left_in_flight = 0;
             each.calls.clear();
@@ -165,7 +192,7 @@ class explored_world {
             each.file = nullptr;
         }
         if (watch != nullptr) watch->forget_calls();
-        for (rank_state& each : ranks_) run(each);
+        for (rank_state& each : ranks_) run_and_listen(each);
     }
     /// What may happen next, in a fixed order; returns the ranks for which nothing else may before that.
     std::uint64_t find_steps(std::vector<explored_step>& possible) {
@@ -174,30 +201,46 @@ class explored_world {
         for (const rank_state& each : ranks_) {
             if (each.at == place::chooses) {
                 possible.push_back({each.rank, false, false, {}});
-                possible.push_back({each.rank, false, false, send_waits});
+                possible.push_back({each.rank, false, false, each.other});
                 settled |= std::uint64_t{1} << each.rank;
             }
             if (each.at != place::waits && each.at != place::tests) continue;
             const std::size_t before = possible.size();
             for (const explored_channel& from : each.asked)
-                if (const box* const found = find(each.rank, from); found != nullptr && found->arrived < found->count())
+                if (const box* const found = find(each.rank, from);
+                    found != nullptr && found->arrived < found->count() && !comes_too_late(each, from))
                     possible.push_back({each.rank, true, false, from});
-            if (each.at == place::waits && possible.size() - before == each.asked.size())
+            const std::size_t messages = possible.size() - before;
+            for (const explored_channel& news : each.listens)
+                if (const box* const found = find(each.rank, news); found != nullptr && found->arrived < found->count())
+                    possible.push_back({each.rank, true, false, news});
+            if (each.at == place::waits && messages == each.asked.size())
                 settled |= std::uint64_t{1} << each.rank;
-            if (each.at == place::tests && each.tests_in_vain < tests_)
+            if (each.at == place::tests && (each.tests_in_vain < tests_ || each.once_more))
                 possible.push_back({each.rank, false, false, {}});
         }
-        if (possible.empty())  // who tests again and again may do so while nothing else happens
-            for (const rank_state& each : ranks_)
+        if (possible.empty())  // who tests again and again may do so while nothing else happens, and time passes
+            for (const rank_state& each : ranks_) {
                 if (each.at == place::tests && each.tests_in_vain < most_tests_)
                     possible.push_back({each.rank, false, true, {}});
+                if (each.is_timed && (each.at == place::tests || each.at == place::waits))
+                    possible.push_back({each.rank, false, true, deadline_passes});
+            }
         std::sort(possible.begin(), possible.end());
         return settled;
     }
-    /// The channels on which a message may come to a rank.
+    /// The channels on which a message may come to a rank, now or later.
     [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
         if (of(rank).at == place::chooses) return {};
-        return of(rank).asked;
+        asked_or_ends_ = of(rank).asked;
+        if (of(rank).sees_ends)
+            asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
+        asked_or_ends_.insert(asked_or_ends_.end(), of(rank).listens.begin(), of(rank).listens.end());
+        return asked_or_ends_;
+    }
+    [[nodiscard]] bool is_unseen_answer(const explored_step& delivery) {
+        const auto& unseen = of(delivery.rank).unseen_answers;
+        return std::ranges::find(unseen, delivery.channel) != unseen.end();
     }
     /// In which step the message was posted that one delivers; -1 for none.
     [[nodiscard]] int posted_in(const explored_step& step) {
@@ -205,24 +248,46 @@ class explored_world {
         const box& from = *find(step.rank, step.channel);
         return from.letters[from.arrived].posted_in;
     }
-    void take(const explored_step& step) {
-        ++step_;
+    /// Not `seen`: by the search, to which it is a part of the step before it. Whether the rank has asked meanwhile in
+    /// which order messages have come.
+    bool take(const explored_step& step, bool seen) {
+        if (seen) ++step_;
         rank_state& rank = of(step.rank);
         if (step.has_message) {
             box& from = *find(step.rank, step.channel);
             const explored_letter& letter = from.letters[from.arrived++];
-            rank.tests_in_vain = 0;
-            rank.has_got = rank.at == place::tests;
-            if (history != nullptr) note(happening::kind::gets, step.rank, step.channel.from, letter);
+            const bool is_unseen = rank.at == place::tests && !rank.tests_lane && step.channel.is_of_a_collective();
+            if (!is_unseen) rank.tests_in_vain = 0;
+            rank.has_got = rank.at == place::tests && !is_unseen;
+            if (rank.has_got) rank.latest = step.channel;
+            rank.has_got_unseen = is_unseen;
+            if (step.channel.is_end())
+                note(happening::kind::goes_on, step.rank, "ends ", letter.what);
+            else if (!step.channel.is_message())
+                note(happening::kind::goes_on, step.rank, "hears that the deadline of another rank has passed");
+            else if (history != nullptr)
+                note(happening::kind::gets, step.rank, step.channel.from, letter);
         } else if (rank.at == place::chooses) {
-            rank.holds_send = step.channel != send_waits;
-            note(happening::kind::goes_on, step.rank, rank.holds_send ? "has its send held" : "waits with its send");
+            rank.has_chosen_other = step.channel == rank.other;
+            const char* const words[2][2] = {{"has its send held", "waits with its send"},
+                                             {"is in time", "is too late"}};
+            note(happening::kind::goes_on, step.rank, words[rank.other == deadline_passes][rank.has_chosen_other]);
+        } else if (step.channel == deadline_passes) {
+            rank.time_is_up = true;
+            note(happening::kind::goes_on, step.rank, "is too late");
         } else {
-            ++rank.tests_in_vain;
-            note(happening::kind::goes_on, step.rank, "tests, and gets nothing");
+            if (!rank.once_more) ++rank.tests_in_vain;
+            note(happening::kind::goes_on, step.rank, rank.once_more ? "gets no more" : "tests, and gets nothing");
         }
-        run(rank);
+        return run_and_listen(rank);
     }
+    /// The ranks that have asked, in this execution, in which order messages have come; and those to which the order of
+    /// all of them may matter.
+    [[nodiscard]] std::uint64_t asks() const noexcept { return asks_ | sees_all(); }
+    [[nodiscard]] std::uint64_t sees_all() const noexcept { return sees_all_ | (asks_ != 0 ? clears_ : 0); }
+    /// It has asked for the data of a message: in which order it does so for several, which is that in which they have
+    /// come to it, another rank that asks may see.
+    void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
     /// Every rank that waits looks whether it does so in vain.
     void look() {
         for (rank_state& each : ranks_)
@@ -239,6 +304,8 @@ class explored_world {
             }
         return true;
     }
+    void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
+    void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
     /// What becomes of a rank at the end.
     void note_end(int rank, std::string words) { note(happening::kind::ends, rank, std::move(words)); }
     /// Notes the place of the next call, and a call; returns its number, from 1.
@@ -268,9 +335,9 @@ class explored_world {
         const rank_state& self = of(rank);
         return self.where.call == 0 ? nullptr : &self.calls[self.where.call - 1];
     }
-    void for_each_leftover(auto visit) {
+    void for_each_leftover(bool messages_only, auto visit) {
         for (std::size_t i = 0; i < boxes_used_; ++i)
-            if (const box& each = boxes_[i]; each.taken < each.count())
+            if (const box& each = boxes_[i]; each.taken < each.count() && !(messages_only && !each.from.is_message()))
                 visit(each.to, each.from, each.letters[std::min(each.arrived, each.count() - 1)], each.arrived);
     }
 
@@ -296,7 +363,7 @@ class explored_world {
     }
     void post(int to, const explored_channel& from, explored_letter&& letter) {
         letter.posted_in = step_;
-        if (history != nullptr) {
+        if (history != nullptr && from.is_message()) {
             letter.number = ++posted_;
             note(happening::kind::posts, from.from, to, letter);
         }
@@ -315,11 +382,18 @@ class explored_world {
     /// Whether its next standard send is held for its receiver.
     [[nodiscard]] bool holds_send(int rank) {
         ++standard_sends_;
-        if (sends == sending::chosen) stop(rank, place::chooses);
-        const bool is_held = sends == sending::chosen ? of(rank).holds_send : sends == sending::held;
+        const bool is_held = sends == sending::chosen ? !chooses(rank, send_waits) : sends == sending::held;
         if (!is_held) ++waiting_sends_;
         return is_held;
     }
+    /// Whether a deadline passes now: both are tried, unless deadlines pass in vain only.
+    [[nodiscard]] bool may_pass(int rank) { return deadlines_may_pass && chooses(rank, deadline_passes); }
+    /// A deadline has passed: those who listen may hear of it from now on.
+    void note_late() {
+        note_question_to_others();  // when that is depends on all that they do
+        ++late_;
+    }
+    [[nodiscard]] bool is_anybody_late() const noexcept { return late_ != 0; }
     /// How many there were in this execution, and how many of them have not been held.
     [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
@@ -336,7 +410,12 @@ class explored_world {
     [[nodiscard]] bool test(int rank) {
         rank_state& self = of(rank);
         const bool had_come = std::exchange(self.has_got, false);
+        if (!had_come) self.latest.reset();
         stop(rank, place::tests);
+        if (self.has_got_unseen) {
+            self.has_got = had_come;
+            return true;
+        }
         if (had_come && !self.has_got) self.tests_in_vain = 0;
         return self.has_got;
     }
@@ -364,17 +443,38 @@ class explored_world {
         [[nodiscard]] std::size_t count() const noexcept { return letters.size(); }
     };
 
-    void note(happening::kind what, int rank, std::string words) {
-        if (history != nullptr) history->push_back({what, rank, -1, 0, std::move(words)});
+    void note(happening::kind what, int rank, std::string words, const char* more = "") {
+        if (history != nullptr) history->push_back({what, rank, -1, 0, words + more});
     }
     void note(happening::kind what, int rank, int peer, const explored_letter& letter) {
         history->push_back({what, rank, peer, letter.number, letter.what});
     }
 
+    /// The ends of operations that are found at one test are found in one order.
+    [[nodiscard]] static bool comes_too_late(const rank_state& rank, const explored_channel& from) {
+        return from.is_end() && rank.at == place::tests &&
+               (!rank.sees_ends || (rank.latest && from < *rank.latest));
+    }
+    /// Between going on as usual, and this.
+    [[nodiscard]] bool chooses(int rank, const explored_channel& other) {
+        of(rank).other = other;
+        stop(rank, place::chooses);
+        return !is_over(rank) && of(rank).has_chosen_other;
+    }
     /// Until it waits again.
     void run(rank_state& rank) {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
         rank.own->enter();
+    }
+    bool run_and_listen(rank_state& rank) {
+        const questions_of_order before = asked_so_far;
+        run(rank);
+        if (asked_so_far == before) return false;
+        const std::uint64_t self = std::uint64_t{1} << rank.rank;
+        asks_ |= self;
+        if (asked_so_far.of_the_past != before.of_the_past) sees_all_ |= self;
+        if (asked_so_far.to_others != before.to_others) asks_ = sees_all_ = ~std::uint64_t{0};
+        return true;
     }
     void go_on(rank_state& rank, explored_turn turn) {
         rank.turn = turn;
@@ -396,12 +496,14 @@ class explored_world {
         return fresh;
     }
 
-    static constexpr explored_channel send_waits{0, 0, 1};  // of a step without a message, by a rank that chooses
+    static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2};  // of a step without a message
 
     int tests_, most_tests_;
-    std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0;
+    std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
     body run_;
     int step_ = -1;
+    std::uint64_t asks_ = 0, sees_all_ = 0, clears_ = 0;
+    std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;
     std::vector<box> boxes_;  // those that are in use come first: their memory serves the next execution
     std::size_t boxes_used_ = 0;

@@ -20,7 +20,6 @@
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
-#include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/cause.hpp"
 
 /// @file
@@ -138,6 +137,7 @@ class explorer {
     explorer(explored_world& world, explored_values& values, const explore_options& options)
         : world_(world), values_(values), options_(options), tree_(world.size(), options.reduced) {
         found_.ranks_ = world.size();
+        world.deadlines_may_pass = options.deadlines == deadlines::may_pass;
     }
 
     [[nodiscard]] exploration explore() {
@@ -188,33 +188,44 @@ class explorer {
 
     /// One execution after another, until all that there are have been looked at, or as many as are wanted.
     void explore_all() {
+        std::uint64_t asked = 0, expected_to_ask = 0;  // in this tree, and in those that were given up
         for (found_.complete_ = false; !found_.complete_;) {
             const ending end =
                 run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
             if (end == ending::changed || (end == ending::complete && tree_.depth() < tree_.path_length())) {
-                add(verdict::not_deterministic,
-                    text({"step ", tree_.depth() + 1,
-                          " of an execution cannot be repeated: the program depends on "
-                          "something other than messages (time, random numbers, addresses, what it keeps from one "
-                          "execution to the next)"}));
+                add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
                 is_sound_ = world_.release();
                 return;
             }
             const auto leftovers = find_leftovers();
-            end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
+            const bool is_to_begin_anew = has_learned();
+            asked |= world_.asks();
             if (end == ending::complete) judge();
+            const std::uint64_t going_on = end == ending::asleep ? ranks_that_have_not_returned() : 0;
             if (!released() || !repeats()) return;
-            found_.complete_ = !tree_.next(leftovers) || is_only_one();
+            if (is_to_begin_anew) {
+                tree_.forget();
+                expected_to_ask |= std::exchange(asked, 0);
+                continue;
+            }
+            end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
+            found_.complete_ = !tree_.next(leftovers, going_on);
             found_.seconds_ = seconds();
             if (!wants_more() && !found_.complete_) found_.frontier_ = frontier();
             if (!wants_more_) return;
         }
+        if ((expected_to_ask & ~asked) != 0) add_not_repeated("the first execution");
+    }
+    void add_not_repeated(const std::string& what) {
+        add(verdict::not_deterministic,
+            what + " cannot be repeated: the program depends on something other than messages (time, random numbers, "
+                   "addresses, what it keeps from one execution to the next)");
     }
     [[nodiscard]] std::string frontier() const {
         std::ostringstream out;
         out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
             << found_.executions_ << ' ' << found_.redundant_ << ' ' << has_standard_sends_ << ' '
-            << has_lost_or_deadlock() << " ." << first_token_ << '\n';
+            << has_lost_or_deadlock() << ' ' << asks_ << ' ' << sees_all_ << " ." << first_token_ << '\n';
         tree_.write(out);
         return out.str();
     }
@@ -224,7 +235,7 @@ class explorer {
         std::string mark;
         int ranks = 0, sends = 0;
         in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> has_standard_sends_ >>
-            had_lost_or_deadlock_ >> first_token_;
+            had_lost_or_deadlock_ >> asks_ >> sees_all_ >> first_token_;
         tree_.read(in);
         if (!in || mark != frontier_mark || ranks != world_.size() || sends < 0 || sends > 2)
             throw error(errc::bad_argument,
@@ -242,23 +253,46 @@ class explorer {
     template <class Choose>
     ending run_one(Choose choose, bool noted) {
         token_ = explored_token::begin(world_.sends);
-        tree_.begin();
+        if (noted) tree_.begin();  // its races are still to be looked at where the first execution is repeated
         values_.begin();
-        const std::uint64_t questions_before = questions_of_order;
         world_.begin();
         for (;;) {
             const std::uint64_t settled = world_.find_steps(possible_);
-            if (possible_.empty()) {
-                order_matters_ = questions_of_order != questions_before;
-                return ending::complete;
-            }
-            const int choice = choose(settled);
+            if (possible_.empty()) return ending::complete;
+            const int unseen = noted ? find_unseen() : -1, choice = unseen >= 0 ? unseen : choose(settled);
             if (choice < 0) return choice == search_tree::asleep ? ending::asleep : ending::changed;
             explored_token::add(token_, choice);
             const explored_step step = possible_[static_cast<std::size_t>(choice)];
-            if (noted) tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
-            world_.take(step);
+            const bool is_seen = noted && unseen < 0;
+            if (is_seen)
+                tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
+            else if (noted)
+                tree_.note_unseen(step, world_.posted_in(step));
+            if (world_.take(step, is_seen) && noted) tree_.note_question(step.rank);
         }
+    }
+    /// A step that no question can tell from others, at whatever time it happens; -1 where there is none.
+    ///
+    /// A rank that is never asked for an order does the same whatever comes first, as the processes of Kahn's networks
+    /// do. One that asks sees the messages of message.hpp in their order, and when its operations end; but not those of
+    /// which a collective is made, each of which is waited for by name: before it asks it looks once more, and whatever
+    /// has come by then counts. Who asks is not known before it has been seen: then all begins anew.
+    [[nodiscard]] int find_unseen() const {
+        for (std::size_t i = 0; options_.reduced && i < possible_.size(); ++i)
+            if (possible_[i].has_message && is_unseen(possible_[i])) return static_cast<int>(i);
+        return -1;
+    }
+    [[nodiscard]] bool is_unseen(const explored_step& delivery) const {
+        const bool asks = (asks_ >> delivery.rank & 1) != 0, sees_all = (sees_all_ >> delivery.rank & 1) != 0;
+        if (delivery.channel.is_end()) return !asks;
+        if (options_.every_order || sees_all) return false;
+        return !asks || delivery.channel.is_of_a_collective() || world_.is_unseen_answer(delivery);
+    }
+    /// Whether the execution that has ended has shown more of who asks than was known.
+    [[nodiscard]] bool has_learned() {
+        const std::uint64_t asked = std::exchange(asks_, asks_ | world_.asks()),
+                            saw = std::exchange(sees_all_, sees_all_ | world_.sees_all());
+        return options_.reduced && (asked != asks_ || saw != sees_all_);
     }
     ending run_forced(std::string_view token) {
         world_.sends = explored_token::sends(token);
@@ -274,13 +308,6 @@ class explorer {
             false);
     }
 
-    /// The order of arrival makes no difference to the execution that has ended: it is all that need be looked at.
-    /// Where every wait is for messages that are named, a rank does the same whatever comes first, as the processes of
-    /// Kahn's networks do, and it asks no question of order in another execution that it has not asked in this one.
-    [[nodiscard]] bool is_only_one() {
-        return options_.reduced && !options_.every_order && !order_matters_ && !any_failed() &&
-               (world_.sends != sending::chosen || !has_standard_sends_);
-    }
     /// Whether it matters that sends may wait. Where a message is lost, its send waits for ever.
     [[nodiscard]] bool is_to_go_on_without_room() const {
         return options_.sends == standard_sends::all_or_none && world_.sends == sending::held && has_standard_sends_ &&
@@ -303,7 +330,7 @@ class explorer {
     }
     [[nodiscard]] std::vector<explored_leftover> find_leftovers() {
         std::vector<explored_leftover> all;
-        world_.for_each_leftover([&](int to, const explored_channel& from, const explored_letter& first, std::size_t) {
+        world_.for_each_leftover(false, [&](int to, const auto& from, const explored_letter& first, std::size_t) {
             all.push_back({to, from, first.posted_in});
         });
         return all;
@@ -351,8 +378,8 @@ class explorer {
                                    for_each_rank()}));
         }
         std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
-        world_.for_each_leftover([&](int to, const explored_channel& from, const explored_letter& first, std::size_t) {
-            if (!is_an_answer(from, first)) lost.push_back(leftover_text(to, from, first));
+        world_.for_each_leftover(true, [&](int to, const auto& from, const explored_letter& first, std::size_t) {
+            if (!world_.is_anybody_late() && !is_an_answer(from, first)) lost.push_back(leftover_text(to, from, first));
         });
         for (int r = 0; r < world_.size(); ++r) {
             const auto& held = world_.of(r).unreceived;
@@ -363,6 +390,12 @@ class explorer {
         for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
         if (!all.empty()) add(verdict::never_received, all);
         difference_ = values_.difference();
+    }
+    [[nodiscard]] std::uint64_t ranks_that_have_not_returned() {
+        std::uint64_t all = 0;
+        for (int r = 0; r < world_.size(); ++r)
+            if (world_.of(r).at != place::returned) all |= std::uint64_t{1} << r;
+        return all;
     }
     [[nodiscard]] bool any_is_at(place where) {
         for (int r = 0; r < world_.size(); ++r)
@@ -384,11 +417,12 @@ class explorer {
         if (!all.empty()) add(verdict::changed_in_flight, all);
     }
     void add_failures() {
-        verdict what = verdict::failed;
+        verdict what = verdict::timed_out;
         std::string all;
         for (int r = 0; r < world_.size(); ++r) {
             const auto& each = world_.of(r);
             if (!each.failure) continue;
+            if (each.failure->code != errc::timeout && what == verdict::timed_out) what = verdict::failed;
             if (each.failure->code == errc::mismatch) what = verdict::disagreement;
             if (each.left_in_flight > 0 && what == verdict::failed) what = verdict::never_completed;
             all += (all.empty() ? "" : "\n    ") + text({"rank ", r, ": ", each.failure->why});
@@ -535,7 +569,8 @@ class explorer {
     std::vector<explored_step> possible_;
     std::string token_, first_token_, difference_;
     clock::time_point began_ = clock::now();
-    bool has_first_ = false, has_repeated_ = false, has_standard_sends_ = false, order_matters_ = true;
+    bool has_first_ = false, has_repeated_ = false, has_standard_sends_ = false;
+    std::uint64_t asks_ = 0, sees_all_ = 0;  // of ranks; what has been seen so far
     bool wants_more_ = true, had_lost_or_deadlock_ = false;
     std::uint64_t executions_before_ = 0;  // an exploration that goes on counts on
     bool is_sound_ = true;                 // the world can be used again

@@ -23,10 +23,10 @@
 /// is walked along depth first; only the path to the current execution is kept.
 ///
 /// At each state one step is tried, and another one only where a race asks for it: a message was delivered too late for
-/// a step that could have taken it instead. That is dynamic partial-order reduction with source sets; sleep sets keep
-/// an execution from being completed twice. Two steps of one rank depend on each other if the rank asks, in the first
-/// one or later, something that may tell their order. After its last question they do not: what it does then follows
-/// from what it gets in all.
+/// a step that could have taken it instead. That is dynamic partial-order reduction with source sets; sleep sets keep an
+/// execution from being completed twice. Two steps of one rank depend on each other if the rank asks, in the first one
+/// or later, something that may tell their order. After its last question they do not: what it does then follows from
+/// what it gets in all.
 ///
 /// Steps that no question can tell from others are not seen here: whoever calls takes all that are possible before it
 /// asks for a choice (analysis/detail/explorer.hpp). What such a step posts counts as posted in the step before it,
@@ -38,11 +38,23 @@
 
 namespace allfold::detail {
 
-/// Messages to one rank from another one, on one lane of one communicator.
+/// Instead of a rank from which a message comes.
+inline constexpr int end_of_operation = -1, news_of_a_deadline = -2;
+/// From here on each answer to a send has a lane of its own: when it comes is nobody's business but that of the send.
+inline constexpr lane first_of_answers = 0xc0000000;
+
+/// Messages to one rank from another one, on one lane of one communicator; or the end of an operation of this rank's,
+/// which `on` numbers, or the news that the deadline of another rank has passed.
 struct explored_channel {
     std::uint64_t group = 0;  ///< which communicator
-    int from = 0;             ///< a rank of the whole program, as all are here
+    int from = 0;             ///< a rank of the whole program, as all are here; or one of these
     lane on = 0;
+    [[nodiscard]] bool is_end() const noexcept { return from == end_of_operation; }
+    [[nodiscard]] bool is_message() const noexcept { return from >= 0; }
+    /// Otherwise a message is one of message.hpp.
+    [[nodiscard]] bool is_of_a_collective() const noexcept {
+        return is_message() && on < first_of_answers && on != envelopes_lane && on != data_lane;
+    }
     friend bool operator==(const explored_channel&, const explored_channel&) = default;
     friend bool operator<(const explored_channel& a, const explored_channel& b) noexcept {
         return std::tie(a.group, a.from, a.on) < std::tie(b.group, b.from, b.on);
@@ -81,6 +93,7 @@ class search_tree {
     /// An execution begins.
     void begin() {
         events_.clear();
+        unseen_.clear();
         asked_.clear();
         last_.assign(size_, -1);
         last_question_.assign(size_, -1);
@@ -107,6 +120,10 @@ class search_tree {
                            asked_.size() + asked.size()});
         asked_.insert(asked_.end(), asked.begin(), asked.end());
         if (!step.has_message) note_question(step.rank);
+    }
+    /// That one is taken unseen.
+    void note_unseen(const explored_step& delivery, int posted_in) {
+        unseen_.push_back({delivery, last_[at(delivery.rank)], posted_in, static_cast<int>(events_.size())});
     }
     /// Since its latest step this rank has asked something, or heard the answer to it, that may depend on the order in
     /// which messages have come to it.
@@ -185,6 +202,13 @@ class search_tree {
         std::size_t asked_begin, asked_end;
     };
 
+    struct unseen_delivery {
+        explored_step what;
+        int previous;  // event of its rank
+        int posted_in;
+        int end;  // the event after it
+    };
+
     template <class Number>
     [[nodiscard]] static std::size_t at(Number index) noexcept {
         return static_cast<std::size_t>(index);
@@ -248,9 +272,9 @@ class search_tree {
             needs_[j * words_ + j / 64] |= std::uint64_t{1} << (j % 64);
         }
     }
-    void need(std::size_t event, int cause) {
+    void need(std::size_t effect, int cause) {
         for (std::size_t w = 0; cause >= 0 && w < words_; ++w)
-            needs_[event * words_ + w] |= needs_[at(cause) * words_ + w];
+            needs_[effect * words_ + w] |= needs_[at(cause) * words_ + w];
     }
     [[nodiscard]] static bool is_before_on_its_channel(const event& first, const event& second) {
         return first.what.has_message && second.what.has_message && first.what.channel == second.what.channel;
@@ -260,7 +284,10 @@ class search_tree {
         find_needs();
         const int count = static_cast<int>(events_.size());
         for (int j = 0; j < count; ++j)
-            if (const event& e = events_[at(j)]; e.what.has_message) find_race(j, e.previous, e.what, e.posted_in);
+            if (const event& e = events_[at(j)]; e.what.has_message)
+                find_race(j, e.previous, e.what, e.posted_in);
+        for (const unseen_delivery& each : unseen_)  // its rank could have gone on with it alone
+            find_race(each.end, each.previous, each.what, each.posted_in);
         for (const explored_leftover& each : leftovers)
             find_race(count, last_[at(each.rank)], {each.rank, true, false, each.channel}, each.posted_in);
     }
@@ -308,6 +335,7 @@ class search_tree {
     bool reduced_;
     std::vector<state> path_;
     std::vector<event> events_;
+    std::vector<unseen_delivery> unseen_;
     std::vector<explored_channel> asked_;
     std::vector<int> last_, last_question_;  // event of each rank
     std::size_t words_ = 0;

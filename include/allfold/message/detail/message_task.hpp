@@ -197,11 +197,14 @@ class message_task final : public task<Comm>, private open_message {
 
     /// Of a message that has been probed for: it is received at the first start.
     void give(std::unique_ptr<held_message> found) noexcept { given_ = std::move(found); }
+    /// As soon as it has started, so that nobody asks whether it is done.
+    void is_to_be_waited_for() noexcept { is_waited_for_ = true; }
     [[nodiscard]] status found() const noexcept { return in_ ? in_->found : status{}; }
     [[nodiscard]] std::unique_ptr<held_message> take_held() noexcept { return std::move(in_->held); }
 
     void start() override {
         this->comm_->background().take_over();
+        if constexpr (requires { this->comm_->look_for_callbacks(); }) this->comm_->look_for_callbacks();
         office_.in_flight().enter(*this);
         try {
             begin_run();
@@ -313,7 +316,7 @@ class message_task final : public task<Comm>, private open_message {
     void require_buffer() const {
         if (!out_ || out_->how != mode::buffered || out_->receiver == null_rank) return;
         office_.forget_kept();
-        if (office_.buffered_bytes != 0) note_question_of_order();  // whether that is done by now
+        if (office_.buffered_bytes != 0) note_question_of_the_past();  // whether that is done by now
         const std::size_t bytes = out_->data.bytes();
         if (office_.buffered_bytes + bytes <= office_.buffer_bytes) return;
         throw error(errc::bad_argument,
@@ -346,6 +349,7 @@ class message_task final : public task<Comm>, private open_message {
         if constexpr (requires { this->comm_->holds_send(); })
             if (out_ && out_->how == mode::standard && out_->may_wait && out_->receiver != null_rank)
                 out_->is_held = this->comm_->holds_send();
+        if constexpr (requires { this->comm_->note_waited_for(true); }) this->comm_->note_waited_for(is_waited_for_);
         if constexpr (watching_memory<Comm>) mark_memory();
         if (in_) given_ ? office_.start(*in_, std::move(given_)) : office_.start(*in_);
         if (out_ && out_->how == mode::buffered && out_->receiver != null_rank)
@@ -450,7 +454,7 @@ class message_task final : public task<Comm>, private open_message {
     std::optional<sending>& out_ = asked_.out;
     std::optional<receiving>& in_ = asked_.in;
     std::unique_ptr<held_message> given_;
-    bool is_detached_ = false;
+    bool is_detached_ = false, is_waited_for_ = false;
     std::size_t call_ = 0;
     std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // where somebody watches memory
     bool failed_alone_ = false;                     // and the communicator is sound
@@ -497,6 +501,7 @@ inline void wait_for(pending& run) {
 /// Runs one to its end, without an allocation of its own.
 template <communicator Comm>
 status run_message(message_task<Comm>& run) {
+    run.is_to_be_waited_for();
     run.start();
     wait_for(run);
     return run.found();
@@ -550,7 +555,7 @@ template <communicator Comm>
     require_data(comm, to_be.what, data);
     if (said.how == mode::buffered && !data.type->copies_bytes())
         reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
-    if (said.how == mode::ready) note_question_of_order();
+    if (said.how == mode::ready) note_question_to_others();
     to_be.out.emplace(there, said.label.value, said.how, data);
 }
 

@@ -26,6 +26,7 @@
 #include "allfold/message/options.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/arrival_order.hpp"
 
 /// @file
 /// What a rank knows of its messages on one communicator, whatever that is made of.
@@ -526,6 +527,7 @@ inline void post_office::match(receiving& r, std::unique_ptr<held_message> with_
 }
 
 inline void post_office::match(receiving& r, int source, const message_head& head, std::span<const std::byte> data) {
+    if (r.source == any_rank) note_question_of_order();
     if (r.is_probe) {
         std::unique_ptr<held_message> kept = make_held(source, head, data);
         matching_.number(*kept);

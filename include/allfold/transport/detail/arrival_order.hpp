@@ -10,8 +10,18 @@ namespace allfold::detail {
 
 /// How often this thread has asked something whose answer depends on what has come so far: a test, a wait for any of
 /// several, a cancel, a receive from any rank. Read by analysis/explore, whose ranks share a thread.
-inline constinit thread_local std::uint64_t questions_of_order = 0;
+struct questions_of_order {
+    std::uint64_t now = 0;          ///< where the rank looks for what has come, or asks of messages alone
+    std::uint64_t of_the_past = 0;  ///< of what has come before, collectives too, without another look
+    std::uint64_t to_others = 0;    ///< of what other ranks have done by the time that something comes to them
 
-inline void note_question_of_order() noexcept { ++questions_of_order; }
+    friend bool operator==(const questions_of_order&, const questions_of_order&) = default;
+};
+inline constinit thread_local questions_of_order asked_so_far;
+
+/// Where it is asked, and where the answer is known if that is later.
+inline void note_question_of_order() noexcept { ++asked_so_far.now; }
+inline void note_question_of_the_past() noexcept { ++asked_so_far.of_the_past; }
+inline void note_question_to_others() noexcept { ++asked_so_far.to_others; }
 
 }  // namespace allfold::detail

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/analysis/explore.hpp"
+#include "allfold/analysis/explored_communicator.hpp"
+#include "test/message/support/random_program.hpp"
+
+/// @file
+/// What a random program may do, and ranks that take their time.
+
+namespace test {
+
+/// What ranks have seen in each execution of a program, and what was found to be wrong.
+struct outcomes {
+    std::set<std::vector<std::uint32_t>> seen;
+    std::set<allfold::verdict> faults;
+    allfold::exploration found;
+
+    /// Whether every rank returns, whatever comes first.
+    [[nodiscard]] bool all_end() const {
+        return found.complete() && std::ranges::all_of(faults, [](allfold::verdict each) {
+                   return each == allfold::verdict::never_received || each == allfold::verdict::different_values;
+               });
+    }
+};
+
+[[nodiscard]] inline outcomes outcomes_of(const random_program& program, allfold::explore_options options) {
+    outcomes all;
+    std::vector<std::uint32_t> now(static_cast<std::size_t>(program.size()));
+    options.executions = 1000;
+    options.watch = [&, ended = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
+        if (std::exchange(ended, so_far.executions) != so_far.executions) all.seen.emplace(now.begin(), now.end());
+        return true;
+    };
+    all.found = allfold::explore(
+        program.size(),
+        [&](allfold::explored_communicator& comm) { program.run(comm, now[static_cast<std::size_t>(comm.rank())]); },
+        options);
+    for (const allfold::finding& each : all.found.findings()) all.faults.insert(each.what);
+    return all;
+}
+
+/// What a transport may do that has room for what is sent.
+[[nodiscard]] inline outcomes predicted(const random_program& program) {
+    allfold::explore_options options;
+    options.sends = allfold::standard_sends::held;
+    options.tests = 20;  // as often in vain as it may happen
+    return outcomes_of(program, options);
+}
+
+/// A rank that now and then waits a while, so that in one run or another each of several messages comes first.
+class dawdler {
+  public:
+    explicit dawdler(unsigned seed) : dice_(seed) {}
+    void operator()() {
+        if (dice_() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(dice_() % 60));
+    }
+
+  private:
+    std::minstd_rand dice_;
+};
+
+}  // namespace test
