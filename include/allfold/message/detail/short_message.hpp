@@ -62,7 +62,7 @@ template <communicator Comm>
         office->settle();
     } else {
         const auto write = [&](std::byte* memory) {
-            message_head* const head = ::new (memory) message_head(office->eager_head(data, receiver, label));
+            auto* const head = ::new (memory) message_head(office->eager_head(data, receiver, label));
             if (!Comm::shares_memory) head->type_name = nullptr;
             copy_to_shared(memory + sizeof(message_head), data.data, bytes);
         };
