@@ -78,7 +78,10 @@ TEST_CASE("nobody waits for who has returned, or failed") {
 TEST_CASE("abort ends a communicator for all its ranks, with a reason") {
     const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
         int x = 0;
-        if (comm.rank() == 1) allfold::abort(comm, "no more paper");
+        if (comm.rank() == 1) {  // and stays there
+            const outcome own = outcome_of([&] { allfold::abort(comm, "no more paper"); });
+            expect_error(own, errc::peer_failed, {"abort", "rank 1", "no more paper"});
+        }
         receive(comm, x, from{2 - comm.rank()});
     });
     for (const outcome& each : outcomes) {

@@ -36,7 +36,7 @@ TEST_CASE("thousands of messages that nobody expects keep nobody from going on, 
             std::size_t copied = 0;
             const auto& office = allfold::detail::office_of(comm);
             office.for_each_held([&](const auto& held) { copied += held.data.empty() ? 0 : 64 + held.data.size(); });
-            expect(copied <= std::size_t{64} * allfold::detail::post_office::most_held, "held too much");
+            expect(copied <= std::size_t{64} * allfold::detail::credit::most_held, "held too much");
             for (int i = 0; i < many; ++i) receive(comm, y, from{any}, tag{1});
         } else {
             allfold::barrier(comm);

@@ -111,7 +111,8 @@ TEST_CASE("a send is cancelled as long as nothing of it has left its rank, or co
                 send(comm, x, to{1}, tag{4});
                 receive(comm, y, from{1});
                 auto& office = allfold::detail::office_of(comm);
-                expect(office.may_post_at_once(1, 64 * (office.most_held - 1)), "all room is free again");
+                expect(office.may_post_at_once(1, 64 * (allfold::detail::credit::most_held - 1)),
+                       "all room is free again");
             } else {
                 while (left < 0) std::this_thread::yield();
                 for (int i = 0; i < left; ++i) receive(comm, y, from{0}, tag{3});
@@ -128,13 +129,15 @@ TEST_CASE("what is released completes in the background; an operation that is no
     on_all_transports(2, [](auto& comm) {
         const int other = 1 - comm.rank();
         std::vector<int> x(100000, comm.rank()), y(100000, -1);
-        receive.start(comm, y, from{other}, tag{1}).release();
+        status told{7, 7, 7, false};
+        receive.start(comm, y, from{other}, tag{1}, status_in{told}).release();
         send.start(comm, x, to{other}, tag{1}, mode::synchronous).release();
         allfold::barrier(comm);
         int word = 0;
         exchange(comm, 5, to{other}, word, from{other}, mode::synchronous);  // comes after it
         while (y.back() < 0) static_cast<void>(try_probe(comm, from{other}, tag{9}));
         expect(y == std::vector<int>(y.size(), other), "received");
+        expect(told == status{7, 7, 7, false}, "nobody hears how");
         allfold::barrier(comm);
         operation over = send.start(comm, word, to{other});
         receive(comm, word, from{other});

@@ -440,6 +440,25 @@ TEST_CASE("what is unordered waits for its own lane only, and nothing else waits
     CHECK_FALSE(posted.overtakes({7}));
 }
 
+TEST_CASE("a buffer that its peer may still read is filled again only where there is no other") {
+    allfold::detail::posted_messages<8, 2> posted;
+    posted.fill_buffer(posted.free_buffer(), {0});
+    posted.hear(0, 0b01);
+    CHECK(posted.free_buffer() == 1);
+    posted.fill_buffer(1, {0});
+    posted.hear(0, 0b11);
+    CHECK(posted.free_buffer() == 0);
+    posted.fill_buffer(0, {0});
+    posted.hear(0, 0b10);
+    CHECK(posted.free_buffer() == 1);
+    posted.hear(0, 0b11);
+    CHECK(posted.free_buffer() == 1);
+    posted.fill_buffer(1, {0});
+    CHECK_FALSE(posted.has_buffer());
+    posted.hear(0, 0b01);
+    CHECK(posted.free_buffer() == 1);
+}
+
 TEST_CASE("buffers come back in any order") {
     allfold::detail::posted_messages<8, 3> posted;
     for (std::uint32_t b = 0; b < 3; ++b) {

@@ -125,12 +125,14 @@ class thread_communicator : public transport_defaults {
     /// Looks, for a moment or once, at the next message of a rank, where it lies; false if it has not come, belongs to
     /// another lane, or lies where it cannot be left.
     [[nodiscard]] bool find_in_place(int from, lane on, std::size_t, message_in_place& here, bool waits) noexcept {
-        const acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
+        acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
         if (known == nullptr || known->early.count() != 0) [[unlikely]]
             return false;
         if (bulletins_.is_there()) return find_in_either(known->link, on, here, waits);
-        if (waits && !known->link.next_is_in()) [[unlikely]]
+        if (waits && !known->link.next_is_in()) {
+            known->link.prepare_buffer();
             look_out_shortly([&] { return known->link.next_is_in(); });
+        }
         return known->link.next_is_in() && known->link.look_at_next(on, here);
     }
     /// That message is not needed any more.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +17,12 @@
 
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/detail/credit.hpp"
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/open_messages.hpp"
+#include "allfold/message/detail/sending.hpp"
 #include "allfold/message/detail/spares.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/background.hpp"
@@ -39,9 +40,9 @@
 /// unordered ones: they wait for no collective, and none waits for them (transport/detail/flow_control.hpp), though
 /// nobody may read them yet.
 ///
-/// What a rank has sent to another one, and nobody has received, is held there up to `most_held` units. A send beyond
-/// that is a rendezvous: its envelope alone is held, and there are no more of those than sends in flight. So every send
-/// gets its envelope to its receiver, and a receive that matches finds it, however much is held.
+/// What a rank has sent to another one, and nobody has received, is held there as far as its `credit` goes. A send
+/// beyond that is a rendezvous: its envelope alone is held, and there are no more of those than sends in flight. So
+/// every send gets its envelope to its receiver, and a receive that matches finds it, however much is held.
 
 namespace allfold::detail {
 
@@ -60,48 +61,6 @@ class post_port {
     ~post_port() = default;
 };
 
-/// A send.
-struct sending {
-    int receiver;
-    int label;
-    mode how;
-    message_data data;
-    std::uint32_t number = 0;
-    bool may_wait = true;  // in standard mode: analysis/explore decides whether it
-    bool is_held = true;   // is held by its receiver, or waits
-    bool is_done = true;
-    std::exception_ptr failure;
-    open_message* owner = nullptr;
-    record* carrier = nullptr;  // on its way
-    std::vector<std::byte> encoded;
-    std::uint64_t encoded_bytes = 0;
-
-    /// What goes: the data, or what it is encoded as.
-    [[nodiscard]] part payload() noexcept {
-        return data.type->is_encoded() ? part{encoded.data(), encoded.size()} : part{data.data, data.bytes()};
-    }
-
-    sending(int to_rank, int under, mode when, const message_data& what)
-        : receiver(to_rank), label(under), how(when), data{what.data, what.elements, what.type} {}
-};
-
-/// A message on its way.
-struct record {
-    message_head head;
-    std::array<part, 2> parts{};
-    int receiver = 0;
-    lane on = envelopes_lane;
-    bool copyable = true;
-    std::atomic<int> lent{0};
-    sending* sent = nullptr;       // done when this has been read
-    receiving* refused = nullptr;  // the same
-    sending* asks = nullptr;       // whose request it is
-    std::array<char, longest_type_name> type_name{};
-    std::array<part, 3> in_transport{};  // the parts, with the name, where that goes too
-
-    [[nodiscard]] bool has_head() const noexcept { return on == envelopes_lane; }
-};
-
 class post_office final : public background::keepsake {
   public:
     post_office(int rank, int size) : rank_(rank), peers_(static_cast<std::size_t>(size)) {}
@@ -109,9 +68,6 @@ class post_office final : public background::keepsake {
         for (auto& each : posted_)
             if (each->lent.load(std::memory_order_acquire) != 0) static_cast<void>(each.release());
     }
-
-    static constexpr std::uint32_t unit = 64, most_held = 4096;  // 256 KiB of each rank
-    static constexpr std::size_t longest_eager = std::size_t{unit} * most_held / 4;
 
     [[nodiscard]] int rank() const noexcept { return rank_; }
     [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
@@ -139,7 +95,7 @@ class post_office final : public background::keepsake {
         auto& queue = with(s.receiver).queue;
         const auto found = std::ranges::find(queue, s.carrier, [](const auto& each) { return each.get(); });
         if (found == queue.end()) return false;
-        if (s.carrier->head.what == kind::eager) with(s.receiver).sent_units -= units_of(s.payload().bytes);
+        if (s.carrier->head.what == kind::eager) with(s.receiver).due.note_withdrawn(s.payload().bytes);
         forget(s);
         queue.erase(found);
         --queued_;
@@ -213,23 +169,23 @@ class post_office final : public background::keepsake {
     /// Whether nothing waits to be sent to this rank before it, and it would hold so much more.
     [[nodiscard]] bool may_post_at_once(int receiver, std::size_t bytes) noexcept {
         const counterpart& there = with(receiver);
-        return owed_ == 0 && there.queue.empty() && has_room(there, bytes);
+        return owed_ == 0 && there.queue.empty() && there.due.has_room(bytes);
     }
     [[nodiscard]] message_head eager_head(const message_data& data, int receiver, int tag) noexcept {
         message_head head = head_of(data, tag);
         head.what = kind::eager;
-        head.freed = static_cast<std::uint16_t>(with(receiver).freed);
+        head.freed = with(receiver).due.freed();
         return head;
     }
     void note_posted(int receiver, std::size_t bytes) noexcept {
-        counterpart& there = with(receiver);
-        there.sent_units += units_of(bytes);
-        there.told_freed = there.freed;
+        credit& due = with(receiver).due;
+        due.note_sent(bytes);
+        due.note_told();
     }
     /// Whether the next envelope is the next message for a receive that is called now.
     [[nodiscard]] bool receives_at_once() const noexcept { return owed_ == 0 && matching_.is_empty(); }
     void note_received(int source, const message_head& head) {
-        hear_freed(with(source), head);
+        with(source).due.hear(head.freed);
         free(source, head.bytes());
     }
 
@@ -264,20 +220,11 @@ class post_office final : public background::keepsake {
         std::deque<std::unique_ptr<record>> queue;
         std::deque<receiving*> expected;   // in the order in which their data comes
         std::vector<std::uint64_t> named;  // the types whose names it knows
-        std::uint32_t sent_units = 0, heard_freed = 0, freed = 0, told_freed = 0;
+        credit due;
         bool is_gone = false;
     };
 
     [[nodiscard]] counterpart& with(int peer) noexcept { return peers_[static_cast<std::size_t>(peer)]; }
-    [[nodiscard]] static std::uint32_t units_of(std::size_t bytes) noexcept {
-        return 1 + static_cast<std::uint32_t>((bytes + unit - 1) / unit);
-    }
-    [[nodiscard]] static bool has_room(const counterpart& there, std::size_t bytes) noexcept {
-        return there.sent_units - there.heard_freed + units_of(bytes) <= most_held;
-    }
-    static void hear_freed(counterpart& there, const message_head& head) noexcept {
-        there.heard_freed += static_cast<std::uint16_t>(head.freed - static_cast<std::uint16_t>(there.heard_freed));
-    }
     [[nodiscard]] static message_head head_of(const message_data& data, int tag) noexcept {
         message_head head;
         head.tag = tag;
@@ -335,12 +282,7 @@ class post_office final : public background::keepsake {
     static void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
     [[nodiscard]] std::exception_ptr objection(const receiving& r, int source, const message_head& head) const;
     void free(int source, std::size_t bytes) {
-        counterpart& there = with(source);
-        there.freed += units_of(bytes);
-        if (there.freed - there.told_freed >= most_held / 4) {
-            there.told_freed = there.freed;
-            static_cast<void>(queue_for(source, kind::news));
-        }
+        if (with(source).due.free(bytes)) static_cast<void>(queue_for(source, kind::news));
     }
     void refuse(int source, const message_head& head, kind why, receiving* r) {
         record& answer = queue_for(source, why);
@@ -398,10 +340,10 @@ inline void post_office::start(sending& s, post_port& port) {
     }
     const std::size_t bytes = s.payload().bytes;
     bool is_eager = (s.how == mode::standard || s.how == mode::buffered) && s.data.type->assign == nullptr &&
-                    bytes <= longest_eager && !port.lends(sizeof(message_head) + bytes);
-    if (is_eager && !has_room(there, bytes)) {
+                    bytes <= credit::longest_message && !port.lends(sizeof(message_head) + bytes);
+    if (is_eager && !there.due.has_room(bytes)) {
         turn(port);  // it may have been freed
-        is_eager = has_room(there, bytes);
+        is_eager = there.due.has_room(bytes);
     }
     record& asking = queue_for(s.receiver, is_eager ? kind::eager : kind::request);
     const kind what = asking.head.what;
@@ -410,7 +352,7 @@ inline void post_office::start(sending& s, post_port& port) {
     asking.head.how = s.how;
     asking.head.number = s.number = ++sends_;
     if (is_eager) {
-        there.sent_units += units_of(bytes);
+        there.due.note_sent(bytes);
         asking.parts[1] = s.payload();
         if (!s.is_held) asking.head.how = mode::synchronous;
     } else if (s.data.type->is_encoded()) {
@@ -475,7 +417,7 @@ inline bool post_office::post(record& r, post_port& port) {
         return true;
     }
     counterpart& there = with(r.receiver);
-    r.head.freed = static_cast<std::uint16_t>(there.freed);
+    r.head.freed = there.due.freed();
     r.parts[0] = {reinterpret_cast<std::byte*>(&r.head), sizeof r.head};
     const std::size_t count = r.has_head() && r.parts[1].bytes != 0 ? 2 : 1;
     outgoing message{.parts = {r.has_head() ? r.parts.data() : &r.parts[1], count}};
@@ -486,7 +428,7 @@ inline bool post_office::post(record& r, post_port& port) {
     message.unordered = true;
     message.copied = r.has_head();
     if (!port.try_post(r, message)) return false;
-    if (r.has_head()) there.told_freed = there.freed;
+    if (r.has_head()) there.due.note_told();
     return true;
 }
 
@@ -494,12 +436,12 @@ inline bool post_office::post(record& r, post_port& port) {
 inline void post_office::take_own(const record& r) {
     if (r.on == data_lane) return take_data(rank_, r.parts[1].data);
     message_head head = r.head;
-    head.freed = static_cast<std::uint16_t>(with(rank_).freed);
+    head.freed = with(rank_).due.freed();
     take_envelope(rank_, head, {r.parts[1].data, r.parts[1].bytes});
 }
 
 inline void post_office::take_envelope(int source, const message_head& head, std::span<const std::byte> data) {
-    hear_freed(with(source), head);
+    with(source).due.hear(head.freed);
     if (head.what == kind::news) return;
     if (!head.has_envelope()) return hear_answer(source, head);
     if (receiving* const r = matching_.take_receive(source, head.tag)) return match(*r, source, head, data);

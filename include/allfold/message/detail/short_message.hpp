@@ -8,6 +8,7 @@
 
 #include "allfold/engine/detail/spare_memory.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/message/detail/credit.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/post_office.hpp"
@@ -47,7 +48,7 @@ template <communicator Comm>
     const int receiver = said.destination->rank, label = said.label.value;
     const std::size_t bytes = data.bytes();
     if (said.how != mode::standard || !data.type->copies_bytes() || receiver < 0 || receiver >= comm.size() ||
-        label < 0 || bytes > post_office::longest_eager || comm.lends(sizeof(message_head) + bytes, true) ||
+        label < 0 || bytes > credit::longest_message || comm.lends(sizeof(message_head) + bytes, true) ||
         (data.data == nullptr && bytes != 0))
         return false;
     post_office* const office = office_at_hand(comm);
@@ -61,7 +62,7 @@ template <communicator Comm>
         office->settle();
     } else {
         const auto write = [&](std::byte* memory) {
-            message_head* const head = ::new (memory) message_head(office->eager_head(data, receiver, label));
+            auto* const head = ::new (memory) message_head(office->eager_head(data, receiver, label));
             if (!Comm::shares_memory) head->type_name = nullptr;
             copy_to_shared(memory + sizeof(message_head), data.data, bytes);
         };

@@ -48,12 +48,23 @@ inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) 
         for (std::size_t i = 0; i < bytes; ++i) to[i] = from[i];
 }
 
-/// Copies to lines that another core holds. From a few kilobytes on `rep movsb` takes them over without reading
-/// them first: 1.6 to 3 times faster than vector stores where measured (AMD Zen 5), even on Intel (Sapphire Rapids).
-/// The C library does so too, but only from 8 KiB.
+/// Tells this core that such bytes are about to be written, which another one holds.
+inline void take_over_lines(const std::byte* at, std::size_t bytes) noexcept {
+    constexpr std::size_t line = 64;
+    for (std::size_t i = 0; i < bytes; i += line)
+#if defined(__x86_64__) && defined(__GNUC__)
+        asm volatile("prefetchw %0" : : "m"(at[i]));  // what the compiler makes of a prefetch may be one for reading
+#else
+        __builtin_prefetch(at + i, 1);
+#endif
+}
+
+/// Copies to lines that another core holds. From some length on `rep movsb` takes them over without reading them first:
+/// 1.6 to 3 times faster than vector stores where measured (AMD Zen 5), even on Intel (Sapphire Rapids; 1 KiB 0.93 of
+/// the time, 64 of them in flight 0.77, 2 KiB 0.79). The C library does so too, but only from 8 KiB.
 inline void copy_to_shared(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ALLFOLD_WATCHED_ACCESSES)
-    if (bytes >= 4096) {
+    if (bytes >= 512) {
         asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
         return;
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -52,10 +53,10 @@ class posted_messages {
     [[nodiscard]] constexpr std::uint32_t sent() const noexcept { return sent_; }
     [[nodiscard]] constexpr bool has_cell() const noexcept { return sent_ - taken_ < Cells; }
     [[nodiscard]] constexpr bool has_buffer() const noexcept { return occupied() != every_buffer; }
+    /// The first one, but for that which was filled last if there is another: the peer may still be reading that.
     [[nodiscard]] constexpr std::uint32_t free_buffer() const noexcept {
-        std::uint32_t b = 0;
-        while ((occupied() >> b & 1u) != 0) ++b;
-        return b;
+        const unsigned free = every_buffer & ~occupied(), others = free & ~(1u << latest_buffer_);
+        return static_cast<std::uint32_t>(std::countr_zero(others != 0 ? others : free));
     }
 
     /// Whether it is worth asking whether it overtakes.
@@ -86,6 +87,7 @@ class posted_messages {
     constexpr void fill_buffer(std::uint32_t buffer, sender of) noexcept {
         in_buffers_[buffer] = of;
         filled_ = static_cast<std::uint16_t>(filled_ ^ 1u << buffer);
+        latest_buffer_ = buffer;
     }
     /// A message has got the next cell; returns its number.
     constexpr std::uint32_t post(sender of) noexcept {
@@ -117,6 +119,7 @@ class posted_messages {
     lane newest_ = 0;              // no message in the channel belongs to a later one
     bool has_unordered_ = false;   // or none that is unordered, when false
     bool is_of_one_lane_ = false;  // all messages in the channel, when true: of the newest one
+    std::uint32_t latest_buffer_ = Buffers;
     std::uint16_t filled_ = 0;
     std::uint16_t freed_ = 0;
     std::array<sender, Cells> in_cells_{};
