@@ -255,7 +255,8 @@ TEST_CASE("lists of which each tensor is cut are remembered by how they are cut"
     for (const int P : {2, 3, 5})
         on_ranks(P, [&](communicator& comm) {
             using allfold::partition;
-            std::vector<int> in(11), back(11), own(11);  // the shards in one piece of memory: nothing of back is between
+            std::vector<int> in(11), back(11),
+                own(11);  // the shards in one piece of memory: nothing of back is between
             for (int turn = 0; turn < 6; ++turn) {
                 const auto how = turn % 2 == 0 ? &partition::even : &partition::ceil;  // as long in all
                 const auto self = static_cast<std::size_t>(comm.rank());

@@ -135,7 +135,7 @@ template <class Collective, class Op, class T, class... Options>
 
 /// One call of distributed arrays.
 template <verb V, class Collective, class Comm, class Op, class T, class Out, class... Options>
-class array_call final : public background::keepsake {
+class array_call final : public base_of_call<V> {
     static constexpr bool is_inclusive = std::same_as<Collective, inclusive_scan_collective>;
     static constexpr bool is_scan = is_inclusive || std::same_as<Collective, exclusive_scan_collective>;
     static constexpr bool is_for_all = std::same_as<Collective, all_reduce_collective>;
@@ -319,11 +319,10 @@ struct own_way<distributed<T>> {
             using held = std::conditional_t<is_scan, std::remove_const_t<Out>, Out*>;
             using call = array_call<V, Collective, Comm, Op, value, held, Options...>;
             const distributed<const value> from(in.elements(), in.layout());
-            const auto make = [&](const held& to) { return std::make_unique<call>(comm, from, to, op, options...); };
             if constexpr (is_scan)
-                return issue_in_stages<V>(comm, Collective::promise.name, make(out));
+                return issue_in_stages<V, call>(comm, Collective::promise.name, from, out, op, options...);
             else
-                return issue_in_stages<V>(comm, Collective::promise.name, make(&out));
+                return issue_in_stages<V, call>(comm, Collective::promise.name, from, &out, op, options...);
         } else if constexpr (V != verb::call) {
             return {};
         }

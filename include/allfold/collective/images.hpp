@@ -239,7 +239,7 @@ void require_images_apart(const arrangement_place& at, const images<In>& in, con
 
 /// One call of images.
 template <verb V, class Collective, class Comm, class Op, class T, class Out, class... Options>
-class image_call final : public background::keepsake {
+class image_call final : public base_of_call<V> {
     static constexpr bool is_inclusive = std::same_as<Collective, inclusive_scan_collective>;
     static constexpr bool is_scan = is_inclusive || std::same_as<Collective, exclusive_scan_collective>;
     using value = std::remove_const_t<T>;
@@ -415,8 +415,7 @@ struct own_way<images<T>> {
                       require_lasting<false, Options...>()) {
             using element = typename image_element_of<Out>::type;
             using call = image_call<V, Collective, Comm, Op, T, element, Options...>;
-            return issue_in_stages<V>(comm, Collective::promise.name,
-                                      std::make_unique<call>(comm, in, images_of(out), op, options...));
+            return issue_in_stages<V, call>(comm, Collective::promise.name, in, images_of(out), op, options...);
         } else if constexpr (V != verb::call) {
             return {};
         }

@@ -236,9 +236,8 @@ inline constexpr bool is_known_by_its_mark = std::same_as<Option, partition> && 
 
 /// Whether calls of these types may be remembered.
 template <class Comm, class Op, class In, class Out, class... Options>
-inline constexpr bool may_be_remembered =
-    Comm::has_short_way && may_be_short<Op, In, Out> &&
-    ((short_option<Options> || is_known_by_its_mark<Options, Options...>)&&...);
+inline constexpr bool may_be_remembered = Comm::has_short_way && may_be_short<Op, In, Out> &&
+                                          ((short_option<Options> || is_known_by_its_mark<Options, Options...>) && ...);
 
 /// Which permutation a call names, if it may be remembered; a list that is none is known nowhere.
 [[nodiscard]] inline bool find_permutation(const call_options& options, int size, std::uint64_t& mark) noexcept {

@@ -85,19 +85,21 @@ class stages_in_turn {
 template <verb V, class X>
 using held_by_call = std::conditional_t<V == verb::call, const X&, X>;
 
-/// Does what the verb says with a call in stages.
-template <verb V, class Comm, class Call>
-outcome_of<V> issue_in_stages(Comm& comm, const char* name, std::unique_ptr<Call> call) {
+/// From what such a call derives: an operation in flight keeps it, and one that waits lies on the stack.
+struct on_stack {};
+template <verb V>
+using base_of_call = std::conditional_t<V == verb::call, on_stack, background::keepsake>;
+
+/// Does what the verb says with a call in stages, made of a communicator and arguments.
+template <verb V, class Call, class Comm, class... Arguments>
+outcome_of<V> issue_in_stages(Comm& comm, const char* name, Arguments&&... arguments) {
     if constexpr (V == verb::call) {
+        Call call(comm, std::forward<Arguments>(arguments)...);
         stages_at_once<Comm> stages(comm);
-        try {
-            call->lay_out(stages);
-        } catch (...) {
-            if (comm.holds_memory()) static_cast<void>(call.release());
-            throw;
-        }
+        run_on_own_memory(comm, [&] { call.lay_out(stages); }, call);
     } else {
         require_outside_operator(comm, name);
+        auto call = std::make_unique<Call>(comm, std::forward<Arguments>(arguments)...);
         return hand_out<V>(made_or_given_up(comm, [&] {
             stages_in_turn<Comm> stages(comm);
             call->lay_out(stages);

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -142,10 +141,10 @@ class carrier {
     }
     [[nodiscard]] std::vector<letter> take_letters(std::uint32_t team) {
         const std::lock_guard lock(mutex_);
-        const auto others = [&](const letter& each) { return each.team != team; };
-        const auto mine = std::stable_partition(letters_.begin(), letters_.end(), others);
-        std::vector<letter> taken(std::make_move_iterator(mine), std::make_move_iterator(letters_.end()));
-        letters_.erase(mine, letters_.end());
+        std::vector<letter> taken, kept;
+        if (letters_.empty()) return taken;
+        for (letter& each : letters_) (each.team == team ? taken : kept).push_back(std::move(each));
+        letters_.swap(kept);
         return taken;
     }
     void send_departed(int place, std::uint32_t team, std::uint32_t list) {
