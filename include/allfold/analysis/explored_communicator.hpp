@@ -146,6 +146,7 @@ class explored_communicator : public transport_defaults {
             world_.ask(self_, channel);
             return false;
         }
+        if (on == detail::envelopes_lane) keep_in_order(from, *letter);
         sink(arrival_type(std::move(*letter)));
         return true;
     }
@@ -322,6 +323,16 @@ class explored_communicator : public transport_defaults {
         }
         return detail::envelopes_lane;
     }
+    /// An answer may come after what was sent later: what its peer has let go of by then it does not take back.
+    void keep_in_order(int from, detail::explored_letter& letter) {
+        freed_.resize(static_cast<std::size_t>(size()), 0);
+        std::uint16_t& latest = freed_[static_cast<std::size_t>(from)];
+        detail::message_head head;
+        std::memcpy(&head, letter.memory.data(), sizeof head);
+        if (static_cast<std::int16_t>(head.freed - latest) > 0) latest = head.freed;
+        head.freed = latest;
+        std::memcpy(letter.memory.data(), &head, sizeof head);
+    }
     [[nodiscard]] std::optional<detail::explored_letter> take_answer(int from) {
         for (const detail::explored_channel& each : answers_) {
             if (each.from != from) continue;
@@ -373,8 +384,10 @@ class explored_communicator : public transport_defaults {
         auto& self = world_.of(self_);
         while (stop_to_test() && !self.has_got_unseen) {
         }
-        if (std::exchange(self.has_got_unseen, false)) self.looks_again = true;
-        self.asked.clear();
+        if (std::exchange(self.has_got_unseen, false))
+            self.looks_again = true;
+        else
+            self.asked.clear();
     }
     /// This message may come.
     void test(const detail::explored_channel& channel) {
@@ -420,6 +433,7 @@ class explored_communicator : public transport_defaults {
     std::vector<detail::explored_channel> answers_;  // for which sends of this rank wait
     lane ends_ = 0;
     std::uint64_t formed_ = 0;
+    std::vector<std::uint16_t> freed_;     // by each rank, as it says in its messages
     std::vector<const void*> has_waited_;  // of operations with a deadline
     bool is_broken_ = false, is_late_ = false, is_waited_for_ = false;
     allfold::background background_;
