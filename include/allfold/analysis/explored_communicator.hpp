@@ -158,8 +158,7 @@ class explored_communicator : public transport_defaults {
         if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
     }
     /// The program asks what has come, of all that this pushes on: for what that looks shows the first pass; then
-    /// messages may come, once, and once more after those of which the program knows nothing, whose answers may be
-    /// there too.
+    /// messages may come, and once more after each, since what others answer to it may be there too.
     template <class Pass>
     void look(Pass pass) {
         auto& self = world_.of(self_);
@@ -382,12 +381,13 @@ class explored_communicator : public transport_defaults {
     /// Messages may come, of those that this rank has looked for in vain.
     void test() {
         auto& self = world_.of(self_);
-        while (stop_to_test() && !self.has_got_unseen) {
-        }
-        if (std::exchange(self.has_got_unseen, false))
-            self.looks_again = true;
-        else
-            self.asked.clear();
+        const bool looks = self.looks != looking::no;
+        while (stop_to_test())
+            if (looks) {  // what this leads to may come too
+                self.looks_again = true;
+                return;
+            }
+        self.asked.clear();
     }
     /// This message may come.
     void test(const detail::explored_channel& channel) {

@@ -412,7 +412,7 @@ class explored_world {
         const bool had_come = std::exchange(self.has_got, false);
         if (!had_come) self.latest.reset();
         stop(rank, place::tests);
-        if (self.has_got_unseen) {
+        if (std::exchange(self.has_got_unseen, false)) {
             self.has_got = had_come;
             return true;
         }
