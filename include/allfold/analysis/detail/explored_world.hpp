@@ -166,7 +166,7 @@ class explored_world {
     /// All ranks run until they wait.
     void begin() {
         step_ = -1;
-        asks_ = sees_all_ = clears_ = 0;
+        asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
         seats_used_ = boxes_used_ = 0;
         standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
         for (rank_state& each : ranks_) {
@@ -281,10 +281,22 @@ class explored_world {
         }
         return run_and_listen(rank);
     }
-    /// The ranks that have asked, in this execution, in which order messages have come; and those to which the order of
-    /// all of them may matter.
-    [[nodiscard]] std::uint64_t asks() const noexcept { return asks_ | sees_all(); }
-    [[nodiscard]] std::uint64_t sees_all() const noexcept { return sees_all_ | (asks_ != 0 ? clears_ : 0); }
+    /// The ranks that have asked something in this execution: in which order messages have come, whether operations
+    /// have ended, or what may depend on the order of all that comes.
+    struct askers {
+        std::uint64_t of_messages = 0, of_ends = 0, of_all = 0;
+        friend bool operator==(const askers&, const askers&) = default;
+        askers& operator|=(const askers& other) noexcept {
+            of_messages |= other.of_messages;
+            of_ends |= other.of_ends;
+            of_all |= other.of_all;
+            return *this;
+        }
+    };
+    [[nodiscard]] askers asked() const noexcept {
+        const std::uint64_t all = sees_all_ | (asks_ != 0 ? clears_ : 0);
+        return {asks_ | all, asks_for_ends_ | all, all};
+    }
     /// It has asked for the data of a message: in which order it does so for several, which is that in which they have
     /// come to it, another rank that asks may see.
     void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
@@ -472,8 +484,9 @@ class explored_world {
         if (asked_so_far == before) return false;
         const std::uint64_t self = std::uint64_t{1} << rank.rank;
         asks_ |= self;
+        if (asked_so_far.now != before.now) asks_for_ends_ |= self;
         if (asked_so_far.of_the_past != before.of_the_past) sees_all_ |= self;
-        if (asked_so_far.to_others != before.to_others) asks_ = sees_all_ = ~std::uint64_t{0};
+        if (asked_so_far.to_others != before.to_others) asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
         return true;
     }
     void go_on(rank_state& rank, explored_turn turn) {
@@ -502,7 +515,7 @@ class explored_world {
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
     body run_;
     int step_ = -1;
-    std::uint64_t asks_ = 0, sees_all_ = 0, clears_ = 0;
+    std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
     std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;
     std::vector<box> boxes_;  // those that are in use come first: their memory serves the next execution

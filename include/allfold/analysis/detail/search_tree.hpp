@@ -128,10 +128,10 @@ class search_tree {
     /// Since its latest step this rank has asked something, or heard the answer to it, that may depend on the order in
     /// which messages have come to it.
     void note_question(int rank) { last_question_[at(rank)] = last_[at(rank)]; }
-    /// The execution has ended; these ranks could have gone on. False when all have been looked at.
-    [[nodiscard]] bool next(std::span<const explored_leftover> leftovers, std::uint64_t going_on = 0) {
-        for (std::size_t r = 0; r < size_; ++r)  // what they would have asked nobody knows
-            if ((going_on >> r & 1) != 0) last_question_[r] = last_[r];
+    /// The execution has ended; of these ranks any order of steps may make a difference, whatever they ask. False when all have been looked at.
+    [[nodiscard]] bool next(std::span<const explored_leftover> leftovers, std::uint64_t any_order = 0) {
+        for (std::size_t r = 0; r < size_; ++r)
+            if ((any_order >> r & 1) != 0) last_question_[r] = last_[r];
         if (reduced_) find_races(leftovers);
         for (; !path_.empty(); path_.pop_back()) {
             state& last = path_.back();
