@@ -182,7 +182,10 @@ class explored_communicator : public transport_defaults {
         self.sees_ends = true;
     }
     /// A function that is called at the end of an operation may be called by any call of this rank.
-    void note_callback() { world_.of(self_).is_called_back = true; }
+    void note_callback() {
+        detail::note_question_of_the_past();  // when it is called, it sees what has come by then
+        world_.of(self_).is_called_back = true;
+    }
     void look_for_callbacks() {
         if (world_.of(self_).is_called_back && background::in_flight() && !is_running()) look_once_more(true);
     }
