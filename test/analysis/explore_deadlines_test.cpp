@@ -79,9 +79,7 @@ std::set<std::vector<std::string>> outcomes(int size, Program program, const exp
 }  // namespace
 
 TEST_CASE("each rank is in time, or too late, or hears that another one was") {
-    const auto program = [](explored_communicator& comm) {
-        return progress_of([&] { allfold::barrier(comm, soon); });
-    };
+    const auto program = [](explored_communicator& comm) { return progress_of([&] { allfold::barrier(comm, soon); }); };
     using all = std::set<std::vector<std::string>>;
     CHECK(outcomes(2, program) == all{{"+", "+"}, {"+", "!"}, {"!", "+"}, {"!", "!"}});
     CHECK(outcomes(2, program, only_in_vain()) == all{{"+", "+"}});
@@ -91,8 +89,7 @@ TEST_CASE("each rank is in time, or too late, or hears that another one was") {
 TEST_CASE("how long a deadline is makes no difference, and where none is given none passes") {
     for (const deadline& each : {soon, late}) {
         const auto program = [&](explored_communicator& comm) {
-            if (comm.rank() != 0)
-                return progress_of([&] { allfold::barrier(comm); }, [&] { allfold::barrier(comm); });
+            if (comm.rank() != 0) return progress_of([&] { allfold::barrier(comm); }, [&] { allfold::barrier(comm); });
             return progress_of([&] { allfold::barrier(comm); }, [&] { allfold::barrier(comm, each); });
         };
         using all = std::set<std::vector<std::string>>;
@@ -143,7 +140,9 @@ TEST_CASE("what the reduction leaves out of deadlines has the outcome of what it
     explore_options unreduced;
     unreduced.reduced = false;
     unreduced.executions = 20000;
-    const auto compare = [&](int size, auto program) { CHECK(outcomes(size, program) == outcomes(size, program, unreduced)); };
+    const auto compare = [&](int size, auto program) {
+        CHECK(outcomes(size, program) == outcomes(size, program, unreduced));
+    };
     compare(2, [](explored_communicator& comm) {
         int x = comm.rank();
         return progress_of([&] { allfold::broadcast(comm, x, soon); }, [&] { allfold::barrier(comm); });

@@ -419,8 +419,7 @@ class explored_communicator : public transport_defaults {
         if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch what is thrown for ever
         if (world_.is_over(self_))
             throw error(errc::peer_failed, "explore: the execution is over, and this rank has not returned");
-        if (is_late_)
-            throw error(errc::timeout, "it stops: a deadline has passed on its communicator");
+        if (is_late_) throw error(errc::timeout, "it stops: a deadline has passed on its communicator");
         if (is_broken_)
             throw error(errc::peer_failed, "explore: this rank has failed, and uses its communicator again");
     }

@@ -75,8 +75,8 @@ class random_program {
         };
         const auto end = [&](flight& f) {
             f.is_over = true;
-            mix(static_cast<std::uint32_t>(std::ranges::find_if(flights, [&](const flight& each) { return &each == &f; }) -
-                                           flights.begin()));
+            mix(static_cast<std::uint32_t>(
+                std::ranges::find_if(flights, [&](const flight& each) { return &each == &f; }) - flights.begin()));
             mix(f.value);
             mix(static_cast<std::uint32_t>(f.found.source));
         };
@@ -161,9 +161,9 @@ class random_program {
     }
 
     [[nodiscard]] std::string text() const {
-        constexpr const char* names[] = {"send", "start_send", "receive", "start_receive", "reduce",
-                                         "wait", "test",       "cancel",  "wait_any",      "wait_some",
-                                         "test_some", "then", "reduce_and_wait", "probe"};
+        constexpr const char* names[] = {"send",      "start_send", "receive",         "start_receive", "reduce",
+                                         "wait",      "test",       "cancel",          "wait_any",      "wait_some",
+                                         "test_some", "then",       "reduce_and_wait", "probe"};
         std::string all;
         for (std::size_t r = 0; r < of_rank_.size(); ++r) {
             all += "\n  rank " + std::to_string(r) + ":";

@@ -93,8 +93,8 @@ enum class explored_turn : std::uint8_t {
 class explored_world {
   public:
     enum class place : std::uint8_t { running, waits, tests, chooses, returned };
-    /// Whether a rank that pushes on what it has in flight looks for messages: not at all, at its next chance, or it has
-    /// had that.
+    /// Whether a rank that pushes on what it has in flight looks for messages: not at all, at its next chance, or it
+    /// has had that.
     enum class looking : std::uint8_t { no, stops, is_over };
     /// What becomes of standard sends.
     enum class sending : std::uint8_t { held, waits, chosen };
@@ -110,26 +110,26 @@ class explored_world {
         explored_turn turn = explored_turn::goes_on;
         std::vector<explored_channel> asked;  // without finding a message, since it was last delivered one or tested
         waiting where;
-        int waits = 0;          // how many are within each other
-        int tests_in_vain = 0;  // since the latest message
-        bool has_got = false;   // one in the test that it is in
-        bool has_got_unseen = false;          // the same, one of which the program knows nothing
+        int waits = 0;                // how many are within each other
+        int tests_in_vain = 0;        // since the latest message
+        bool has_got = false;         // one in the test that it is in
+        bool has_got_unseen = false;  // the same, one of which the program knows nothing
         bool looks_again = false;
         bool once_more = false, sees_ends = true;  // of a look: beside a wait, and whether of ends too
         bool is_called_back = false;               // at the end of some operation
         looking looks = looking::no;
-        bool tests_lane = false;              // itself, no operation in flight does
+        bool tests_lane = false;                 // itself, no operation in flight does
         std::optional<explored_channel> latest;  // of those
-        std::vector<explored_channel> ends;   // of operations in flight
+        std::vector<explored_channel> ends;      // of operations in flight
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
         explored_channel other;          // what it may choose, in a step without a message
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
-        bool is_timed = false;    // what it waits for has a deadline
-        bool time_is_up = false;  // which passes now
-        std::vector<explored_channel> listens;   // for news, on its communicators
+        bool is_timed = false;                         // what it waits for has a deadline
+        bool time_is_up = false;                       // which passes now
+        std::vector<explored_channel> listens;         // for news, on its communicators
         std::vector<explored_call> calls;
         std::vector<std::size_t> changed;     // the calls whose memory the program has written meanwhile
         std::vector<std::string> unreceived;  // messages that it still holds at the end of a communicator
@@ -214,8 +214,7 @@ class explored_world {
             for (const explored_channel& news : each.listens)
                 if (const box* const found = find(each.rank, news); found != nullptr && found->arrived < found->count())
                     possible.push_back({each.rank, true, false, news});
-            if (each.at == place::waits && messages == each.asked.size())
-                settled |= std::uint64_t{1} << each.rank;
+            if (each.at == place::waits && messages == each.asked.size()) settled |= std::uint64_t{1} << each.rank;
             if (each.at == place::tests && (each.tests_in_vain < tests_ || each.once_more))
                 possible.push_back({each.rank, false, false, {}});
         }
@@ -233,8 +232,7 @@ class explored_world {
     [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
         if (of(rank).at == place::chooses) return {};
         asked_or_ends_ = of(rank).asked;
-        if (of(rank).sees_ends)
-            asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
+        if (of(rank).sees_ends) asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
         asked_or_ends_.insert(asked_or_ends_.end(), of(rank).listens.begin(), of(rank).listens.end());
         return asked_or_ends_;
     }
@@ -464,8 +462,7 @@ class explored_world {
 
     /// The ends of operations that are found at one test are found in one order.
     [[nodiscard]] static bool comes_too_late(const rank_state& rank, const explored_channel& from) {
-        return from.is_end() && rank.at == place::tests &&
-               (!rank.sees_ends || (rank.latest && from < *rank.latest));
+        return from.is_end() && rank.at == place::tests && (!rank.sees_ends || (rank.latest && from < *rank.latest));
     }
     /// Between going on as usual, and this.
     [[nodiscard]] bool chooses(int rank, const explored_channel& other) {

@@ -219,14 +219,16 @@ class explorer {
     }
     void add_not_repeated(const std::string& what) {
         add(verdict::not_deterministic,
-            what + " cannot be repeated: the program depends on something other than messages (time, random numbers, "
-                   "addresses, what it keeps from one execution to the next)");
+            what +
+                " cannot be repeated: the program depends on something other than messages (time, random numbers, "
+                "addresses, what it keeps from one execution to the next)");
     }
     [[nodiscard]] std::string frontier() const {
         std::ostringstream out;
         out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
             << found_.executions_ << ' ' << found_.redundant_ << ' ' << has_standard_sends_ << ' '
-            << has_lost_or_deadlock() << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all << " ." << first_token_ << '\n';
+            << has_lost_or_deadlock() << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all
+            << " ." << first_token_ << '\n';
         tree_.write(out);
         return out.str();
     }
@@ -287,7 +289,8 @@ class explorer {
         const auto is_among = [&](std::uint64_t ranks) { return (ranks >> delivery.rank & 1) != 0; };
         if (delivery.channel.is_end()) return !is_among(asked_.of_ends);
         if (options_.every_order || is_among(asked_.of_all)) return false;
-        return !is_among(asked_.of_messages) || delivery.channel.is_of_a_collective() || world_.is_unseen_answer(delivery);
+        return !is_among(asked_.of_messages) || delivery.channel.is_of_a_collective() ||
+               world_.is_unseen_answer(delivery);
     }
     /// Whether the execution that has ended has shown more of who asks than was known.
     [[nodiscard]] bool has_learned() {
