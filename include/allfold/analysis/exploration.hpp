@@ -132,7 +132,7 @@ class exploration {
     [[nodiscard]] bool ok() const noexcept { return findings_.empty(); }
     /// All executions were explored.
     [[nodiscard]] bool complete() const noexcept { return complete_; }
-    /// Executions that ended, no two of them the same.
+    /// Executions that ended, no two of them the same; without the first few, which only showed who asks for an order.
     [[nodiscard]] std::uint64_t executions() const noexcept { return executions_; }
     /// Those that were given up because all that could follow had been seen.
     [[nodiscard]] std::uint64_t redundant() const noexcept { return redundant_; }

@@ -76,8 +76,8 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 /// - A message arrives when its receiver waits for it, or tests: then, or later. Messages of one rank on one lane keep
 ///   their order, all others arrive in any. Collectives run on the engine that runs them elsewhere. Executions that
 ///   differ only in the order in which different ranks make their steps are one, and run once.
-/// - Where no rank asks for what comes first, one order stands for all (`explore_options::every_order`). A program with
-///   standard sends runs again with sends that wait for their receives (`explore_options::sends`).
+/// - Orders that no rank asks about are not tried (`explore_options::every_order`). A program with standard sends runs
+/// again with sends that wait for their receives (`explore_options::sends`).
 /// - A rank that fails stops; the others run on as far as they can without it.
 /// - What ranks return is compared with the first execution, with ==.
 /// - The program is called many times, by one thread: what it keeps outside has to be made anew by each call. All that
@@ -88,8 +88,8 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 /// - A rank that waits for something outside (a mutex that another rank holds) ends the process, which names it, after
 ///   `step_seconds`; one that catches whatever is thrown, and calls again, ends the exploration, and what it holds is
 ///   never freed.
-/// - Not explored: that time passes, so deadlines do not; that a transport refuses a post for lack of room; that
-///   several messages arrive at once at a rank that waits: `wait_some` then tells of one operation after another.
+/// - A deadline passes, or it does not, however long it is (`explore_options::deadlines`).
+/// - Not explored: that a transport refuses a post for lack of room.
 /// - Cost: memory grows with the length of an execution, not with their number. 64 ranks at most.
 /// - Errors: `bad_argument` for a number of ranks that is not in [1, 64], and for a frontier that is none.
 /// - Source: see analysis/detail/search_tree.hpp.

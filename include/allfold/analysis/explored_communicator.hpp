@@ -146,6 +146,7 @@ class explored_communicator : public transport_defaults {
             world_.ask(self_, channel);
             return false;
         }
+        if (on == detail::envelopes_lane) keep_in_order(from, *letter);
         sink(arrival_type(std::move(*letter)));
         return true;
     }
@@ -157,8 +158,7 @@ class explored_communicator : public transport_defaults {
         if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
     }
     /// The program asks what has come, of all that this pushes on: for what that looks shows the first pass; then
-    /// messages may come, once, and once more after those of which the program knows nothing, whose answers may be
-    /// there too.
+    /// messages may come, and once more after each, since what others answer to it may be there too.
     template <class Pass>
     void look(Pass pass) {
         auto& self = world_.of(self_);
@@ -182,7 +182,10 @@ class explored_communicator : public transport_defaults {
         self.sees_ends = true;
     }
     /// A function that is called at the end of an operation may be called by any call of this rank.
-    void note_callback() { world_.of(self_).is_called_back = true; }
+    void note_callback() {
+        detail::note_question_of_the_past();  // when it is called, it sees what has come by then
+        world_.of(self_).is_called_back = true;
+    }
     void look_for_callbacks() {
         if (world_.of(self_).is_called_back && background::in_flight() && !is_running()) look_once_more(true);
     }
@@ -322,6 +325,16 @@ class explored_communicator : public transport_defaults {
         }
         return detail::envelopes_lane;
     }
+    /// An answer may come after what was sent later: what its peer has let go of by then it does not take back.
+    void keep_in_order(int from, detail::explored_letter& letter) {
+        freed_.resize(static_cast<std::size_t>(size()), 0);
+        std::uint16_t& latest = freed_[static_cast<std::size_t>(from)];
+        detail::message_head head;
+        std::memcpy(&head, letter.memory.data(), sizeof head);
+        if (static_cast<std::int16_t>(head.freed - latest) > 0) latest = head.freed;
+        head.freed = latest;
+        std::memcpy(letter.memory.data(), &head, sizeof head);
+    }
     [[nodiscard]] std::optional<detail::explored_letter> take_answer(int from) {
         for (const detail::explored_channel& each : answers_) {
             if (each.from != from) continue;
@@ -371,9 +384,12 @@ class explored_communicator : public transport_defaults {
     /// Messages may come, of those that this rank has looked for in vain.
     void test() {
         auto& self = world_.of(self_);
-        while (stop_to_test() && !self.has_got_unseen) {
-        }
-        if (std::exchange(self.has_got_unseen, false)) self.looks_again = true;
+        const bool looks = self.looks != looking::no;
+        while (stop_to_test())
+            if (looks) {  // what this leads to may come too
+                self.looks_again = true;
+                return;
+            }
         self.asked.clear();
     }
     /// This message may come.
@@ -403,8 +419,7 @@ class explored_communicator : public transport_defaults {
         if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch what is thrown for ever
         if (world_.is_over(self_))
             throw error(errc::peer_failed, "explore: the execution is over, and this rank has not returned");
-        if (is_late_)
-            throw error(errc::timeout, "it stops: a deadline has passed on its communicator");
+        if (is_late_) throw error(errc::timeout, "it stops: a deadline has passed on its communicator");
         if (is_broken_)
             throw error(errc::peer_failed, "explore: this rank has failed, and uses its communicator again");
     }
@@ -420,6 +435,7 @@ class explored_communicator : public transport_defaults {
     std::vector<detail::explored_channel> answers_;  // for which sends of this rank wait
     lane ends_ = 0;
     std::uint64_t formed_ = 0;
+    std::vector<std::uint16_t> freed_;     // by each rank, as it says in its messages
     std::vector<const void*> has_waited_;  // of operations with a deadline
     bool is_broken_ = false, is_late_ = false, is_waited_for_ = false;
     allfold::background background_;

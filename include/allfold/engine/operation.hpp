@@ -421,8 +421,9 @@ template <detail::range_of_handles Operations>
     if (first != nullptr) {
         until_any any(operations, *first);
         if (!any.poll()) first->push_before_wait();
-        if (!any.poll()) first->wait(any);
-        if (!first->done()) first->look_once_more(false);
+        const bool waits = !any.poll();
+        if (waits) first->wait(any);
+        if (!first->done()) first->look_once_more(!waits);
         note_question_of_order();
     }
     return handles::tell_first(operations);

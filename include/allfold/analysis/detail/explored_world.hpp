@@ -93,8 +93,8 @@ enum class explored_turn : std::uint8_t {
 class explored_world {
   public:
     enum class place : std::uint8_t { running, waits, tests, chooses, returned };
-    /// Whether a rank that pushes on what it has in flight looks for messages: not at all, at its next chance, or it has
-    /// had that.
+    /// Whether a rank that pushes on what it has in flight looks for messages: not at all, at its next chance, or it
+    /// has had that.
     enum class looking : std::uint8_t { no, stops, is_over };
     /// What becomes of standard sends.
     enum class sending : std::uint8_t { held, waits, chosen };
@@ -110,26 +110,26 @@ class explored_world {
         explored_turn turn = explored_turn::goes_on;
         std::vector<explored_channel> asked;  // without finding a message, since it was last delivered one or tested
         waiting where;
-        int waits = 0;          // how many are within each other
-        int tests_in_vain = 0;  // since the latest message
-        bool has_got = false;   // one in the test that it is in
-        bool has_got_unseen = false;          // the same, one of which the program knows nothing
+        int waits = 0;                // how many are within each other
+        int tests_in_vain = 0;        // since the latest message
+        bool has_got = false;         // one in the test that it is in
+        bool has_got_unseen = false;  // the same, one of which the program knows nothing
         bool looks_again = false;
         bool once_more = false, sees_ends = true;  // of a look: beside a wait, and whether of ends too
         bool is_called_back = false;               // at the end of some operation
         looking looks = looking::no;
-        bool tests_lane = false;              // itself, no operation in flight does
+        bool tests_lane = false;                 // itself, no operation in flight does
         std::optional<explored_channel> latest;  // of those
-        std::vector<explored_channel> ends;   // of operations in flight
+        std::vector<explored_channel> ends;      // of operations in flight
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
         explored_channel other;          // what it may choose, in a step without a message
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
-        bool is_timed = false;    // what it waits for has a deadline
-        bool time_is_up = false;  // which passes now
-        std::vector<explored_channel> listens;   // for news, on its communicators
+        bool is_timed = false;                         // what it waits for has a deadline
+        bool time_is_up = false;                       // which passes now
+        std::vector<explored_channel> listens;         // for news, on its communicators
         std::vector<explored_call> calls;
         std::vector<std::size_t> changed;     // the calls whose memory the program has written meanwhile
         std::vector<std::string> unreceived;  // messages that it still holds at the end of a communicator
@@ -166,7 +166,7 @@ class explored_world {
     /// All ranks run until they wait.
     void begin() {
         step_ = -1;
-        asks_ = sees_all_ = clears_ = 0;
+        asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
         seats_used_ = boxes_used_ = 0;
         standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
         for (rank_state& each : ranks_) {
@@ -214,8 +214,7 @@ class explored_world {
             for (const explored_channel& news : each.listens)
                 if (const box* const found = find(each.rank, news); found != nullptr && found->arrived < found->count())
                     possible.push_back({each.rank, true, false, news});
-            if (each.at == place::waits && messages == each.asked.size())
-                settled |= std::uint64_t{1} << each.rank;
+            if (each.at == place::waits && messages == each.asked.size()) settled |= std::uint64_t{1} << each.rank;
             if (each.at == place::tests && (each.tests_in_vain < tests_ || each.once_more))
                 possible.push_back({each.rank, false, false, {}});
         }
@@ -233,8 +232,7 @@ class explored_world {
     [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
         if (of(rank).at == place::chooses) return {};
         asked_or_ends_ = of(rank).asked;
-        if (of(rank).sees_ends)
-            asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
+        if (of(rank).sees_ends) asked_or_ends_.insert(asked_or_ends_.end(), of(rank).ends.begin(), of(rank).ends.end());
         asked_or_ends_.insert(asked_or_ends_.end(), of(rank).listens.begin(), of(rank).listens.end());
         return asked_or_ends_;
     }
@@ -281,10 +279,22 @@ class explored_world {
         }
         return run_and_listen(rank);
     }
-    /// The ranks that have asked, in this execution, in which order messages have come; and those to which the order of
-    /// all of them may matter.
-    [[nodiscard]] std::uint64_t asks() const noexcept { return asks_ | sees_all(); }
-    [[nodiscard]] std::uint64_t sees_all() const noexcept { return sees_all_ | (asks_ != 0 ? clears_ : 0); }
+    /// The ranks that have asked something in this execution: in which order messages have come, whether operations
+    /// have ended, or what may depend on the order of all that comes.
+    struct askers {
+        std::uint64_t of_messages = 0, of_ends = 0, of_all = 0;
+        friend bool operator==(const askers&, const askers&) = default;
+        askers& operator|=(const askers& other) noexcept {
+            of_messages |= other.of_messages;
+            of_ends |= other.of_ends;
+            of_all |= other.of_all;
+            return *this;
+        }
+    };
+    [[nodiscard]] askers asked() const noexcept {
+        const std::uint64_t all = sees_all_ | (asks_ != 0 ? clears_ : 0);
+        return {asks_ | all, asks_for_ends_ | all, all};
+    }
     /// It has asked for the data of a message: in which order it does so for several, which is that in which they have
     /// come to it, another rank that asks may see.
     void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
@@ -412,7 +422,7 @@ class explored_world {
         const bool had_come = std::exchange(self.has_got, false);
         if (!had_come) self.latest.reset();
         stop(rank, place::tests);
-        if (self.has_got_unseen) {
+        if (std::exchange(self.has_got_unseen, false)) {
             self.has_got = had_come;
             return true;
         }
@@ -452,8 +462,7 @@ class explored_world {
 
     /// The ends of operations that are found at one test are found in one order.
     [[nodiscard]] static bool comes_too_late(const rank_state& rank, const explored_channel& from) {
-        return from.is_end() && rank.at == place::tests &&
-               (!rank.sees_ends || (rank.latest && from < *rank.latest));
+        return from.is_end() && rank.at == place::tests && (!rank.sees_ends || (rank.latest && from < *rank.latest));
     }
     /// Between going on as usual, and this.
     [[nodiscard]] bool chooses(int rank, const explored_channel& other) {
@@ -472,8 +481,9 @@ class explored_world {
         if (asked_so_far == before) return false;
         const std::uint64_t self = std::uint64_t{1} << rank.rank;
         asks_ |= self;
+        if (asked_so_far.now != before.now) asks_for_ends_ |= self;
         if (asked_so_far.of_the_past != before.of_the_past) sees_all_ |= self;
-        if (asked_so_far.to_others != before.to_others) asks_ = sees_all_ = ~std::uint64_t{0};
+        if (asked_so_far.to_others != before.to_others) asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
         return true;
     }
     void go_on(rank_state& rank, explored_turn turn) {
@@ -502,7 +512,7 @@ class explored_world {
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
     body run_;
     int step_ = -1;
-    std::uint64_t asks_ = 0, sees_all_ = 0, clears_ = 0;
+    std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
     std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;
     std::vector<box> boxes_;  // those that are in use come first: their memory serves the next execution

@@ -199,9 +199,10 @@ class explorer {
             }
             const auto leftovers = find_leftovers();
             const bool is_to_begin_anew = has_learned();
-            asked |= world_.asks();
+            asked |= world_.asked().of_messages;
             if (end == ending::complete) judge();
-            const std::uint64_t going_on = end == ending::asleep ? ranks_that_have_not_returned() : 0;
+            std::uint64_t any_order = asked_.of_all;
+            if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they would have asked
             if (!released() || !repeats()) return;
             if (is_to_begin_anew) {
                 tree_.forget();
@@ -209,7 +210,7 @@ class explorer {
                 continue;
             }
             end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
-            found_.complete_ = !tree_.next(leftovers, going_on);
+            found_.complete_ = !tree_.next(leftovers, any_order);
             found_.seconds_ = seconds();
             if (!wants_more() && !found_.complete_) found_.frontier_ = frontier();
             if (!wants_more_) return;
@@ -218,14 +219,16 @@ class explorer {
     }
     void add_not_repeated(const std::string& what) {
         add(verdict::not_deterministic,
-            what + " cannot be repeated: the program depends on something other than messages (time, random numbers, "
-                   "addresses, what it keeps from one execution to the next)");
+            what +
+                " cannot be repeated: the program depends on something other than messages (time, random numbers, "
+                "addresses, what it keeps from one execution to the next)");
     }
     [[nodiscard]] std::string frontier() const {
         std::ostringstream out;
         out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
             << found_.executions_ << ' ' << found_.redundant_ << ' ' << has_standard_sends_ << ' '
-            << has_lost_or_deadlock() << ' ' << asks_ << ' ' << sees_all_ << " ." << first_token_ << '\n';
+            << has_lost_or_deadlock() << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all
+            << " ." << first_token_ << '\n';
         tree_.write(out);
         return out.str();
     }
@@ -235,7 +238,7 @@ class explorer {
         std::string mark;
         int ranks = 0, sends = 0;
         in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> has_standard_sends_ >>
-            had_lost_or_deadlock_ >> asks_ >> sees_all_ >> first_token_;
+            had_lost_or_deadlock_ >> asked_.of_messages >> asked_.of_ends >> asked_.of_all >> first_token_;
         tree_.read(in);
         if (!in || mark != frontier_mark || ranks != world_.size() || sends < 0 || sends > 2)
             throw error(errc::bad_argument,
@@ -283,16 +286,17 @@ class explorer {
         return -1;
     }
     [[nodiscard]] bool is_unseen(const explored_step& delivery) const {
-        const bool asks = (asks_ >> delivery.rank & 1) != 0, sees_all = (sees_all_ >> delivery.rank & 1) != 0;
-        if (delivery.channel.is_end()) return !asks;
-        if (options_.every_order || sees_all) return false;
-        return !asks || delivery.channel.is_of_a_collective() || world_.is_unseen_answer(delivery);
+        const auto is_among = [&](std::uint64_t ranks) { return (ranks >> delivery.rank & 1) != 0; };
+        if (delivery.channel.is_end()) return !is_among(asked_.of_ends);
+        if (options_.every_order || is_among(asked_.of_all)) return false;
+        return !is_among(asked_.of_messages) || delivery.channel.is_of_a_collective() ||
+               world_.is_unseen_answer(delivery);
     }
     /// Whether the execution that has ended has shown more of who asks than was known.
     [[nodiscard]] bool has_learned() {
-        const std::uint64_t asked = std::exchange(asks_, asks_ | world_.asks()),
-                            saw = std::exchange(sees_all_, sees_all_ | world_.sees_all());
-        return options_.reduced && (asked != asks_ || saw != sees_all_);
+        const auto before = asked_;
+        asked_ |= world_.asked();
+        return options_.reduced && asked_ != before;
     }
     ending run_forced(std::string_view token) {
         world_.sends = explored_token::sends(token);
@@ -570,7 +574,7 @@ class explorer {
     std::string token_, first_token_, difference_;
     clock::time_point began_ = clock::now();
     bool has_first_ = false, has_repeated_ = false, has_standard_sends_ = false;
-    std::uint64_t asks_ = 0, sees_all_ = 0;  // of ranks; what has been seen so far
+    explored_world::askers asked_;  // in any execution so far
     bool wants_more_ = true, had_lost_or_deadlock_ = false;
     std::uint64_t executions_before_ = 0;  // an exploration that goes on counts on
     bool is_sound_ = true;                 // the world can be used again

@@ -23,10 +23,10 @@
 /// is walked along depth first; only the path to the current execution is kept.
 ///
 /// At each state one step is tried, and another one only where a race asks for it: a message was delivered too late for
-/// a step that could have taken it instead. That is dynamic partial-order reduction with source sets; sleep sets keep an
-/// execution from being completed twice. Two steps of one rank depend on each other if the rank asks, in the first one
-/// or later, something that may tell their order. After its last question they do not: what it does then follows from
-/// what it gets in all.
+/// a step that could have taken it instead. That is dynamic partial-order reduction with source sets; sleep sets keep
+/// an execution from being completed twice. Two steps of one rank depend on each other if the rank asks, in the first
+/// one or later, something that may tell their order. After its last question they do not: what it does then follows
+/// from what it gets in all.
 ///
 /// Steps that no question can tell from others are not seen here: whoever calls takes all that are possible before it
 /// asks for a choice (analysis/detail/explorer.hpp). What such a step posts counts as posted in the step before it,
@@ -128,10 +128,11 @@ class search_tree {
     /// Since its latest step this rank has asked something, or heard the answer to it, that may depend on the order in
     /// which messages have come to it.
     void note_question(int rank) { last_question_[at(rank)] = last_[at(rank)]; }
-    /// The execution has ended; these ranks could have gone on. False when all have been looked at.
-    [[nodiscard]] bool next(std::span<const explored_leftover> leftovers, std::uint64_t going_on = 0) {
-        for (std::size_t r = 0; r < size_; ++r)  // what they would have asked nobody knows
-            if ((going_on >> r & 1) != 0) last_question_[r] = last_[r];
+    /// The execution has ended; of these ranks any order of steps may make a difference, whatever they ask. False when
+    /// all have been looked at.
+    [[nodiscard]] bool next(std::span<const explored_leftover> leftovers, std::uint64_t any_order = 0) {
+        for (std::size_t r = 0; r < size_; ++r)
+            if ((any_order >> r & 1) != 0) last_question_[r] = last_[r];
         if (reduced_) find_races(leftovers);
         for (; !path_.empty(); path_.pop_back()) {
             state& last = path_.back();
@@ -284,8 +285,7 @@ class search_tree {
         find_needs();
         const int count = static_cast<int>(events_.size());
         for (int j = 0; j < count; ++j)
-            if (const event& e = events_[at(j)]; e.what.has_message)
-                find_race(j, e.previous, e.what, e.posted_in);
+            if (const event& e = events_[at(j)]; e.what.has_message) find_race(j, e.previous, e.what, e.posted_in);
         for (const unseen_delivery& each : unseen_)  // its rank could have gone on with it alone
             find_race(each.end, each.previous, each.what, each.posted_in);
         for (const explored_leftover& each : leftovers)

@@ -567,7 +567,7 @@ template <communicator Comm>
         reject_rank(to_be.what, "the source,", there, comm.size());
     if (!said.label.is_any && said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
     require_data(comm, to_be.what, place);
-    if (there == any_rank) note_question_of_order();
+    if (there == any_rank) note_question_of_messages();
     to_be.in.emplace(there, said.label.value, place);
 }
 

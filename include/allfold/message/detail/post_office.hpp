@@ -469,7 +469,7 @@ inline void post_office::match(receiving& r, std::unique_ptr<held_message> with_
 }
 
 inline void post_office::match(receiving& r, int source, const message_head& head, std::span<const std::byte> data) {
-    if (r.source == any_rank) note_question_of_order();
+    if (r.source == any_rank) note_question_of_messages();
     if (r.is_probe) {
         std::unique_ptr<held_message> kept = make_held(source, head, data);
         matching_.number(*kept);

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/analysis/explore.hpp"
+#include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/barrier.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/message.hpp"
+#include "test/support/catch.hpp"
+
+/// @file
+/// Orders of arrival are explored where a rank can tell them apart, and not elsewhere.
+
+using allfold::all_reduce;
+using allfold::explain;
+using allfold::exploration;
+using allfold::explore;
+using allfold::explored_communicator;
+using allfold::from;
+using allfold::sum;
+using allfold::tag;
+using allfold::to;
+
+namespace {
+
+constexpr std::uint64_t power(std::uint64_t base, int exponent) {
+    return exponent == 0 ? 1 : base * power(base, exponent - 1);
+}
+
+/// Sends need not wait for their receives.
+allfold::explore_options held() {
+    allfold::explore_options options;
+    options.sends = allfold::standard_sends::held;
+    return options;
+}
+
+template <class Program>
+void check_count(int size, std::uint64_t expected, Program program) {
+    const exploration found = explore(size, program, held());
+    INFO(size << " ranks: " << explain(found) << found.redundant() << " given up");
+    CHECK((found.ok() && found.complete() && found.executions() == expected && found.redundant() == 0));
+}
+
+/// What rank 0 says, in all executions.
+template <class Program>
+std::set<std::string> answers(int size, Program program) {
+    std::set<std::string> all;
+    std::string now;
+    allfold::explore_options options = held();
+    options.watch = [&, ended = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
+        if (std::exchange(ended, so_far.executions) != so_far.executions) all.insert(now);
+        return true;
+    };
+    const exploration found = explore(
+        size,
+        [&](explored_communicator& comm) {
+            std::string mine = program(comm);
+            if (comm.rank() == 0) now = std::move(mine);
+        },
+        options);
+    INFO(explain(found));
+    CHECK((found.ok() && found.complete()));
+    return all;
+}
+std::string text_of(const std::vector<std::size_t>& indices) {
+    std::string all;
+    for (const std::size_t i : indices) all += std::to_string(i);
+    return all;
+}
+
+/// On all ranks.
+template <std::size_t Count>
+struct sums_in_flight {
+    std::array<int, Count> data{};
+    std::array<allfold::operation, Count> operations;
+    explicit sums_in_flight(explored_communicator& comm) {
+        for (std::size_t i = 0; i < Count; ++i) operations[i] = all_reduce.start(comm, data[i], sum());
+    }
+};
+/// Rank 0 receives from each other rank, which all send to it.
+struct receives_in_flight {
+    std::vector<int> data;
+    std::vector<allfold::operation> operations;
+    explicit receives_in_flight(explored_communicator& comm) : data(static_cast<std::size_t>(comm.size())) {
+        if (comm.rank() != 0) allfold::send(comm, comm.rank(), to{0});
+        for (std::size_t r = 1; comm.rank() == 0 && r < data.size(); ++r)
+            operations.push_back(allfold::receive.start(comm, data[r], from{static_cast<int>(r)}));
+    }
+};
+
+}  // namespace
+
+TEST_CASE("who waits for any of n collectives gets each of them first, and no other order is tried") {
+    for (int size = 2; size <= 4; ++size) {
+        check_count(size, power(2, size), [](explored_communicator& comm) {
+            sums_in_flight<2> all(comm);
+            static_cast<void>(wait_any(all.operations));
+            wait_all(all.operations);
+        });
+        if (size < 4)
+            check_count(size, power(3, size), [](explored_communicator& comm) {
+                sums_in_flight<3> all(comm);
+                static_cast<void>(wait_any(all.operations));
+                wait_all(all.operations);
+            });
+    }
+    check_count(2, power(6, 2), [](explored_communicator& comm) {
+        sums_in_flight<3> all(comm);
+        for (int i = 0; i < 3; ++i) static_cast<void>(wait_any(all.operations));
+    });
+}
+
+TEST_CASE("what a rank does after its last question is one execution") {
+    for (int size = 2; size <= 4; ++size) {
+        check_count(size, 2, [](explored_communicator& comm) {
+            sums_in_flight<1> one(comm);
+            if (comm.rank() == 0) static_cast<void>(one.operations[0].done());
+            one.operations[0].wait();
+            sums_in_flight<3> more(comm);
+            wait_all(more.operations);
+            allfold::barrier(comm);
+        });
+        std::uint64_t orders = 1;  // of what comes to rank 0; nobody sees that of the collectives beside it
+        for (int senders = 2; senders < size; ++senders) orders *= static_cast<std::uint64_t>(senders);
+        check_count(size, orders, [](explored_communicator& comm) {
+            sums_in_flight<2> beside(comm);
+            int x = all_reduce(comm, comm.rank(), sum());
+            if (comm.rank() != 0) allfold::send(comm, x, to{0});
+            for (int i = 1; comm.rank() == 0 && i < comm.size(); ++i) allfold::receive(comm, x, from{allfold::any});
+            wait_all(beside.operations);
+            allfold::barrier(comm);
+        });
+    }
+}
+
+TEST_CASE("who waits for some, or tests some, finds one of them, or several at once") {
+    const std::set<std::string> some{"0", "1", "01"}, none_or_some{"", "0", "1", "01"};
+    const auto waits = [](auto& all) {
+        std::string first = text_of(wait_some(all.operations));
+        wait_all(all.operations);
+        return first;
+    };
+    const auto tests = [](auto& all) {
+        std::string first = text_of(test_some(all.operations));
+        wait_all(all.operations);
+        return first;
+    };
+    const auto with_sums = [](auto ask) {
+        return [ask](explored_communicator& comm) {
+            sums_in_flight<2> all(comm);
+            return comm.rank() == 0 ? ask(all) : (wait_all(all.operations), std::string());
+        };
+    };
+    const auto with_messages = [](auto ask) {
+        return [ask](explored_communicator& comm) {
+            receives_in_flight all(comm);
+            return comm.rank() == 0 ? ask(all) : std::string();
+        };
+    };
+    CHECK(answers(2, with_sums(waits)) == some);
+    CHECK(answers(3, with_sums(tests)) == none_or_some);
+    CHECK(answers(3, with_messages(waits)) == some);
+    CHECK(answers(3, with_messages(tests)) == none_or_some);
+}
+
+TEST_CASE("who waits for any of two messages of one rank may find the later one too, which it names first") {
+    const auto program = [](explored_communicator& comm) {
+        if (comm.rank() == 1) {
+            allfold::send(comm, 1, to{0}, tag{1});
+            allfold::send(comm, 2, to{0}, tag{2});
+            return std::string();
+        }
+        std::array<int, 2> data{};
+        std::array both{allfold::receive.start(comm, data[0], from{1}, tag{2}),
+                        allfold::receive.start(comm, data[1], from{1}, tag{1})};
+        const std::size_t first = wait_any(both);
+        wait_all(both);
+        return std::to_string(first);
+    };
+    CHECK(answers(2, program) == std::set<std::string>{"0", "1"});
+}
+
+TEST_CASE("a function that is called at the end of an operation is called by one call or by another") {
+    const auto program = [](explored_communicator& comm) {
+        std::string order;
+        if (comm.rank() == 1) {
+            allfold::send(comm, 1, to{0});
+            return order;
+        }
+        int data = 0, own = 0;
+        auto receives = allfold::receive.start(comm, data, from{1});
+        receives.then([&] { order += "r"; });
+        order += "1";
+        allfold::exchange(comm, own, to{0}, from{0});
+        order += "2";
+        receives.wait();
+        return order;
+    };
+    CHECK(answers(2, program) == std::set<std::string>{"r12", "1r2", "12r"});
+}
