@@ -45,10 +45,12 @@ inline void relax() {
 
 [[nodiscard]] inline bool oversubscribed(int ranks) { return ranks > static_cast<int>(processors().size()); }
 
+/// To the processor that is the rank's share, also where several ranks share it: left alone they are not spread evenly
+/// for the first half second, and the first contestant would be measured with three of four on one of two.
 inline void pin(int rank) {
     cpu_set_t one;
     CPU_ZERO(&one);
-    CPU_SET(processors()[static_cast<std::size_t>(rank)], &one);
+    CPU_SET(processors()[static_cast<std::size_t>(rank) % processors().size()], &one);
     sched_setaffinity(0, sizeof one, &one);
 }
 

@@ -437,7 +437,7 @@ void run(std::span<char* const> arguments) {
     if (arguments.empty()) return print_library();
     const bool peer_alone = arguments[0] == std::string_view("--peer");
     const auto cells = cells_of(arguments.subspan(peer_alone ? 1 : 0), contest_of);
-    if (!oversubscribed(group.size())) pin(group.rank());
+    pin(group.rank());
     for (const cell& what : cells) report(group, what, peer_alone);
 }
 

@@ -13,7 +13,8 @@ operand of one rank. Between two calls every contestant reads its result and wri
 
 A hypervisor may move the processors about. Only figures of one placement are compared: smt (threads of one core), near
 (cores near each other) or far; each has tables of its own, and columns in the last lines, which tell the geometric mean
-and the worst size of each row. With more ranks than processors every contestant yields; MPICH cannot.
+and the worst size of each row. With more ranks than processors every contestant yields (MPICH cannot), and rank r stays on
+processor r modulo their number.
 
 --over-mpi compares allfold over MPI with the collectives of the same MPI library in the same processes, for every
 library that is there. Ratios above 1 are in favour of ours; they are medians over the turns, of ratios within a turn.

@@ -492,7 +492,7 @@ constexpr std::array contests{
     const auto board = std::make_unique<bound_board>(what.ranks);
     std::vector<result> results;
     allfold::run(what.ranks, [&](communicator& comm) {
-        if (!oversubscribed(comm.size())) pin(comm.rank());
+        pin(comm.rank());
         thread_group group(place, comm.rank(), comm.size());
         stage on(group, what);
         contest_of(what.of.name)->measure(on, comm, *board);

@@ -85,12 +85,12 @@ struct online_softmax {
     template <std::floating_point M, std::floating_point L, std::floating_point S>
     void operator()(row<const M, const L, const S> left, row<const M, const L, const S> right, row<M, L, S> out) const {
         const M left_m = std::get<0>(left)[0], right_m = std::get<0>(right)[0];
-        const M factor = detail::lower_factor(left_m, right_m);
-        const auto& [higher_m, higher_l, higher_s] = left_m < right_m ? right : left;
-        const auto& [lower_m, lower_l, lower_s] = left_m < right_m ? left : right;
+        // A branch, so that s is fetched while m is still on its way from another core.
+        if (left_m < right_m)
+            merge(right, left, out);
+        else
+            merge(left, right, out);
         std::get<0>(out)[0] = max{}(left_m, right_m);
-        std::get<1>(out)[0] = higher_l[0] + static_cast<L>(factor) * lower_l[0];
-        detail::add_scaled(higher_s, static_cast<S>(factor), lower_s, std::get<2>(out));
     }
 
     template <std::floating_point T, std::size_t D>
@@ -136,6 +136,15 @@ struct online_softmax {
         std::array<T, D> out;
         normalize(state.l, std::span<const T>(state.s), std::span<T>(out));
         return out;
+    }
+
+  private:
+    template <std::floating_point M, std::floating_point L, std::floating_point S>
+    static void merge(const row<const M, const L, const S>& higher, const row<const M, const L, const S>& lower,
+                      const row<M, L, S>& out) {
+        const M factor = detail::lower_factor(std::get<0>(higher)[0], std::get<0>(lower)[0]);
+        std::get<1>(out)[0] = std::get<1>(higher)[0] + static_cast<L>(factor) * std::get<1>(lower)[0];
+        detail::add_scaled(std::get<2>(higher), static_cast<S>(factor), std::get<2>(lower), std::get<2>(out));
     }
 };
 

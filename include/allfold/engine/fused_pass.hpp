@@ -168,7 +168,10 @@ class fused_walk {
         const std::size_t most = pass_.each == share::fold ? streaming_bytes : streaming_prefix_bytes;
         return bytes * (static_cast<std::size_t>(all.comm.size()) + targets) > most ? store::streaming : store::plain;
     }
-    static constexpr std::size_t streaming_bytes = std::size_t{24} << 20;
+    /// Of all inputs and results. all_reduce, a Xeon (Sapphire Rapids), P = 2, 4 and 8, through the cache to streams:
+    /// at 32 MiB 0.8, at 64 MiB 0.83 to 0.89, at 128 MiB 0.9 to 1.1, at 256 MiB 1.12 to 1.25. (It was 24 MiB: 4 MiB at
+    /// P = 4 and 8 took 1.2 times as long.)
+    static constexpr std::size_t streaming_bytes = std::size_t{96} << 20;
     /// Through the cache prefixes are folded where they belong, and not copied there. P = 2, 4 and 8 with 32 MiB of
     /// third-level cache: at 32 MiB streams take 1.35 times as long, at 48 MiB as long, at 64 MiB .9. Nor are copies:
     /// broadcast of 16 MiB (Xeon, two ranks) 1.3 times as long with streams.

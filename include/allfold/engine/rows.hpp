@@ -274,7 +274,8 @@ struct row_layout {
 
     void fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows, store how,
                         int contributions) const;
-    [[nodiscard]] place fold_tree(const chunk& all, int low, int high, std::size_t depth) const;
+    [[nodiscard]] place fold_tree(const chunk& all, int low, int high, std::size_t depth,
+                                  const place* into = nullptr) const;
 };
 
 /// A few kilobytes at a time, so that partial folds stay in the first-level cache and go to memory once.
@@ -293,7 +294,7 @@ inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span
         far_memory = heap_array<std::byte>(levels * buffer_bytes + line);
         next = far_memory.data() + (line - reinterpret_cast<std::uintptr_t>(far_memory.data()) % line);
     }
-    small_array<std::byte*, 8> buffers;
+    small_array<std::byte*, 16> buffers;
     buffers.resize(levels * columns());
     for (std::size_t i = 0; i < buffers.size(); ++i) {
         buffers[i] = next;
@@ -302,7 +303,9 @@ inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span
     std::size_t count = std::min(rows, rows_to_line_border(targets, chunk_rows));
     for (std::size_t done = 0; done < rows; done += count, count = std::min(chunk_rows, rows - done)) {
         const chunk all{sources, done, count, buffers.data()};
-        place value = fold_tree(all, 0, size, 0);
+        const place first = targets.empty() ? place{} : targets[0] + done;
+        const bool goes_there = !targets.empty() && how == store::plain && contributions == 0;
+        place value = fold_tree(all, 0, size, 0, goes_there ? &first : nullptr);
         if (contributions > 0) {
             const place own{buffers.data(), 0};
             copy(value, own, count);
@@ -314,13 +317,14 @@ inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span
     if (how == store::streaming) finish_streams();
 }
 
-/// The value of the tree's node [low, high): a source, or buffer `depth`. The left child uses its parent's buffer.
-inline place row_layout::fold_tree(const chunk& all, int low, int high, std::size_t depth) const {
+/// The value of the tree's node [low, high): a source, or `into`, or buffer `depth`. The left child uses its parent's
+/// buffer.
+inline place row_layout::fold_tree(const chunk& all, int low, int high, std::size_t depth, const place* into) const {
     if (high - low == 1) return all.sources[static_cast<std::size_t>(low)] + all.first;
     const int cut = canonical_cut(static_cast<int>(all.sources.size()), low, high);
     const place left = fold_tree(all, low, cut, depth);
     const place right = fold_tree(all, cut, high, depth + 1);
-    const place to{all.buffers + depth * columns(), 0};
+    const place to = into != nullptr ? *into : place{all.buffers + depth * columns(), 0};
     fold(left, right, to, all.rows);
     return to;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -107,8 +108,8 @@ struct short_operands {
         if (many == 0) return;
         if (what.is_flat && now.from[0].bytes <= most_at_once) return combine_columns(now, data);
         const bool with_own = now.how == fold::in_rank_order;
-        std::array<columns, short_program::most_ranks> theirs;
-        std::array<place, short_program::most_ranks> sources;
+        std::array<columns, most_values> theirs;
+        std::array<place, most_values> sources;
         for (std::size_t k = 0; k < count; ++k) {
             list_columns(data[k], many, theirs[k].data());
             sources[k + (with_own && k >= now.lower ? 1 : 0)] = {theirs[k].data(), 0};
@@ -116,15 +117,32 @@ struct short_operands {
         if (with_own) sources[now.lower] = own_of(now);
         const place to = result.at(now.from[0].rows.first);
         const background::running inside(comm.background());
-        rows.fold(std::span(sources.data(), count + (with_own ? 1 : 0)), std::span(&to, 1), many);
+        const std::size_t operands = count + (with_own ? 1 : 0);
+        if (now.from[0].bytes > most_at_once)
+            return rows.fold(std::span(sources.data(), operands), std::span(&to, 1), many);
+        alignas(64) std::byte nearby[short_program::most_levels * most_at_once];
+        const auto levels = static_cast<std::size_t>(std::bit_width(operands - 1));
+        for (std::size_t i = 0; i < levels; ++i) {
+            list_columns(nearby + i * align_up(now.from[0].bytes, 64), many, theirs[operands + i].data());
+            sources[operands + i] = {theirs[operands + i].data(), 0};
+        }
+        fold_by_tree(now, operands, [&](const short_program::junction& node, bool is_last) {
+            rows.fold(sources[node.left], sources[node.right], is_last ? to : sources[node.into], many);
+        });
     }
 
   private:
     static constexpr std::size_t most_at_once = 4096;  // bytes, so that what is folded stays in the first-level cache
+    static constexpr std::size_t most_values = short_program::most_ranks + short_program::most_levels;
 
+    /// Calls fold(node, is_last) from the leaves up. What the last one makes goes to the result.
+    template <class Fold>
+    static void fold_by_tree(const round& now, std::size_t operands, Fold fold_two) {
+        for (std::size_t i = 0; i + 1 < operands; ++i) fold_two(now.tree[i], i + 2 == operands);
+    }
     void combine_columns(const round& now, std::span<std::byte* const> data) const {
         alignas(64) std::byte nearby[short_program::most_levels * most_at_once];
-        std::array<std::byte*, short_program::most_ranks + short_program::most_levels> values;
+        std::array<std::byte*, most_values> values;
         std::size_t count = 0;
         for (std::size_t k = 0; k <= data.size(); ++k) {
             if (k == now.lower && now.how == fold::in_rank_order)
@@ -134,13 +152,11 @@ struct short_operands {
         for (std::size_t i = 0; i < short_program::most_levels; ++i)
             values[count + i] = nearby + i * align_up(now.from[0].bytes, 64);
         const background::running inside(comm.background());
-        const std::size_t last = count - 2;
-        for (std::size_t i = 0; i <= last; ++i) {
-            const short_program::junction& node = now.tree[i];
+        std::byte* const to = result.columns[0] + now.from[0].first_byte;
+        fold_by_tree(now, count, [&](const short_program::junction& node, bool is_last) {
             rows.functions->fold_column(rows.operation, values[node.left], values[node.right],
-                                        i == last ? result.columns[0] + now.from[0].first_byte : values[node.into],
-                                        now.from[0].rows.count);
-        }
+                                        is_last ? to : values[node.into], now.from[0].rows.count);
+        });
     }
     void combine_column(const round& now, const message& with, const std::byte* data) const {
         std::byte* const to = result.columns[0] + with.first_byte;
