@@ -188,6 +188,26 @@ TEST_CASE("who waits for any of two messages of one rank may find the later one 
     CHECK(answers(2, program) == std::set<std::string>{"0", "1"});
 }
 
+TEST_CASE("what one look finds is no less because an earlier one found something") {
+    const auto program = [](explored_communicator& comm) {
+        int mine = 1, sum_of_both = 0;
+        if (comm.rank() == 1) {
+            allfold::send(comm, mine, to{0});
+            all_reduce(comm, mine, sum_of_both, sum());
+            return std::string();
+        }
+        allfold::operation receives = allfold::receive.start(comm, mine, from{1});
+        std::string done = receives.done() ? "received, " : "not received, ";
+        allfold::operation adds = all_reduce.start(comm, mine, sum_of_both, sum());
+        done += adds.done() ? "added" : "not added";
+        adds.wait();
+        receives.wait();
+        return done;
+    };
+    CHECK(answers(2, program) == std::set<std::string>{"received, added", "received, not added", "not received, added",
+                                                       "not received, not added"});
+}
+
 TEST_CASE("a function that is called at the end of an operation is called by one call or by another") {
     const auto program = [](explored_communicator& comm) {
         std::string order;

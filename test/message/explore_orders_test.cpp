@@ -78,7 +78,7 @@ TEST_CASE("where nobody asks for an order, sends that all wait deadlock if any c
 }
 
 TEST_CASE("what threads do is among what explore predicts, and not always the same") {
-    constexpr std::uint32_t seed = 7;  // of others one program in 500 does what is not predicted: still to be found out
+    const std::uint32_t seed = std::random_device()();
     INFO("seed " << seed);
     std::mt19937 dice(seed);
     int compared = 0, varied = 0;

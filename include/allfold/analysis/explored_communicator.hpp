@@ -163,6 +163,7 @@ class explored_communicator : public transport_defaults {
     void look(Pass pass) {
         auto& self = world_.of(self_);
         const looking outer = std::exchange(self.looks, looking::is_over);
+        self.has_got = false;  // the last look may have ended with what it got
         pass();
         do {
             self.looks = looking::stops;
