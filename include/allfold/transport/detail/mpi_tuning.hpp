@@ -31,8 +31,8 @@ inline constexpr std::size_t default_native_reduce = std::size_t{1} << 62;
 struct tuning {
     /// Up to here a message is copied and comes with its envelope. Open MPI 4.1: with a limit of 16 KiB messages of 32
     /// and 64 KiB take 1.3 to 1.9 times as long, 128 KiB is no gain. MPICH 4.0, in chunks: 160 KiB rather than 64 makes
-    /// messages in between 1.1 to 2 times faster; with 256 KiB all_reduce of 1 and 4 MiB takes 1.3 to 1.7 times as long.
-    /// Two processes.
+    /// messages in between 1.1 to 2 times faster; with 256 KiB all_reduce of 1 and 4 MiB takes 1.3 to 1.7 times as
+    /// long. Two processes.
     std::size_t eager_bytes = default_eager_bytes;
     /// Where a message that is copied has more bytes than this, envelope included, it goes in chunks of so many: what
     /// the library takes over at once. 0: as a whole. Two processes of one node, all_reduce of 4 KiB over Open MPI: 0.9
