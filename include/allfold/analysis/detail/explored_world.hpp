@@ -198,33 +198,9 @@ class explored_world {
     std::uint64_t find_steps(std::vector<explored_step>& possible) {
         possible.clear();
         std::uint64_t settled = 0;
-        for (const rank_state& each : ranks_) {
-            if (each.at == place::chooses) {
-                possible.push_back({each.rank, false, false, {}});
-                possible.push_back({each.rank, false, false, each.other});
-                settled |= std::uint64_t{1} << each.rank;
-            }
-            if (each.at != place::waits && each.at != place::tests) continue;
-            const std::size_t before = possible.size();
-            for (const explored_channel& from : each.asked)
-                if (const box* const found = find(each.rank, from);
-                    found != nullptr && found->arrived < found->count() && !comes_too_late(each, from))
-                    possible.push_back({each.rank, true, false, from});
-            const std::size_t messages = possible.size() - before;
-            for (const explored_channel& news : each.listens)
-                if (const box* const found = find(each.rank, news); found != nullptr && found->arrived < found->count())
-                    possible.push_back({each.rank, true, false, news});
-            if (each.at == place::waits && messages == each.asked.size()) settled |= std::uint64_t{1} << each.rank;
-            if (each.at == place::tests && (each.tests_in_vain < tests_ || each.once_more))
-                possible.push_back({each.rank, false, false, {}});
-        }
-        if (possible.empty())  // who tests again and again may do so while nothing else happens, and time passes
-            for (const rank_state& each : ranks_) {
-                if (each.at == place::tests && each.tests_in_vain < most_tests_)
-                    possible.push_back({each.rank, false, true, {}});
-                if (each.is_timed && (each.at == place::tests || each.at == place::waits))
-                    possible.push_back({each.rank, false, true, deadline_passes});
-            }
+        for (const rank_state& each : ranks_)
+            if (add_steps_of(each, possible)) settled |= std::uint64_t{1} << each.rank;
+        if (possible.empty()) add_last_resorts(possible);
         std::sort(possible.begin(), possible.end());
         return settled;
     }
@@ -453,7 +429,40 @@ class explored_world {
         [[nodiscard]] std::size_t count() const noexcept { return letters.size(); }
     };
 
-    void note(happening::kind what, int rank, std::string words, const char* more = "") {
+    /// Whether nothing else may happen to this rank before it makes one of its steps.
+    bool add_steps_of(const rank_state& each, std::vector<explored_step>& possible) {
+        if (each.at == place::chooses) {
+            possible.push_back({each.rank, false, false, {}});
+            possible.push_back({each.rank, false, false, each.other});
+            return true;
+        }
+        if (each.at != place::waits && each.at != place::tests) return false;
+        std::size_t messages = 0;
+        for (const explored_channel& from : each.asked)
+            if (!comes_too_late(each, from)) messages += add_delivery(each.rank, from, possible);
+        for (const explored_channel& news : each.listens) add_delivery(each.rank, news, possible);
+        if (each.at == place::waits) return messages == each.asked.size();
+        if (each.tests_in_vain < tests_ || each.once_more) possible.push_back({each.rank, false, false, {}});
+        return false;
+    }
+    /// How many: the next message of a channel, if there is one.
+    std::size_t add_delivery(int rank, const explored_channel& from, std::vector<explored_step>& possible) {
+        const box* const found = find(rank, from);
+        if (found == nullptr || found->arrived == found->count()) return 0;
+        possible.push_back({rank, true, false, from});
+        return 1;
+    }
+    /// Where nothing else happens, who tests again and again may do so, and time passes.
+    void add_last_resorts(std::vector<explored_step>& possible) {
+        for (const rank_state& each : ranks_) {
+            if (each.at == place::tests && each.tests_in_vain < most_tests_)
+                possible.push_back({each.rank, false, true, {}});
+            if (each.is_timed && (each.at == place::tests || each.at == place::waits))
+                possible.push_back({each.rank, false, true, deadline_passes});
+        }
+    }
+
+    void note(happening::kind what, int rank, const std::string& words, const char* more = "") {
         if (history != nullptr) history->push_back({what, rank, -1, 0, words + more});
     }
     void note(happening::kind what, int rank, int peer, const explored_letter& letter) {

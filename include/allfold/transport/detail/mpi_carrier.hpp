@@ -204,12 +204,13 @@ inline void carrier::drain() {
     for (;;) {
         int there = 0;
         MPI_Status status;
-        MPI_Message message;
-        check(ALLFOLD_MPI(Improbe)(MPI_ANY_SOURCE, MPI_ANY_TAG, job_.get(), &there, &message, &status), "MPI_Improbe");
+        check(ALLFOLD_MPI(Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, job_.get(), &there, &status), "MPI_Iprobe");
         if (there == 0) return;
         const std::size_t bytes = bytes_of(status);
-        allfold::detail::bounce_buffer buffer(std::max<std::size_t>(1, bytes));
-        check(ALLFOLD_MPI(Mrecv)(buffer.data(), static_cast<int>(bytes), MPI_BYTE, &message, &status), "MPI_Mrecv");
+        const allfold::detail::bounce_buffer buffer(std::max<std::size_t>(1, bytes));
+        MPI_Request request;
+        check(irecv(buffer.data(), bytes, status.MPI_SOURCE, status.MPI_TAG, job_.get(), &request), "MPI_Irecv");
+        check(ALLFOLD_MPI(Wait)(&request, MPI_STATUS_IGNORE), "MPI_Wait");
         ++received_;
     }
 }

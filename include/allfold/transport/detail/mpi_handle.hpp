@@ -43,7 +43,7 @@ inline constexpr int first_tag = 1;
 
 /// Tells lists of members from each other.
 [[nodiscard]] inline std::uint32_t mark_of(const rank_list& members) noexcept {
-    std::uint64_t h = static_cast<std::uint64_t>(members.size());
+    auto h = static_cast<std::uint64_t>(members.size());
     for (int i = 0; i < members.size(); ++i)
         h = (h ^ static_cast<std::uint64_t>(members[i]) ^ h >> 29) * 0x9e3779b97f4a7c15u;
     return static_cast<std::uint32_t>(h >> 32);
