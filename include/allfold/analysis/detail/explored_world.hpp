@@ -293,7 +293,7 @@ class explored_world {
     void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
     void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
     /// What becomes of a rank at the end.
-    void note_end(int rank, std::string words) { note(happening::kind::ends, rank, std::move(words)); }
+    void note_end(int rank, const std::string& words) { note(happening::kind::ends, rank, words); }
     /// Notes the place of the next call, and a call; returns its number, from 1.
     void note_place(int rank, const char* file, unsigned line) {
         of(rank).file = file;
