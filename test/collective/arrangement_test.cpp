@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <string>
@@ -55,6 +56,26 @@ TEST_CASE("long lists are folded in windows, and where they lie") {
             check_list_of_blocks<matrices>(comm, {20000, 77, 9000}, &allfold::partition::ceil,
                                            std::to_string(size) + " ranks");
         });
+    SUCCEED();
+}
+
+TEST_CASE("long tensors that lie between those of the output are folded where they lie") {
+    constexpr std::size_t n = 20000;
+    on_ranks(2, [](auto& comm) {
+        std::vector<int> memory(4 * n, comm.rank() + 1);
+        const auto at = [&](std::size_t which) { return std::span(memory).subspan(which * n, n); };
+        std::size_t folded_there = 0;  // elements of this rank's memory
+        const auto add = allfold::commutative([&](const int& a, const int& b) {
+            for (const int* each : {&a, &b})
+                if (std::less_equal<>()(memory.data(), each) && std::less<>()(each, memory.data() + memory.size()))
+                    ++folded_there;
+            return a + b;
+        });
+        allfold::all_reduce(comm, tensors{at(0), at(2)}, tensors{at(1), at(3)}, add);
+        expect(folded_there != 0, "a copy of the lists has been folded");
+        for (std::size_t i = 0; i < memory.size(); ++i)
+            expect(memory[i] == (i / n % 2 == 0 ? comm.rank() + 1 : 3), "sums in their places");
+    });
     SUCCEED();
 }
 

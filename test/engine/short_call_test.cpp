@@ -281,6 +281,30 @@ TEST_CASE("lists of which each tensor is cut are remembered by how they are cut"
     SUCCEED();
 }
 
+TEST_CASE("lists whose tensors lie between each other are remembered, and copied only where they share memory") {
+    on_ranks(2, [](communicator& comm) {
+        std::vector<int> memory(16);
+        const auto tensor_at = [&](std::size_t first) { return std::span(memory).subspan(first, 4); };
+        for (int turn = 0; turn < 5; ++turn) {
+            const bool shares = turn == 4;  // then the first result lies where the second operand is
+            const std::array<std::size_t, 2> in{0, 8}, out{shares ? 8U : 4U, 12};
+            const auto value = [turn](int rank, std::size_t i) { return (rank + 1) * (static_cast<int>(i) + turn); };
+            for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = value(comm.rank(), i);
+            const auto call = [&] {
+                allfold::all_reduce(comm, allfold::tensors{tensor_at(in[0]), tensor_at(in[1])},
+                                    allfold::tensors{tensor_at(out[0]), tensor_at(out[1])}, allfold::sum());
+            };
+            if (turn > 1 && !shares)
+                expect(goes_the_short_way(comm, call), "lists between each other are not remembered");
+            else
+                call();
+            for (std::size_t i = 0; i < 8; ++i)
+                expect(memory[out[i / 4] + i % 4] == value(0, in[i / 4] + i % 4) + value(1, in[i / 4] + i % 4), "sums");
+        }
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a remembered list is looked at again: its tensors must not share memory") {
     const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
         std::vector<int> x(6, 1);

@@ -246,7 +246,7 @@ class arguments : public bound_arguments {
         input_rows = input_.rows();
         output_rows = output_.rows();
         find_layout();
-        const bool may_overlap = input_.hull().shares(output_.hull());
+        const bool may_overlap = input_.shares_memory(output_);
         if (has_lift || may_overlap) input_.pack();
         if (has_lift || may_overlap || !may_lower_pieces) output_.pack();
     }

@@ -11,10 +11,12 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "allfold/data/raw_rows.hpp"
 #include "allfold/data/records.hpp"
@@ -148,6 +150,15 @@ struct memory_range {
         return begin != end && other.begin != other.end && begin < other.end && other.begin < end;
     }
 };
+
+/// Whether two sets of ranges share memory; each is in the order of its addresses.
+[[nodiscard]] inline bool share_memory(std::span<const memory_range> a, std::span<const memory_range> b) noexcept {
+    for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+        if (a[i].shares(b[j])) return true;
+        ++(a[i].begin == a[i].end || a[i].end <= b[j].begin ? i : j);
+    }
+    return false;
+}
 
 /// Columns of rows, and how long a row is in each of them: what all kinds of arguments become.
 template <std::size_t Columns>
@@ -311,6 +322,25 @@ class binding : public bound_rows<X> {
         if constexpr (may_be_scattered)
             if (pieces_.list) return pieces_.hull;
         return this->where_.range[0];
+    }
+    /// Whether some of its elements may be some of the other's too.
+    template <class Y>
+    [[nodiscard]] bool shares_memory(const binding<Y>& other) const {
+        if (!hull().shares(other.hull())) return false;
+        return (!is_scattered() && !other.is_scattered()) || share_memory(ranges(), other.ranges());
+    }
+    /// Where its pieces lie, in the order of their addresses.
+    [[nodiscard]] std::vector<memory_range> ranges() const {
+        if (!is_scattered()) return {hull()};
+        std::vector<memory_range> all;
+        if constexpr (may_be_scattered) {
+            all.reserve(pieces_.list->size());
+            pieces_.list->for_each([&](const std::byte* first, std::size_t rows) {
+                all.push_back({first, first + rows * sizeof(type_of<0>)});
+            });
+            std::ranges::sort(all, std::less<>(), &memory_range::begin);
+        }
+        return all;
     }
     [[nodiscard]] bool is_scattered() const noexcept { return this->where_.pieces != nullptr; }
     /// Not in pieces, where they lie, but as a packed copy.

@@ -45,6 +45,12 @@ class scattered {
         return {found->first + (row - begin) * row_bytes, found->end - row};
     }
     [[nodiscard]] std::size_t size() const noexcept { return pieces_.size(); }
+    /// Calls visit(first, rows) for each of them.
+    template <class Visit>
+    void for_each(Visit visit) const {
+        std::size_t begin = 0;
+        for (const piece& each : pieces_) visit(each.first, each.end - std::exchange(begin, each.end));
+    }
 
   private:
     struct piece {

@@ -99,6 +99,8 @@ class short_operand<tensors<T>> {
     [[nodiscard]] memory_range range(std::size_t) const noexcept {
         return count_ == 0 ? memory_range() : memory_range{ranges_[0].begin, ranges_[count_ - 1].end};
     }
+    /// In the order of their addresses.
+    [[nodiscard]] std::span<const memory_range> ranges() const noexcept { return {ranges_.data(), count_}; }
 
   private:
     static constexpr std::size_t most = short_call::most_pieces;
@@ -146,7 +148,7 @@ class short_arguments {
             for (std::size_t a = 0; a < columns; ++a) {
                 if (input_.bytes(a) != output_.bytes(a)) return false;
                 for (std::size_t b = 0; b < columns; ++b)
-                    if (input_.range(a).shares(output_.range(b))) return false;
+                    if (input_.range(a).shares(output_.range(b)) && may_share_memory()) return false;
             }
         }
         return true;
@@ -195,6 +197,13 @@ class short_arguments {
         row_layout rows{&functions_of_rows<Op, state>, std::addressof(op), bytes.data(), row_bytes};
         if constexpr (is_raw) rows.alignment = output_.alignment();
         return rows;
+    }
+    /// Where what each lies in, with what is between its pieces, is partly the same.
+    [[nodiscard]] bool may_share_memory() const noexcept {
+        if constexpr (is_tensors<std::remove_cvref_t<In>> && is_tensors<std::remove_cvref_t<Out>>)
+            return share_memory(input_.ranges(), output_.ranges());
+        else
+            return true;
     }
     [[nodiscard]] short_memory input() const noexcept {
         if constexpr (in_place)
