@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -12,12 +13,14 @@
 #include "allfold/analysis/explore.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/engine/deadline.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/error.hpp"
 #include "test/support/catch.hpp"
 
 /// @file
 /// allfold itself, explored: each collective on three ranks, in windows, with another one in flight, on two
-/// communicators, and beside a rank that fails. Also in orders of arrival that no program can see.
+/// communicators, with deadlines, and beside a rank that fails. Also in orders of arrival that no program can see.
 
 using allfold::explain;
 using allfold::explore;
@@ -44,75 +47,77 @@ constexpr allfold::window two{8};  // 2 elements of each block
 
 /// A collective: how it starts, and what it leaves in element i of its result on a rank.
 struct barrier {
-    static auto start(auto& comm, operands&) { return allfold::barrier.start(comm); }
+    static auto start(auto& comm, operands&, auto... more) { return allfold::barrier.start(comm, more...); }
     static int expected(int, int) { return -1; }
 };
 struct broadcast {
-    static auto start(auto& comm, operands& x) {
+    static auto start(auto& comm, operands& x, auto... more) {
         if (comm.rank() == 1) x.out = x.in;
-        return allfold::broadcast.start(comm, x.out, allfold::root{1}, two);
+        return allfold::broadcast.start(comm, x.out, allfold::root{1}, two, more...);
     }
     static int expected(int, int i) { return value(1, i); }
 };
 struct scatter {
-    static auto start(auto& comm, operands& x) {
+    static auto start(auto& comm, operands& x, auto... more) {
         x.out.resize(4);
-        return allfold::scatter.start(comm, x.in, x.out, allfold::root{1}, two);
+        return allfold::scatter.start(comm, x.in, x.out, allfold::root{1}, two, more...);
     }
     static int expected(int rank, int i) { return value(1, 4 * rank + i); }
 };
 struct gather {
-    static auto start(auto& comm, operands& x) {
+    static auto start(auto& comm, operands& x, auto... more) {
         x.in.resize(4);
-        return allfold::gather.start(comm, x.in, x.out, allfold::root{1}, two);
+        return allfold::gather.start(comm, x.in, x.out, allfold::root{1}, two, more...);
     }
     static int expected(int rank, int i) { return rank == 1 ? value(i / 4, i % 4) : -1; }
 };
 struct all_gather {
-    static auto start(auto& comm, operands& x) {
+    static auto start(auto& comm, operands& x, auto... more) {
         x.in.resize(4);
-        return allfold::all_gather.start(comm, x.in, x.out, two);
+        return allfold::all_gather.start(comm, x.in, x.out, two, more...);
     }
     static int expected(int, int i) { return value(i / 4, i % 4); }
 };
 struct all_to_all {
-    static auto start(auto& comm, operands& x) { return allfold::all_to_all.start(comm, x.in, x.out, two); }
+    static auto start(auto& comm, operands& x, auto... more) {
+        return allfold::all_to_all.start(comm, x.in, x.out, two, more...);
+    }
     static int expected(int rank, int i) { return value(i / 4, 4 * rank + i % 4); }
 };
 struct permute {
-    static auto start(auto& comm, operands& x) {
-        return allfold::permute.start(comm, x.in, x.out, allfold::shift{1}, two);
+    static auto start(auto& comm, operands& x, auto... more) {
+        return allfold::permute.start(comm, x.in, x.out, allfold::shift{1}, two, more...);
     }
     static int expected(int rank, int i) { return value((rank + size - 1) % size, i); }
 };
 struct reduce {
-    static auto start(auto& comm, operands& x) {
-        return allfold::reduce.start(comm, x.in, x.out, allfold::sum(), allfold::root{1}, two);
+    static auto start(auto& comm, operands& x, auto... more) {
+        return allfold::reduce.start(comm, x.in, x.out, allfold::sum(), allfold::root{1}, two, more...);
     }
     static int expected(int rank, int i) { return rank == 1 ? sum_to(size, i) : -1; }
 };
 struct all_reduce {
-    static auto start(auto& comm, operands& x) {
-        return allfold::all_reduce.start(comm, x.in, x.out, allfold::sum(), two);
+    static auto start(auto& comm, operands& x, auto... more) {
+        return allfold::all_reduce.start(comm, x.in, x.out, allfold::sum(), two, more...);
     }
     static int expected(int, int i) { return sum_to(size, i); }
 };
 struct reduce_scatter {
-    static auto start(auto& comm, operands& x) {
+    static auto start(auto& comm, operands& x, auto... more) {
         x.out.resize(4);
-        return allfold::reduce_scatter.start(comm, x.in, x.out, allfold::sum(), two);
+        return allfold::reduce_scatter.start(comm, x.in, x.out, allfold::sum(), two, more...);
     }
     static int expected(int rank, int i) { return sum_to(size, 4 * rank + i); }
 };
 struct inclusive_scan {
-    static auto start(auto& comm, operands& x) {
-        return allfold::inclusive_scan.start(comm, x.in, x.out, allfold::sum(), two);
+    static auto start(auto& comm, operands& x, auto... more) {
+        return allfold::inclusive_scan.start(comm, x.in, x.out, allfold::sum(), two, more...);
     }
     static int expected(int rank, int i) { return sum_to(rank + 1, i); }
 };
 struct exclusive_scan {
-    static auto start(auto& comm, operands& x) {
-        return allfold::exclusive_scan.start(comm, x.in, x.out, allfold::sum(), two);
+    static auto start(auto& comm, operands& x, auto... more) {
+        return allfold::exclusive_scan.start(comm, x.in, x.out, allfold::sum(), two, more...);
     }
     static int expected(int rank, int i) { return sum_to(rank, i); }
 };
@@ -134,6 +139,33 @@ void check(const char* name, Program program) {
     INFO(name << ": " << explain(found) << explain(more));
     CHECK((found.ok() && found.complete() && found.executions() == 1));
     CHECK((more.ok() && (more.complete() || more.executions() == every.executions)));
+}
+
+/// Of the operation of each rank, in the first ones of thousands of executions.
+template <class Collective>
+void check_deadline() {
+    allfold::explore_options some;
+    some.executions = 300;
+    int in_time = 0, too_late = 0;
+    const auto found = explore(
+        size,
+        [&](explored_communicator& comm) {
+            operands x(first_of(comm.rank()));
+            auto call = Collective::start(comm, x, allfold::deadline{std::chrono::seconds(1)});
+            try {
+                call.wait();
+            } catch (const allfold::error& e) {
+                if (e.code() != allfold::errc::timeout) throw;
+                ++too_late;
+                return;
+            }
+            ++in_time;
+            require_result<Collective>(comm.rank(), x);
+        },
+        some);
+    INFO("with a deadline: " << explain(found));
+    CHECK((found.ok() && (found.complete() || found.executions() == some.executions)));
+    CHECK((in_time > 0 && too_late > 0));
 }
 
 }  // namespace
@@ -164,6 +196,7 @@ TEMPLATE_TEST_CASE("each collective does what it does elsewhere in every order o
         require_result<TestType>(comm.rank(), x);
         require_result<TestType>(comm.rank(), y);
     });
+    check_deadline<TestType>();
     const auto failed = explore(size, [](explored_communicator& comm) {
         operands x(first_of(comm.rank()));
         auto call = TestType::start(comm, x);
