@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -16,6 +15,7 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message.hpp"
+#include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
 /// @file
@@ -59,10 +59,7 @@ std::set<std::vector<std::string>> outcomes(int size, Program program, const exp
     std::set<std::vector<std::string>> all;
     std::vector<std::string> now(static_cast<std::size_t>(size));
     explore_options options = limits;
-    options.watch = [&, ended = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
-        if (std::exchange(ended, so_far.executions) != so_far.executions) all.insert(now);
-        return true;
-    };
+    test::after_each_execution(options, [&] { all.insert(now); });
     const exploration found = explore(
         size,
         [&](explored_communicator& comm) {

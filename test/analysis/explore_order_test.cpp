@@ -14,6 +14,7 @@
 #include "allfold/collective/barrier.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
+#include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
 /// @file
@@ -55,10 +56,7 @@ std::set<std::string> answers(int size, Program program) {
     std::set<std::string> all;
     std::string now;
     allfold::explore_options options = held();
-    options.watch = [&, ended = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
-        if (std::exchange(ended, so_far.executions) != so_far.executions) all.insert(now);
-        return true;
-    };
+    test::after_each_execution(options, [&] { all.insert(now); });
     const exploration found = explore(
         size,
         [&](explored_communicator& comm) {

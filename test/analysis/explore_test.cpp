@@ -20,7 +20,6 @@
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -29,6 +28,7 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
 #include "allfold/schedule/ring.hpp"
+#include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
 /// @file
@@ -144,10 +144,7 @@ std::multiset<vector> outcomes_of(int size, const random_program& program, bool 
     allfold::explore_options options;
     options.reduced = reduced;
     options.executions = 20000;
-    options.watch = [&, ended = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
-        if (std::exchange(ended, so_far.executions) != so_far.executions) all.emplace(now.begin(), now.end());
-        return true;
-    };
+    test::after_each_execution(options, [&] { all.emplace(now.begin(), now.end()); });
     found = explore(
         size, [&](explored_communicator& comm) { program(comm, now[static_cast<std::size_t>(comm.rank())]); }, options);
     return all;

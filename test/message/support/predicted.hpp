@@ -7,11 +7,11 @@
 #include <random>
 #include <set>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "allfold/analysis/explore.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
+#include "test/analysis/each_execution.hpp"
 #include "test/message/support/random_program.hpp"
 
 /// @file
@@ -37,10 +37,7 @@ struct outcomes {
     outcomes all;
     std::vector<std::uint32_t> now(static_cast<std::size_t>(program.size()));
     options.executions = 1000;
-    options.watch = [&, ended = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
-        if (std::exchange(ended, so_far.executions) != so_far.executions) all.seen.emplace(now.begin(), now.end());
-        return true;
-    };
+    after_each_execution(options, [&] { all.seen.emplace(now.begin(), now.end()); });
     all.found = allfold::explore(
         program.size(),
         [&](allfold::explored_communicator& comm) { program.run(comm, now[static_cast<std::size_t>(comm.rank())]); },

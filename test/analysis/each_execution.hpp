@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "allfold/analysis/explore.hpp"
+
+/// @file
+/// What tests of explore collect.
+
+namespace test {
+
+/// Calls `ended()` after each execution that counts.
+template <class Ended>
+void after_each_execution(allfold::explore_options& options, Ended ended) {
+    options.watch = [ended, before = std::uint64_t{0}](const allfold::exploring& so_far) mutable {
+        if (std::exchange(before, so_far.executions) != so_far.executions) ended();
+        return true;
+    };
+}
+
+}  // namespace test
