@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "test/support/teams.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -120,6 +122,40 @@ TEST_CASE("a team of processes outlives its parent") {
         });
         CHECK(mine.code == (waits ? std::optional(errc::peer_failed) : std::nullopt));
     }
+}
+
+TEST_CASE("threads of a process use a team each at once, which share a communicator of MPI's") {
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    if (level != MPI_THREAD_MULTIPLE) {
+        SUCCEED("this MPI allows one thread at a time");
+        return;
+    }
+    const test::watchdog watch("teams on several threads");
+    communicator comm(MPI_COMM_WORLD);
+    const int size = comm.size();
+    std::array<int, 3> wrong{};
+    const auto use = [&](std::size_t which) {
+        return [&, which, all = subset(comm, all_of(comm))]() mutable {
+            for (int turn = 0; turn < 200; ++turn) {
+                std::vector<int> x(turn % 20 == 0 ? 5000 : 3, all->rank() + turn + static_cast<int>(which));
+                allfold::all_reduce(*all, x, allfold::sum());
+                const int sum = size * (size - 1) / 2 + size * (turn + static_cast<int>(which));
+                wrong[which] += x != std::vector<int>(x.size(), sum) ? 1 : 0;
+                if (turn % 50 == 49) {  // a team of the team, whose carrier others may look at as well
+                    const auto nested = subset(*all, all_of(*all));
+                    allfold::barrier(*nested);
+                }
+            }
+            all = {};
+        };
+    };
+    auto first = use(0), second = use(1), third = use(2);
+    std::thread one(std::move(first)), other(std::move(second));
+    third();
+    one.join();
+    other.join();
+    CHECK(wrong == std::array{0, 0, 0});
 }
 
 TEST_CASE("processes that give different lists of members hear of it") {

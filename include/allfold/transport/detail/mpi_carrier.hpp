@@ -48,8 +48,8 @@ class carrier {
           tuning_(numbers) {
         constexpr int enough = 1 << 20, some_teams = 128;
         const int wanted = numbers.tags > 0 ? std::min(numbers.tags, enough) : enough;
-        tags_ = std::min(wanted, std::max(1, job_.tags() / some_teams));
-        most_ = static_cast<std::uint32_t>(job_.tags() / tags_);
+        tags_ = std::min(wanted, std::max(2, job_.tags() / some_teams) - 1);
+        most_ = static_cast<std::uint32_t>(job_.tags() / (tags_ + 1));  // with the one to form teams of it
     }
 
     [[nodiscard]] const handle& job() const noexcept { return job_; }

@@ -71,7 +71,7 @@ class handle {
         const int lanes = most_tags();
         tags_ = wanted_tags <= 0 || wanted_tags > lanes ? lanes : wanted_tags;
     }
-    /// A team, which has `tags` tags after the first `number * tags`.
+    /// A team, which has `tags` tags of its own, and one to form teams of it, behind those of the `number` before it.
     handle(const handle& of, const rank_list& members, std::uint32_t number, int tags)
         : machine_(of.machine_),
           comm_(of.comm_),
@@ -80,7 +80,7 @@ class handle {
           members_(members),
           team_(number),
           mark_(mark_of(members)),
-          first_tag_(first_tag + static_cast<int>(number) * tags),
+          first_tag_(first_tag + static_cast<int>(number) * (tags + 1)),
           tags_(tags) {}
 
     [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
@@ -101,6 +101,8 @@ class handle {
         const auto count = static_cast<lane>(tags_);
         return first_tag_ + static_cast<int>(on < count ? on : on % count);
     }
+    /// Which no message has.
+    [[nodiscard]] int forming_tag() const noexcept { return first_tag_ + tags_; }
     /// Whether no other lane has the tag of this one, for as long as ranks are not very far ahead of each other.
     [[nodiscard]] bool has_own_tag(lane on) const noexcept {
         using namespace allfold::detail;
@@ -140,9 +142,9 @@ class handle {
                                        " is no message of allfold's: does the program use this communicator too?"}));
 }
 
-/// A communicator of some ranks, who call it alike. No message of ours has this tag: MPI is to keep what it sends with
-/// the tag of a new group apart from all others, but Open MPI sends that as messages of the parent (4.1 and 5.0,
-/// comm_cid.c, `pml_tag`).
+/// A communicator of a team's ranks, who call it alike; of several teams at once, where threads do. No message of ours
+/// has this tag: MPI is to keep what it sends with the tag of a new group apart from all others, but Open MPI sends
+/// that as messages of the parent (4.1 and 5.0, comm_cid.c, `pml_tag`).
 [[nodiscard]] inline MPI_Comm create_group(const handle& of) {
     std::vector<int> ranks(static_cast<std::size_t>(of.size()));
     for (int i = 0; i < of.size(); ++i) ranks[static_cast<std::size_t>(i)] = of.place_of(i);
@@ -150,7 +152,7 @@ class handle {
     MPI_Comm made = MPI_COMM_NULL;
     check(ALLFOLD_MPI(Comm_group)(of.get(), &all), "MPI_Comm_group");
     check(ALLFOLD_MPI(Group_incl)(all, of.size(), ranks.data(), &some), "MPI_Group_incl");
-    const int code = ALLFOLD_MPI(Comm_create_group)(of.get(), some, first_tag + most_tags(), &made);
+    const int code = ALLFOLD_MPI(Comm_create_group)(of.get(), some, of.forming_tag(), &made);
     ALLFOLD_MPI(Group_free)(&some);
     ALLFOLD_MPI(Group_free)(&all);
     check(code, "MPI_Comm_create_group");
