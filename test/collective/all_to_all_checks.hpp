@@ -30,11 +30,11 @@ std::vector<typename Algebra::element> sent_between(int from, int to, std::size_
 }
 
 template <class Algebra>
-struct exchange {
+struct block_exchange {
     std::vector<typename Algebra::element> in, out;
     std::vector<std::size_t> in_sizes, out_sizes;
 
-    exchange(int rank, int ranks, pair_lengths lengths) {
+    block_exchange(int rank, int ranks, pair_lengths lengths) {
         for (int other = 0; other < ranks; ++other) {
             in_sizes.push_back(lengths(rank, other));
             out_sizes.push_back(lengths(other, rank));
@@ -50,7 +50,7 @@ struct exchange {
 template <class Algebra, class Comm, class... Options>
 void check_all_to_all(Comm& comm, pair_lengths lengths, const std::string& where, const Options&... options) {
     using element = typename Algebra::element;
-    const exchange<Algebra> expected(comm.rank(), comm.size(), lengths);
+    const block_exchange<Algebra> expected(comm.rank(), comm.size(), lengths);
     guarded in(std::span<const element>(expected.in), Algebra::margin());
     guarded out(expected.out.size(), Algebra::margin());
     allfold::all_to_all(comm, in.constant(), out.span(), options...);
@@ -63,7 +63,7 @@ void check_all_to_all(Comm& comm, pair_lengths lengths, const std::string& where
 template <class Algebra, class Comm, class... Options>
 void check_all_to_all_in_place(Comm& comm, pair_lengths lengths, const std::string& where, const Options&... options) {
     using element = typename Algebra::element;
-    const exchange<Algebra> expected(comm.rank(), comm.size(), lengths);
+    const block_exchange<Algebra> expected(comm.rank(), comm.size(), lengths);
     guarded x(std::span<const element>(expected.in), Algebra::margin());
     allfold::all_to_all(comm, x.span(), options...);
     expect_equal(x.constant(), expected.out, where + ", in place");
@@ -82,12 +82,12 @@ template <class Algebra, class Comm, class... Options>
 void check_uneven_all_to_all(Comm& comm, const std::string& where, const Options&... options) {
     using allfold::partition;
     for (const pair_lengths lengths : {mirrored_between, uneven_between}) {
-        const exchange<Algebra> mine(comm.rank(), comm.size(), lengths);
+        const block_exchange<Algebra> mine(comm.rank(), comm.size(), lengths);
         check_all_to_all<Algebra>(comm, lengths, where + ", uneven", options...,
                                   allfold::output_blocks{partition::sizes(mine.out_sizes)},
                                   allfold::input_blocks{partition::sizes(mine.in_sizes)});
     }
-    const exchange<Algebra> mine(comm.rank(), comm.size(), mirrored_between);
+    const block_exchange<Algebra> mine(comm.rank(), comm.size(), mirrored_between);
     check_all_to_all_in_place<Algebra>(comm, mirrored_between, where + ", uneven",
                                        allfold::input_blocks{partition::sizes(mine.in_sizes)}, options...);
 }

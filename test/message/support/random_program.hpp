@@ -34,14 +34,15 @@ class random_program {
             const std::size_t from = below(of_rank_.size());
             const std::size_t to = (from + 1 + below(of_rank_.size() - 1)) % of_rank_.size();
             const int tag = static_cast<int>(below(2));
-            add(from, {below(4) == 0 ? kind::start_send : kind::send, static_cast<int>(to), tag, below(4) == 0});
+            add(from,
+                {below(4) == 0 ? kind::start_send : kind::blocking_send, static_cast<int>(to), tag, below(4) == 0});
             const bool is_any = may_ask && below(2) == 0;
-            add(to, {below(3) == 0 ? kind::start_receive : kind::receive, is_any ? any_rank : static_cast<int>(from),
-                     may_ask && below(4) == 0 ? any_tag : tag, false});
+            add(to, {below(3) == 0 ? kind::start_receive : kind::blocking_receive,
+                     is_any ? any_rank : static_cast<int>(from), may_ask && below(4) == 0 ? any_tag : tag, false});
             if (below(5) == 0) add(below(of_rank_.size()), {kind::wait, 0, 0, false});
             if (may_test && below(may_ask ? 4 : 2) == 0) {
-                constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel, kind::wait_some,
-                                              kind::test_some, kind::then,     kind::probe};
+                constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel,        kind::wait_some,
+                                              kind::test_some, kind::then,     kind::blocking_probe};
                 add(to, {questions[below(may_ask ? 7 : 6)], any_rank, any_tag, false});
             }
             if (below(size == 2 ? 4 : 12) == 0) {
@@ -56,8 +57,8 @@ class random_program {
     /// Not random at all: everybody sends to rank 0, which takes what comes first.
     explicit random_program(int size) : of_rank_(static_cast<std::size_t>(size)) {
         for (std::size_t r = 1; r < of_rank_.size(); ++r) {
-            add(r, {kind::send, 0, 0, false});
-            add(0, {kind::receive, any_rank, 0, false});
+            add(r, {kind::blocking_send, 0, 0, false});
+            add(0, {kind::blocking_receive, any_rank, 0, false});
         }
     }
 
@@ -87,14 +88,14 @@ class random_program {
             flight* const pending = first();
             pause();
             switch (each.what) {
-                case kind::send: allfold::send(comm, value, allfold::to{each.peer}, under); break;
+                case kind::blocking_send: allfold::send(comm, value, allfold::to{each.peer}, under); break;
                 case kind::start_send: {
                     flight& f = flights.emplace_back();
                     f.value = value;
                     f.work = allfold::send.start(comm, f.value, allfold::to{each.peer}, under);
                     break;
                 }
-                case kind::receive: {
+                case kind::blocking_receive: {
                     const allfold::status got = allfold::receive(comm, value, source, under);
                     mix(value);
                     mix(static_cast<std::uint32_t>(got.source));
@@ -143,7 +144,7 @@ class random_program {
                 case kind::then:
                     if (pending != nullptr) pending->work.then([pending, &mix] { mix(pending->value + 37); });
                     break;
-                case kind::probe:
+                case kind::blocking_probe:
                     if (auto found = allfold::try_probe(comm, source, under)) {
                         const allfold::status got = allfold::receive(*found, value);
                         mix(value);
@@ -176,9 +177,9 @@ class random_program {
 
   private:
     enum class kind : std::uint8_t {
-        send,
+        blocking_send,
         start_send,
-        receive,
+        blocking_receive,
         start_receive,
         reduce,
         wait,
@@ -189,7 +190,7 @@ class random_program {
         test_some,
         then,
         reduce_and_wait,
-        probe
+        blocking_probe
     };
     struct action {
         kind what;
