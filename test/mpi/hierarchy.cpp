@@ -77,6 +77,7 @@ TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length an
                 check_all_to_all_in_place<TestType>(comm, lengths, where);
             }
             check_uneven_all_to_all<TestType>(comm, where);
+            check_all_to_all_by_sizes<TestType>(comm, where);
             check_permutations<TestType>(comm, where);
             check_permutations<TestType>(comm, where, allfold::two_level());
             check_uneven_permutations<TestType>(comm, where);

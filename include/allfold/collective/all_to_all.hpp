@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/collective/detail/by_sizes.hpp"
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/bruck.hpp"
 #include "allfold/schedule/direct.hpp"
@@ -24,27 +25,41 @@
 namespace allfold {
 namespace detail {
 
+template <class X>
+concept sizes_of_blocks = std::integral<range_element<std::remove_reference_t<X>>>;
+
 struct all_to_all_collective : moving_verbs<all_to_all_collective> {
     template <class Algorithm>
     using schedule_in = typename Algorithm::all_to_all;
     static constexpr bool cuts_input = true, cuts_output = true;
 
     using moving_verbs::operator();
+    using moving_verbs::prepare;
+    using moving_verbs::start;
     /// Where each rank knows only what it sends: the lengths travel first.
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
-        requires(std::integral<range_element<std::remove_reference_t<Sizes>>> && !any_option<Out>)
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
     partition operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, Options&&... options) const {
-        const partition sent = made_or_given_up(comm, [&] { return blocks_sent(comm, in, sizes); });
-        std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size())), expected(lengths.size());
-        for (int r = 0; r < comm.size(); ++r) lengths[static_cast<std::size_t>(r)] = sent.extent(r);
-        if (const deadline* const limit = find_option<deadline>(options...))
-            (*this)(comm, lengths, expected, *limit);
-        else
-            (*this)(comm, lengths, expected);
-        partition received = made_or_given_up(comm, [&] { return partition::sizes(expected); });
-        auto&& room = made_or_given_up(comm, [&]() -> decltype(auto) { return room_for(comm, out, received.total()); });
-        (*this)(comm, in, room, input_blocks{sent}, output_blocks{received}, options...);
-        return received;
+        partition came = partition::even(0, comm.size());
+        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+        return came;
+    }
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    void operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& came, Options&&... options) const {
+        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+    }
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    [[nodiscard]] operation start(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& came,
+                                  Options&&... options) const {
+        return by_sizes<verb::start, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+    }
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    [[nodiscard]] persistent prepare(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& came,
+                                     Options&&... options) const {
+        return by_sizes<verb::prepare, In, Sizes, Out>(comm, in, sizes, out, came, options...);
     }
 
     static constexpr contract promise{
@@ -83,29 +98,14 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
     }
 
   private:
-    template <class Comm, class In, class Sizes>
-    [[nodiscard]] static partition blocks_sent(const Comm& comm, In& in, const Sizes& sizes) {
-        const arrangement_place at{promise.name, comm.rank(), comm.size()};
-        partition sent = partition::sizes(sizes);
-        if (sent.blocks() != comm.size())
-            at.reject(errc::bad_partition, {"there are ", sent.blocks(), " sizes for ", comm.size(), " ranks"});
-        if (const std::size_t rows = bound_rows<In>(in).rows(); sent.total() != rows)
-            at.reject(errc::bad_partition,
-                      {"the sizes add up to ", sent.total(), " elements, but the input has ", rows});
-        return sent;
-    }
-    /// As much of the output as is needed: a container is made as long as that.
-    template <class Comm, class Out>
-    [[nodiscard]] static decltype(auto) room_for(const Comm& comm, Out& out, std::size_t rows) {
-        if constexpr (element_range<Out>) {
-            if constexpr (requires { out.resize(rows); })
-                out.resize(rows);
-            else if (const auto has = static_cast<std::size_t>(std::ranges::size(out)); has < rows)
-                arrangement_place{promise.name, comm.rank(), comm.size()}.reject(
-                    errc::mismatch, {"the output has room for ", has, " elements, but ", rows, " arrive"});
-            return std::span(std::ranges::data(out), rows);
+    template <verb V, class In, class Sizes, class Out, class Comm, class... Options>
+    static outcome_of<V> by_sizes(Comm& comm, std::remove_reference_t<In>& in, std::remove_reference_t<Sizes>& sizes,
+                                  std::remove_reference_t<Out>& out, partition& came, const Options&... options) {
+        if constexpr (V == verb::call || require_options_by_sizes<all_to_all_collective, Options...>()) {
+            using call = exchange_by_sizes<V, all_to_all_collective, Comm, In, Sizes, Out, Options...>;
+            return issue_in_stages<V, call>(comm, promise.name, in, sizes, out, came, options...);
         } else {
-            return (out);
+            return {};
         }
     }
 
