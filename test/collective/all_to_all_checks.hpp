@@ -127,8 +127,8 @@ struct exchange_by_sizes {
 };
 
 /// Called, started and prepared. Several are in flight, and ranks wait for them in different orders.
-template <class Algebra, class Comm>
-void check_all_to_all_by_sizes(Comm& comm, const std::string& where) {
+template <class Algebra, class Comm, class... Options>
+void check_all_to_all_by_sizes(Comm& comm, const std::string& where, const Options&... options) {
     using allfold::all_to_all;
     const int rank = comm.rank(), ranks = comm.size();
     exchange_by_sizes<Algebra> mine;
@@ -142,8 +142,7 @@ void check_all_to_all_by_sizes(Comm& comm, const std::string& where) {
     for (int turn = 0; auto& each : many) {
         each.begin(turn++, rank, ranks);
         const auto known_now = each.sizes;
-        started.push_back(
-            all_to_all.start(comm, std::as_const(each.in), std::vector(known_now), each.out, each.came));
+        started.push_back(all_to_all.start(comm, std::as_const(each.in), std::vector(known_now), each.out, each.came));
     }
     for (std::size_t i = 0; i < many.size(); ++i) {
         const std::size_t turn = (i * 3 + static_cast<std::size_t>(rank)) % many.size();
@@ -152,7 +151,7 @@ void check_all_to_all_by_sizes(Comm& comm, const std::string& where) {
     }
     auto first = all_to_all.prepare(comm, mine.in, mine.sizes, mine.out, mine.came);
     auto second = all_to_all.prepare(comm, many[0].in, many[0].sizes, many[0].out, many[0].came,
-                                     allfold::deadline{std::chrono::seconds(60)}, allfold::pairwise());
+                                     allfold::deadline{std::chrono::seconds(60)}, options...);
     for (int turn = 0; turn < 6; ++turn) {
         mine.begin(turn, rank, ranks);
         many[0].begin(turn + 1, rank, ranks);
@@ -185,7 +184,7 @@ void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) 
             check_uneven_all_to_all<Algebra>(comm, here, algorithm...);
         }
     });
-    check_all_to_all_by_sizes<Algebra>(comm, where);
+    check_all_to_all_by_sizes<Algebra>(comm, where, allfold::pairwise());
 }
 
 }  // namespace test

@@ -62,6 +62,20 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         return by_sizes<verb::prepare, In, Sizes, Out>(comm, in, sizes, out, came, options...);
     }
 
+    // Without a partition for what comes.
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    operation start(Comm&, In&&, Sizes&&, Out&&, Options&&...) const {
+        explain_partition<Out>();
+        return {};
+    }
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    persistent prepare(Comm&, In&&, Sizes&&, Out&&, Options&&...) const {
+        explain_partition<Out>();
+        return {};
+    }
+
     static constexpr contract promise{
         .name = "all_to_all",
         .cut = cut_for::pairs,
@@ -109,6 +123,15 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         }
     }
 
+    template <class X>
+    static consteval void explain_partition() {
+        constexpr bool has_partition = sizeof(X) == 0;
+        static_assert(
+            has_partition,
+            "allfold: start and prepare return an operation, not the partition by which the output lies: pass a "
+            "variable for that after the output");
+    }
+
     /// Where nothing else is said, all blocks have one length.
     [[nodiscard]] static partition blocks_of(const arguments_given& call, const partition* given, std::size_t rows,
                                              const char* whose) {
@@ -134,12 +157,15 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///
 ///     all_to_all(comm, x, options...)          in place
 ///     all_to_all(comm, in, out, options...)    out of place: `in` is never written
-///     all_to_all(comm, in, sizes, out, options...)
+///     partition came = all_to_all(comm, in, sizes, out, options...)
+///     all_to_all(comm, in, sizes, out, came, options...)
 ///
-/// The last form is for ranks that know only what they send, as experts that tokens are dispatched to: `sizes` says how
+/// The last two are for ranks that know only what they send, as experts that tokens are dispatched to: `sizes` says how
 /// many elements go to each rank. The sizes travel first; then `out` is made as long as what arrives, or has to have
-/// room for it, and the partition by which it lies there is returned. It has no `start` and `prepare`, for it waits
-/// between the two.
+/// room for it, and `came` is the partition by which it lies there. `start` and `prepare` take `came` too, a variable
+/// that lives as long as the operation; neither it nor `out`, which may grow meanwhile, is to be touched before that is
+/// done. `start` has read `sizes` when it returns; what is prepared reads it at each start, and finds `in` and `out` as
+/// long as they are by then.
 ///
 /// - Shapes: P blocks of one length; or as long as `input_blocks{partition}` and `output_blocks{partition}` say, of
 ///   which each rank has its own: what rank s sends to r is as long as what r expects of s, 0 as well. In place the two
@@ -152,11 +178,15 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///   those of the input are enough.
 /// - Cost: on shared memory 1 round, (P-1)/P of the operand sent by each rank. By messages short blocks of one length
 ///   take ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds
-///   (`pairwise{}`). A `window{}` has no effect on blocks of several lengths.
+///   (`pairwise{}`). A `window{}` has no effect on blocks of several lengths. By sizes: one more all_to_all, of 8 bytes
+///   for each rank; a `deadline{}` is that of each of the two.
 /// - Errors: `bad_partition` for elements that are no P blocks of one length, for partitions of other than P blocks or
 ///   another total, and for `bruck{}` with blocks of several lengths; `mismatch` where input and output have blocks of
 ///   one length, and not of the same one, or where a block is not as long as its receiver expects, with both ranks and
-///   figures: it is found before that block is touched.
+///   figures: it is found before that block is touched. By sizes: `bad_partition` for other than P of them, or for
+///   another total than the input has, found before anything is sent; `mismatch` where there is no room for what
+///   arrives. In flight they take no algorithm that needs blocks of one length, and no option that says where blocks
+///   lie or when data may move.
 /// - Source: see `bruck`, `pairwise` and `direct`.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::all_to_all_collective all_to_all{};

@@ -175,20 +175,19 @@ inline constexpr bool is_end_mode = false;
 struct ends_early {};
 
 class pending;
-/// For blocks of own lengths that are not known yet. Prepared without an operation, a collective has its lanes, and some
-/// blocks that stand for those to come; prepared again with that operation, it makes no other one, but gives it blocks
-/// and memory for its next start.
+/// For blocks of own lengths that are not known yet. Prepared without an operation, a collective has its lanes, and
+/// some blocks that stand for those to come; prepared again with that operation, it makes no other one, but gives it
+/// blocks and memory for its next start.
 struct late_blocks {
     pending* of = nullptr;
 };
 
 template <class T>
-concept option =
-    std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> || std::same_as<T, partition> ||
-    std::same_as<T, shift> || std::same_as<T, destinations> || std::same_as<T, input_blocks> ||
-    std::same_as<T, output_blocks> || std::same_as<T, delegate> || is_arrangement<T> || is_sync_mode<T> ||
-    std::same_as<T, ends_early> || std::same_as<T, late_blocks> || std::same_as<T, at_front> || is_order<T> ||
-    algorithm<T> || schedule_check<T>;
+concept option = std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> ||
+                 std::same_as<T, partition> || std::same_as<T, shift> || std::same_as<T, destinations> ||
+                 std::same_as<T, input_blocks> || std::same_as<T, output_blocks> || std::same_as<T, delegate> ||
+                 is_arrangement<T> || is_sync_mode<T> || std::same_as<T, ends_early> || std::same_as<T, late_blocks> ||
+                 std::same_as<T, at_front> || is_order<T> || algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {

@@ -103,8 +103,7 @@ class exchange_by_sizes final : public base_of_call<V> {
     void read_sizes() {
         sent_ = partition::sizes(sizes_.get());
         if (sent_.blocks() != comm_.size())
-            here().reject(errc::bad_partition,
-                          {"there are ", sent_.blocks(), " sizes for ", comm_.size(), " ranks"});
+            here().reject(errc::bad_partition, {"there are ", sent_.blocks(), " sizes for ", comm_.size(), " ranks"});
         if (const std::size_t rows = rows_of<In>(in_.get()); sent_.total() != rows)
             here().reject(errc::bad_partition,
                           {"the sizes add up to ", sent_.total(), " elements, but the input has ", rows});
@@ -119,8 +118,7 @@ class exchange_by_sizes final : public base_of_call<V> {
             if constexpr (requires { out.resize(room_); })
                 out.resize(room_);
             else if (const auto has = static_cast<std::size_t>(std::ranges::size(out)); has < room_)
-                here().reject(errc::mismatch,
-                              {"the output has room for ", has, " elements, but ", room_, " arrive"});
+                here().reject(errc::mismatch, {"the output has room for ", has, " elements, but ", room_, " arrive"});
         }
         *came_ = received_;
     }

@@ -81,8 +81,8 @@ class stages_in_turn {
         const auto prepare = [&comm = comm_, &collective, give](pending* before) {
             std::unique_ptr<pending> made;
             give([&](auto&&... arguments) {
-                made = handles::take(collective.prepare(comm, std::forward<decltype(arguments)>(arguments)...,
-                                                        late_blocks{before}));
+                made = handles::take(
+                    collective.prepare(comm, std::forward<decltype(arguments)>(arguments)..., late_blocks{before}));
             });
             return made;
         };
