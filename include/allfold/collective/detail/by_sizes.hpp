@@ -67,8 +67,7 @@ class exchange_by_sizes final : public base_of_call<V> {
     void lay_out(Stages& stages) {
         if constexpr (Stages::come_later) {  // until the sizes are known
             sent_ = partition::even(rows_of<In>(in_.get()), comm_.size());
-            received_ = partition::even(rows_of<Out>(out_.get()), comm_.size());
-            room_ = received_.total();
+            *came_ = partition::even(rows_of<Out>(out_.get()), comm_.size());
         }
         stages.own([this] { read_sizes(); });
         std::apply(
@@ -83,7 +82,7 @@ class exchange_by_sizes final : public base_of_call<V> {
         stages.run_late(Collective{}, [this](auto use) {
             std::apply(
                 [&](const auto&... options) {
-                    use(in_.get(), output(), input_blocks{sent_}, output_blocks{received_}, options...);
+                    use(in_.get(), output(), input_blocks{sent_}, output_blocks{*came_}, options...);
                 },
                 options_);
         });
@@ -111,20 +110,19 @@ class exchange_by_sizes final : public base_of_call<V> {
     }
     /// As much of the output as is needed: a container is made as long as that.
     void make_room() {
-        received_ = partition::sizes(expected_);
-        room_ = received_.total();
+        *came_ = partition::sizes(expected_);
+        const std::size_t rows = came_->total();
         auto& out = out_.get();
         if constexpr (element_range<std::remove_reference_t<Out>>) {
-            if constexpr (requires { out.resize(room_); })
-                out.resize(room_);
-            else if (const auto has = static_cast<std::size_t>(std::ranges::size(out)); has < room_)
-                here().reject(errc::mismatch, {"the output has room for ", has, " elements, but ", room_, " arrive"});
+            if constexpr (requires { out.resize(rows); })
+                out.resize(rows);
+            else if (const auto has = static_cast<std::size_t>(std::ranges::size(out)); has < rows)
+                here().reject(errc::mismatch, {"the output has room for ", has, " elements, but ", rows, " arrive"});
         }
-        *came_ = received_;
     }
     [[nodiscard]] decltype(auto) output() {
         if constexpr (element_range<std::remove_reference_t<Out>>)
-            return std::span(std::ranges::data(out_.get()), room_);
+            return std::span(std::ranges::data(out_.get()), came_->total());
         else
             return (out_.get());
     }
@@ -133,10 +131,9 @@ class exchange_by_sizes final : public base_of_call<V> {
     read_later in_;
     read_at_start sizes_;
     written_later out_;
-    partition* came_;
+    partition* came_;  // of the output
     std::vector<std::uint64_t> lengths_, expected_;
-    partition sent_ = partition::even(0, 1), received_ = partition::even(0, 1);
-    std::size_t room_ = 0;
+    partition sent_ = partition::even(0, 1);
     std::tuple<held_by_call<V, Options>...> options_;
 };
 
