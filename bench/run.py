@@ -444,7 +444,8 @@ class Table:
     @staticmethod
     def notes(cell):
         names = [f"{kind}: {name}" for kind, name in (("bound", cell.bound_name), ("MPI", cell.mpi_name)) if name]
-        others = [f"{who} {figure(statistics.median(times))}" for who, times in cell.others.items()]
+        others = [f"{who} {figure(statistics.median(times))} ({Table.ratio(times, cell.ours):.2f} of ours)"
+                  for who, times in cell.others.items()]
         spreads = [wide_spread(*named) for named in (("ours", cell.ours), ("bound", cell.bound), ("MPI", cell.mpi))]
         return names + others + sum(spreads, [])
 

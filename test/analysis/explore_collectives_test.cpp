@@ -13,6 +13,7 @@
 #include "allfold/analysis/explore.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/data/partition.hpp"
 #include "allfold/engine/deadline.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
@@ -33,6 +34,7 @@ constexpr int size = 3;
 /// What a call reads and writes, on one rank: four elements for each rank, in two windows.
 struct operands {
     std::vector<int> in, out;
+    allfold::partition came = allfold::partition::even(0, 1);
     explicit operands(int first) : in(4 * size), out(4 * size, -1) { std::iota(in.begin(), in.end(), first); }
 };
 [[nodiscard]] int first_of(int rank) { return 100 * (rank + 1); }
@@ -81,6 +83,13 @@ struct all_gather {
 struct all_to_all {
     static auto start(auto& comm, operands& x, auto... more) {
         return allfold::all_to_all.start(comm, x.in, x.out, two, more...);
+    }
+    static int expected(int rank, int i) { return value(i / 4, 4 * rank + i % 4); }
+};
+struct all_to_all_by_sizes {
+    static auto start(auto& comm, operands& x, auto... more) {
+        x.out.clear();
+        return allfold::all_to_all.start(comm, x.in, std::array{4, 4, 4}, x.out, x.came, more...);
     }
     static int expected(int rank, int i) { return value(i / 4, 4 * rank + i % 4); }
 };
@@ -171,8 +180,8 @@ void check_deadline() {
 }  // namespace
 
 TEMPLATE_TEST_CASE("each collective does what it does elsewhere in every order of arrival", "", barrier, broadcast,
-                   scatter, gather, all_gather, all_to_all, permute, reduce, all_reduce, reduce_scatter, inclusive_scan,
-                   exclusive_scan) {
+                   scatter, gather, all_gather, all_to_all, all_to_all_by_sizes, permute, reduce, all_reduce,
+                   reduce_scatter, inclusive_scan, exclusive_scan) {
     check("in two windows", [](explored_communicator& comm) {
         operands x(first_of(comm.rank()));
         TestType::start(comm, x).wait();

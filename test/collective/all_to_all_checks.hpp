@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allfold/collective/all_to_all.hpp"
 #include "allfold/data/partition.hpp"
+#include "allfold/engine/deadline.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/schedule/pairwise.hpp"
 #include "test/support/algorithms.hpp"
 #include "test/support/guarded.hpp"
 #include "test/support/oracle.hpp"
@@ -92,6 +97,73 @@ void check_uneven_all_to_all(Comm& comm, const std::string& where, const Options
                                        allfold::input_blocks{partition::sizes(mine.in_sizes)}, options...);
 }
 
+/// An exchange of which each rank knows only what it sends: other lengths for each `turn`, and in some turns none.
+inline std::size_t length_in_turn(int turn, int from, int to) {
+    return turn % 4 == 3 ? 0 : static_cast<std::size_t>((from * 3 + to * 7 + turn) % 5 * from * (turn == 2 ? 400 : 1));
+}
+template <class Algebra>
+struct exchange_by_sizes {
+    using element = typename Algebra::element;
+    std::vector<int> sizes;
+    std::vector<element> in, out, expected;
+    allfold::partition came = allfold::partition::even(0, 1);
+
+    void begin(int turn, int rank, int ranks) {
+        sizes.clear(), in.clear(), expected.clear();
+        out.assign(3, Algebra::margin());
+        for (int r = 0; r < ranks; ++r) {
+            const auto sent = sent_between<Algebra>(rank, r, length_in_turn(turn, rank, r));
+            const auto received = sent_between<Algebra>(r, rank, length_in_turn(turn, r, rank));
+            sizes.push_back(static_cast<int>(sent.size()));
+            in.insert(in.end(), sent.begin(), sent.end());
+            expected.insert(expected.end(), received.begin(), received.end());
+        }
+    }
+    void require(int turn, int rank, const std::string& where) const {
+        expect_equal(std::span<const element>(out), expected, where + ", by sizes");
+        for (int r = 0; r < came.blocks(); ++r)
+            expect(came.extent(r) == length_in_turn(turn, r, rank), where + ": what has arrived");
+    }
+};
+
+/// Called, started and prepared. Several are in flight, and ranks wait for them in different orders.
+template <class Algebra, class Comm, class... Options>
+void check_all_to_all_by_sizes(Comm& comm, const std::string& where, const Options&... options) {
+    using allfold::all_to_all;
+    const int rank = comm.rank(), ranks = comm.size();
+    exchange_by_sizes<Algebra> mine;
+    for (int turn = 0; turn < 4; ++turn) {
+        mine.begin(turn, rank, ranks);
+        mine.came = all_to_all(comm, mine.in, mine.sizes, mine.out);
+        mine.require(turn, rank, where);
+    }
+    std::vector<exchange_by_sizes<Algebra>> many(4);
+    std::vector<allfold::operation> started;
+    for (int turn = 0; auto& each : many) {
+        each.begin(turn++, rank, ranks);
+        const auto known_now = each.sizes;
+        started.push_back(all_to_all.start(comm, std::as_const(each.in), std::vector(known_now), each.out, each.came));
+    }
+    for (std::size_t i = 0; i < many.size(); ++i) {
+        const std::size_t turn = (i * 3 + static_cast<std::size_t>(rank)) % many.size();
+        started[turn].wait();
+        many[turn].require(static_cast<int>(turn), rank, where + ", started");
+    }
+    auto first = all_to_all.prepare(comm, mine.in, mine.sizes, mine.out, mine.came);
+    auto second = all_to_all.prepare(comm, many[0].in, many[0].sizes, many[0].out, many[0].came,
+                                     allfold::deadline{std::chrono::seconds(60)}, options...);
+    for (int turn = 0; turn < 6; ++turn) {
+        mine.begin(turn, rank, ranks);
+        many[0].begin(turn + 1, rank, ranks);
+        rank % 2 == 0 ? first.start() : second.start();
+        rank % 2 == 0 ? second.start() : first.start();
+        first.wait();
+        second.wait();
+        mine.require(turn, rank, where + ", prepared");
+        many[0].require(turn + 1, rank, where + ", prepared, too");
+    }
+}
+
 /// With every algorithm, blocks of one length and of many.
 template <class Algebra, class Comm>
 void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) {
@@ -112,6 +184,7 @@ void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) 
             check_uneven_all_to_all<Algebra>(comm, here, algorithm...);
         }
     });
+    check_all_to_all_by_sizes<Algebra>(comm, where, allfold::pairwise());
 }
 
 }  // namespace test

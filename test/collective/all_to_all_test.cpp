@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/collective/all_to_all.hpp"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,51 @@ TEST_CASE("a block that is not as long as its receiver expects is refused with b
     CHECK(outcomes[1].code == allfold::errc::mismatch);
     CHECK(outcomes[1].says("all_to_all: rank 1 expects 2 elements from rank 0, which sends 4"));
     CHECK(outputs[1][0] == -1);
+}
+
+TEST_CASE("sizes that are wrong are refused before anything is sent, and a lack of room on all ranks") {
+    using allfold::all_to_all, allfold::partition;
+    struct problem {
+        std::vector<int> in, sizes, out = std::vector<int>(2, -1);
+        partition came = partition::even(0, 1);
+    };
+    const auto refused = [](const char* words, allfold::errc code, auto run) {
+        const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+            problem all{std::vector<int>(6, comm.rank()), {2, 2, 2}};
+            try {
+                run(comm, all);
+            } catch (...) {
+                expect(all.out == std::vector<int>(2, -1), "the output has been touched");
+                throw;
+            }
+        });
+        CHECK(outcomes[1].code == code);
+        CHECK(outcomes[1].says(words));
+        CHECK_FALSE((outcomes[0].succeeded() || outcomes[2].succeeded()));
+    };
+    const char* const too_few = "all_to_all: rank 1: the sizes add up to 5 elements, but the input has 6";
+    refused(too_few, allfold::errc::bad_partition, [](auto& comm, problem& all) {
+        if (comm.rank() == 1) all.sizes[1] = 1;
+        all_to_all.start(comm, all.in, all.sizes, all.out, all.came).wait();
+    });
+    refused(too_few, allfold::errc::bad_partition, [](auto& comm, problem& all) {
+        auto later = all_to_all.prepare(comm, all.in, all.sizes, all.out, all.came);
+        if (comm.rank() == 1) all.sizes[1] = 1;
+        later.start();
+        later.wait();
+    });
+    refused("all_to_all: rank 1: there are 2 sizes for 3 ranks", allfold::errc::bad_partition,
+            [](auto& comm, problem& all) {
+                if (comm.rank() == 1) all.sizes = {3, 3};
+                all_to_all.start(comm, all.in, all.sizes, all.out, all.came).wait();
+            });
+    refused("all_to_all: rank 1: the output has room for 2 elements, but 6 arrive", allfold::errc::mismatch,
+            [](auto& comm, problem& all) {
+                std::vector<int> large(6);
+                const std::span<int> out(comm.rank() == 1 ? all.out : large);
+                auto later = all_to_all.start(comm, all.in, all.sizes, out, all.came);
+                later.wait();
+            });
 }
 
 TEST_CASE("all_to_all refuses what it cannot cut") {

@@ -195,6 +195,16 @@ TEST_CASE("blocks of other lengths than their receivers expect are mismatches") 
                       errc::mismatch,
                       {"all_to_all",
                        "expects " + std::to_string(n) + " elements from rank 1, which sends " + std::to_string(n + 1)});
+    for (const std::size_t n : lengths)
+        check_failure(outcome_on_the_job("room for what an all_to_all by sizes brings",
+                                         [n](auto& comm) {
+                                             const auto P = static_cast<std::size_t>(comm.size());
+                                             const std::vector<std::size_t> sent(P, n);
+                                             std::vector<int> in(P * n), out(comm.rank() == odd ? 1 : P * n);
+                                             auto came = allfold::partition::even(0, 1);
+                                             allfold::all_to_all.start(comm, in, sent, std::span(out), came).wait();
+                                         }),
+                      errc::mismatch, {"all_to_all", "rank 1", "the output has room for 1 elements, but"});
 }
 
 TEST_CASE("a rank that throws in its operator releases the others, with its name and reason") {

@@ -77,6 +77,7 @@ TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length an
                 check_all_to_all_in_place<TestType>(comm, lengths, where);
             }
             check_uneven_all_to_all<TestType>(comm, where);
+            check_all_to_all_by_sizes<TestType>(comm, where);
             check_permutations<TestType>(comm, where);
             check_permutations<TestType>(comm, where, allfold::two_level());
             check_uneven_permutations<TestType>(comm, where);
@@ -86,6 +87,23 @@ TEMPLATE_TEST_CASE("threads of processes send each other blocks of one length an
             }
         });
     }
+    SUCCEED();
+}
+
+TEST_CASE("what threads of processes have in flight goes on while they form their first team") {
+    const watchdog watch("a team formed in two levels");
+    allfold::mpi::communicator processes(MPI_COMM_WORLD);
+    allfold::run(processes, 2, [](auto& comm) {
+        const auto ranks = static_cast<std::size_t>(comm.size());
+        std::vector<int> first{1}, second{2}, in(ranks, comm.rank()), out(ranks);
+        const auto each = allfold::partition::even(ranks, comm.size());
+        auto before = allfold::all_reduce.start(comm, first, allfold::sum());
+        auto flat = allfold::all_to_all.start(comm, in, out, allfold::input_blocks{each}, allfold::output_blocks{each});
+        auto after = allfold::all_reduce.start(comm, second, allfold::sum());
+        allfold::wait_all(before, flat, after);
+        expect(first[0] == comm.size() && second[0] == 2 * comm.size(), "all_reduce beside a team");
+        for (std::size_t r = 0; r < ranks; ++r) expect(out[r] == static_cast<int>(r), "all_to_all in a new team");
+    });
     SUCCEED();
 }
 

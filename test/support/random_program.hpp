@@ -47,12 +47,13 @@ enum class kind : std::uint8_t {
     gather,
     scatter,
     all_to_all,
+    by_sizes,
     shift,
     mirror,
     broadcast,
     barrier
 };
-constexpr int kinds = 15;
+constexpr int kinds = 16;
 
 using dice = std::mt19937;
 
@@ -71,6 +72,10 @@ struct call {
     /// From where the operand comes that rank r of P gets.
     [[nodiscard]] int origin(int r, int P) const { return what == kind::shift ? (r - root + P) % P : P - 1 - r; }
     [[nodiscard]] std::size_t length_of(int r) const { return n / static_cast<std::size_t>(1 + r % 3); }
+    /// What goes from one of P ranks to another, where only the sender knows it.
+    [[nodiscard]] std::size_t length_between(int from, int to, int P) const {
+        return n * static_cast<std::size_t>((from + 2 * to + salt) % 3) / static_cast<std::size_t>(P);
+    }
 };
 
 /// What rank r contributes at `i`.
@@ -94,6 +99,7 @@ class flight {
     }
     void fill(int salt) {
         what_.salt = salt;
+        if (what_.what == kind::by_sizes) find_sizes();
         const bool gathers = what_.what == kind::all_gather || what_.what == kind::gather;
         const std::size_t first = gathers ? blocks().offset(rank_) : 0;
         for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = contribution(what_, rank_, first + i);
@@ -116,6 +122,7 @@ class flight {
             case kind::gather: return use(allfold::gather, in_, out_, root, blocks());
             case kind::scatter: return use(allfold::scatter, in_, out_, root, blocks());
             case kind::all_to_all: return use(allfold::all_to_all, in_, out_);
+            case kind::by_sizes: return use(allfold::all_to_all, in_, sizes_, out_, came_);
             case kind::shift: return use(allfold::permute, in_, out_, allfold::shift{what_.root});
             case kind::mirror: return use(allfold::permute, in_, out_, mirrored());
             case kind::broadcast: return use(allfold::broadcast, out_, root);
@@ -125,6 +132,8 @@ class flight {
     }
     void verify(const std::string& where) const {
         if (what_.what == kind::barrier || (has_result_at_root_only() && rank_ != what_.root)) return;
+        expect(what_.what != kind::by_sizes || (out_.size() == expected_.total() && came_ == expected_),
+               where + ": what has arrived");
         for (std::size_t i = 0; i < out_.size(); ++i)
             if (out_[i] != expected(i))
                 throw wrong(where + ", collective " + std::to_string(static_cast<int>(what_.what)) + " of " +
@@ -133,6 +142,17 @@ class flight {
     }
 
   private:
+    void find_sizes() {
+        std::vector<std::size_t> coming;
+        sizes_.clear();
+        for (int r = 0; r < size_; ++r) {
+            sizes_.push_back(what_.length_between(rank_, r, size_));
+            coming.push_back(what_.length_between(r, rank_, size_));
+        }
+        in_.resize(std::accumulate(sizes_.begin(), sizes_.end(), std::size_t{0}));
+        expected_ = allfold::partition::sizes(coming);
+        out_.assign(static_cast<std::size_t>(what_.salt) % 2 * 10, -1);
+    }
     [[nodiscard]] allfold::partition blocks() const { return allfold::partition::even(what_.n, size_); }
     [[nodiscard]] bool has_result_at_root_only() const {
         return what_.what == kind::reduce || what_.what == kind::gather;
@@ -174,6 +194,13 @@ class flight {
                 const auto sender = static_cast<int>(i / each);
                 return contribution(what_, sender, static_cast<std::size_t>(rank_) * each + i % each);
             }
+            case kind::by_sizes: {
+                int sender = 0;
+                while (expected_.bounds_of(sender).end <= i) ++sender;
+                std::size_t before = 0;  // in what it sends
+                for (int r = 0; r < rank_; ++r) before += what_.length_between(sender, r, size_);
+                return contribution(what_, sender, before + i - expected_.offset(sender));
+            }
             case kind::shift:
             case kind::mirror: return contribution(what_, what_.origin(rank_, size_), i);
             default: return sum_below(what_, size_, i);
@@ -184,6 +211,8 @@ class flight {
     int rank_;
     int size_;
     std::vector<long> in_, out_;
+    std::vector<std::size_t> sizes_;  // where each rank knows only what it sends
+    allfold::partition came_ = allfold::partition::even(0, 1), expected_ = came_;
 };
 
 inline call random_call(dice& d, int size, int salt) {

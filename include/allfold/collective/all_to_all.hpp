@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/collective/detail/by_sizes.hpp"
 #include "allfold/collective/detail/verbs.hpp"
 #include "allfold/schedule/bruck.hpp"
 #include "allfold/schedule/direct.hpp"
@@ -24,27 +25,55 @@
 namespace allfold {
 namespace detail {
 
+template <class X>
+concept sizes_of_blocks = std::integral<range_element<std::remove_reference_t<X>>>;
+
 struct all_to_all_collective : moving_verbs<all_to_all_collective> {
     template <class Algorithm>
     using schedule_in = typename Algorithm::all_to_all;
     static constexpr bool cuts_input = true, cuts_output = true;
 
     using moving_verbs::operator();
+    using moving_verbs::prepare;
+    using moving_verbs::start;
     /// Where each rank knows only what it sends: the lengths travel first.
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
-        requires(std::integral<range_element<std::remove_reference_t<Sizes>>> && !any_option<Out>)
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
     partition operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, Options&&... options) const {
-        const partition sent = made_or_given_up(comm, [&] { return blocks_sent(comm, in, sizes); });
-        std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size())), expected(lengths.size());
-        for (int r = 0; r < comm.size(); ++r) lengths[static_cast<std::size_t>(r)] = sent.extent(r);
-        if (const deadline* const limit = find_option<deadline>(options...))
-            (*this)(comm, lengths, expected, *limit);
-        else
-            (*this)(comm, lengths, expected);
-        partition received = made_or_given_up(comm, [&] { return partition::sizes(expected); });
-        auto&& room = made_or_given_up(comm, [&]() -> decltype(auto) { return room_for(comm, out, received.total()); });
-        (*this)(comm, in, room, input_blocks{sent}, output_blocks{received}, options...);
-        return received;
+        partition came = partition::even(0, comm.size());
+        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+        return came;
+    }
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    void operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& came, Options&&... options) const {
+        by_sizes<verb::call, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+    }
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    [[nodiscard]] operation start(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& came,
+                                  Options&&... options) const {
+        return by_sizes<verb::start, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+    }
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    [[nodiscard]] persistent prepare(Comm& comm, In&& in, Sizes&& sizes, Out&& out, partition& came,
+                                     Options&&... options) const {
+        return by_sizes<verb::prepare, In, Sizes, Out>(comm, in, sizes, out, came, options...);
+    }
+
+    // Without a partition for what comes.
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    operation start(Comm&, In&&, Sizes&&, Out&&, Options&&...) const {
+        explain_partition<Out>();
+        return {};
+    }
+    template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
+        requires(sizes_of_blocks<Sizes> && !any_option<Out>)
+    persistent prepare(Comm&, In&&, Sizes&&, Out&&, Options&&...) const {
+        explain_partition<Out>();
+        return {};
     }
 
     static constexpr contract promise{
@@ -83,30 +112,24 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
     }
 
   private:
-    template <class Comm, class In, class Sizes>
-    [[nodiscard]] static partition blocks_sent(const Comm& comm, In& in, const Sizes& sizes) {
-        const arrangement_place at{promise.name, comm.rank(), comm.size()};
-        partition sent = partition::sizes(sizes);
-        if (sent.blocks() != comm.size())
-            at.reject(errc::bad_partition, {"there are ", sent.blocks(), " sizes for ", comm.size(), " ranks"});
-        if (const std::size_t rows = bound_rows<In>(in).rows(); sent.total() != rows)
-            at.reject(errc::bad_partition,
-                      {"the sizes add up to ", sent.total(), " elements, but the input has ", rows});
-        return sent;
-    }
-    /// As much of the output as is needed: a container is made as long as that.
-    template <class Comm, class Out>
-    [[nodiscard]] static decltype(auto) room_for(const Comm& comm, Out& out, std::size_t rows) {
-        if constexpr (element_range<Out>) {
-            if constexpr (requires { out.resize(rows); })
-                out.resize(rows);
-            else if (const auto has = static_cast<std::size_t>(std::ranges::size(out)); has < rows)
-                arrangement_place{promise.name, comm.rank(), comm.size()}.reject(
-                    errc::mismatch, {"the output has room for ", has, " elements, but ", rows, " arrive"});
-            return std::span(std::ranges::data(out), rows);
+    template <verb V, class In, class Sizes, class Out, class Comm, class... Options>
+    static outcome_of<V> by_sizes(Comm& comm, std::remove_reference_t<In>& in, std::remove_reference_t<Sizes>& sizes,
+                                  std::remove_reference_t<Out>& out, partition& came, const Options&... options) {
+        if constexpr (V == verb::call || require_options_by_sizes<all_to_all_collective, Options...>()) {
+            using call = exchange_by_sizes<V, all_to_all_collective, Comm, In, Sizes, Out, Options...>;
+            return issue_in_stages<V, call>(comm, promise.name, in, sizes, out, came, options...);
         } else {
-            return (out);
+            return {};
         }
+    }
+
+    template <class X>
+    static consteval void explain_partition() {
+        constexpr bool has_partition = sizeof(X) == 0;
+        static_assert(
+            has_partition,
+            "allfold: start and prepare return an operation, not the partition by which the output lies: pass a "
+            "variable for that after the output");
     }
 
     /// Where nothing else is said, all blocks have one length.
@@ -134,12 +157,15 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///
 ///     all_to_all(comm, x, options...)          in place
 ///     all_to_all(comm, in, out, options...)    out of place: `in` is never written
-///     all_to_all(comm, in, sizes, out, options...)
+///     partition came = all_to_all(comm, in, sizes, out, options...)
+///     all_to_all(comm, in, sizes, out, came, options...)
 ///
-/// The last form is for ranks that know only what they send, as experts that tokens are dispatched to: `sizes` says how
+/// The last two are for ranks that know only what they send, as experts that tokens are dispatched to: `sizes` says how
 /// many elements go to each rank. The sizes travel first; then `out` is made as long as what arrives, or has to have
-/// room for it, and the partition by which it lies there is returned. It has no `start` and `prepare`, for it waits
-/// between the two.
+/// room for it, and `came` is the partition by which it lies there. `start` and `prepare` take `came` too, a variable
+/// that lives as long as the operation; neither it nor `out`, which may grow meanwhile, is to be touched before that is
+/// done. `start` has read `sizes` when it returns; what is prepared reads it at each start, and finds `in` and `out` as
+/// long as they are by then.
 ///
 /// - Shapes: P blocks of one length; or as long as `input_blocks{partition}` and `output_blocks{partition}` say, of
 ///   which each rank has its own: what rank s sends to r is as long as what r expects of s, 0 as well. In place the two
@@ -152,11 +178,15 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 ///   those of the input are enough.
 /// - Cost: on shared memory 1 round, (P-1)/P of the operand sent by each rank. By messages short blocks of one length
 ///   take ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds
-///   (`pairwise{}`). A `window{}` has no effect on blocks of several lengths.
+///   (`pairwise{}`). A `window{}` has no effect on blocks of several lengths. By sizes: one more all_to_all, of 8 bytes
+///   for each rank; a `deadline{}` is that of each of the two.
 /// - Errors: `bad_partition` for elements that are no P blocks of one length, for partitions of other than P blocks or
 ///   another total, and for `bruck{}` with blocks of several lengths; `mismatch` where input and output have blocks of
 ///   one length, and not of the same one, or where a block is not as long as its receiver expects, with both ranks and
-///   figures: it is found before that block is touched.
+///   figures: it is found before that block is touched. By sizes: `bad_partition` for other than P of them, or for
+///   another total than the input has, found before anything is sent; `mismatch` where there is no room for what
+///   arrives. In flight they take no algorithm that needs blocks of one length, and no option that says where blocks
+///   lie or when data may move.
 /// - Source: see `bruck`, `pairwise` and `direct`.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::all_to_all_collective all_to_all{};

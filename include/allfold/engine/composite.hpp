@@ -116,7 +116,7 @@ class in_turn final : public composite<Comm> {
             return;
         }
         this->start_part(i);
-        this->part(i).then(std::make_unique<continuation_with<next>>(next{*this}));
+        this->part(i).at_end(std::make_unique<next>(*this));
     }
     /// Operators that it calls may call nothing of this communicator, and nobody pushes this one on meanwhile.
     void run_own() {
@@ -124,16 +124,19 @@ class in_turn final : public composite<Comm> {
         for (const own_stage& each : own_)
             if (each.part == ended_) each.run();
     }
-    struct next {
-        in_turn& self;
-        void operator()() const noexcept {
+    struct next final : pending::continuation {
+        explicit next(in_turn& all) noexcept : self(all) {}
+        void call(const std::exception_ptr& failure) override {
+            if (failure) return;
             ++self.ended_;
             try {
                 self.start_next();
+                if (!self.done()) self.comm_->background().add(self);  // behind its part, whose end it finds at once
             } catch (...) {
                 self.failure_between_ = std::current_exception();
             }
         }
+        in_turn& self;
     };
 
     std::vector<own_stage> own_;

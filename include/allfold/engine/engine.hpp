@@ -39,7 +39,7 @@ class engine {
     /// where it has one.
     static void run(Comm& comm, const request& what, bound_arguments& arguments, native own);
 
-    /// In the background, not started.
+    /// In the background, not started. Null for an operation that was prepared before, and gets late blocks.
     [[nodiscard]] static std::unique_ptr<pending> prepare(Comm& comm, const request& what,
                                                           std::unique_ptr<bound_arguments> arguments);
 
@@ -272,6 +272,11 @@ std::unique_ptr<pending> engine<Comm>::prepare(Comm& comm, const request& what,
                                                std::unique_ptr<bound_arguments> arguments) {
     bound_arguments& bound = *arguments;
     const arguments_given call = lay_out(comm, what, bound);
+    if (pending* const before = what.options.prepared_before) {
+        static_cast<execution_task<Comm>&>(*before).take_arguments(std::move(arguments),
+                                                                   make_call(comm, what, call, bound));
+        return nullptr;
+    }
     auto made = std::make_unique<execution_task<Comm>>(
         comm, call.collective, std::move(arguments), [&] { return make_call(comm, what, call, bound); },
         what.options.deadline);

@@ -95,8 +95,12 @@ class pending : public background::work {
     void then(std::unique_ptr<continuation> last) {
         note_question_of_order();
         look_once_more(true);
+        if (!done()) note_callback();
+        at_end(std::move(last));
+    }
+    /// The same of what is no function of the program, which does not see when that is called.
+    void at_end(std::unique_ptr<continuation> last) {
         if (done()) return last->call(failure_);
-        note_callback();
         std::unique_ptr<continuation>* place = &then_;
         while (*place) place = &(*place)->next;
         *place = std::move(last);
@@ -113,7 +117,6 @@ class pending : public background::work {
     void call_back() noexcept {
         if (!then_) [[likely]]
             return;
-        note_question_of_order();  // what comes before it, and what after
         calls_back_ = true;
         while (const std::unique_ptr<continuation> first = std::move(then_)) {
             then_ = std::move(first->next);
@@ -141,6 +144,7 @@ class continuation_with final : public pending::continuation {
   public:
     explicit continuation_with(F f) : f_(std::move(f)) {}
     void call(const std::exception_ptr& failure) override {
+        note_question_of_order();  // what comes before it, and what after
         if constexpr (std::invocable<F&, std::exception_ptr>)
             f_(failure);
         else if (!failure)

@@ -174,12 +174,20 @@ inline constexpr bool is_end_mode = false;
 /// The call ends as soon as its result is there.
 struct ends_early {};
 
+class pending;
+/// For blocks of own lengths that are not known yet. Prepared without an operation, a collective has its lanes, and
+/// some blocks that stand for those to come; prepared again with that operation, it makes no other one, but gives it
+/// blocks and memory for its next start.
+struct late_blocks {
+    pending* of = nullptr;
+};
+
 template <class T>
-concept option =
-    std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> || std::same_as<T, partition> ||
-    std::same_as<T, shift> || std::same_as<T, destinations> || std::same_as<T, input_blocks> ||
-    std::same_as<T, output_blocks> || std::same_as<T, delegate> || is_arrangement<T> || is_sync_mode<T> ||
-    std::same_as<T, ends_early> || std::same_as<T, at_front> || is_order<T> || algorithm<T> || schedule_check<T>;
+concept option = std::same_as<T, root> || std::same_as<T, window> || std::same_as<T, deadline> ||
+                 std::same_as<T, partition> || std::same_as<T, shift> || std::same_as<T, destinations> ||
+                 std::same_as<T, input_blocks> || std::same_as<T, output_blocks> || std::same_as<T, delegate> ||
+                 is_arrangement<T> || is_sync_mode<T> || std::same_as<T, ends_early> || std::same_as<T, late_blocks> ||
+                 std::same_as<T, at_front> || is_order<T> || algorithm<T> || schedule_check<T>;
 
 /// No algorithm was named: `choose` picks one.
 struct automatic {
@@ -237,6 +245,7 @@ struct call_options {
     allfold::delegate delegation = delegate::automatic;
     std::uint64_t list_mark = 0;
     void (*check)(const contract&, const any_schedule&) = nullptr;
+    pending* prepared_before = nullptr;
 
     template <class... Options>
     explicit call_options(const Options&... options) {
@@ -261,6 +270,7 @@ struct call_options {
     void take(const allfold::input_blocks& b) { input_blocks = &b.blocks; }
     void take(const allfold::output_blocks& b) { output_blocks = &b.blocks; }
     void take(allfold::delegate d) { delegation = d; }
+    void take(const late_blocks& b) { prepared_before = b.of; }
     template <class T>
         requires(algorithm<T> || is_order<T> || schedule_check<T> || is_arrangement<T> || is_sync_mode<T> ||
                  std::same_as<T, ends_early> || std::same_as<T, at_front>)

@@ -375,6 +375,12 @@ class execution_task final : public task<Comm> {
     /// Instead.
     [[nodiscard]] std::unique_ptr<bound_arguments> give_arguments() noexcept { return std::move(arguments_); }
 
+    /// While it is not in flight: those of the next start.
+    void take_arguments(std::unique_ptr<bound_arguments> arguments, const call<Comm>& from) noexcept {
+        run_.take_memory(from);
+        arguments_ = std::move(arguments);
+    }
+
     void leave_behind() noexcept override {
         run_.leave_behind();
         arguments_->leave_behind();

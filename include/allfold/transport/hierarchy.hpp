@@ -121,7 +121,12 @@ class hierarchical_communicator : public transport_defaults {
 
     [[nodiscard]] static bool waits_to_form() noexcept { return false; }
     [[nodiscard]] team<relayed_communicator> form_team(const rank_list& members) {
-        if (across_) relay_->moves->resume();
+        if (across_) {
+            relay_->moves->resume();
+            signature what;  // forming it takes a lane of the threads: what is in flight finds its lanes still
+            what.what = "subset";
+            across_->open(what, 1);
+        }
         return relayed_communicator::form(relay_, detail::team_within(0, ++formed_), inside_,
                                           rank_list::strided(first_, group()), rank_list::strided(0, size_), members,
                                           rank());

@@ -19,9 +19,11 @@
 ///     stages.own(work);                     // what this rank does alone; a failure ends the communicator
 ///     stages.compare(work);                 // the same, where all ranks throw or none does
 ///     stages.run(collective, arguments...)  // and all ranks together
+///     stages.run_late(collective, give)     // the same: give(use) calls use(arguments...)
 ///
-/// It knows the size of everything before the first stage has run: the lanes of a collective are numbered when the call
-/// starts, not when its turn comes, which is in another order on every rank.
+/// The lanes of a collective are numbered when the call starts, not when its turn comes, which is in another order on
+/// every rank. So the size of everything is known before the first stage has run, but for blocks of own lengths that
+/// `run_late` moves: it asks for arguments when the call is laid out, and again when it is their turn.
 
 namespace allfold::detail {
 
@@ -44,6 +46,10 @@ class stages_at_once {
     template <class Collective, class... Arguments>
     void run(const Collective& collective, Arguments&&... arguments) {
         collective(comm_, std::forward<Arguments>(arguments)...);
+    }
+    template <class Collective, class Give>
+    void run_late(const Collective& collective, Give give) {
+        give([&](auto&&... arguments) { run(collective, std::forward<decltype(arguments)>(arguments)...); });
     }
 
   private:
@@ -69,6 +75,20 @@ class stages_in_turn {
     template <class Collective, class... Arguments>
     void run(const Collective& collective, Arguments&&... arguments) {
         parts_.push_back(handles::take(collective.prepare(comm_, std::forward<Arguments>(arguments)...)));
+    }
+    template <class Collective, class Give>
+    void run_late(const Collective& collective, Give give) {
+        const auto prepare = [&comm = comm_, &collective, give](pending* before) {
+            std::unique_ptr<pending> made;
+            give([&](auto&&... arguments) {
+                made = handles::take(
+                    collective.prepare(comm, std::forward<decltype(arguments)>(arguments)..., late_blocks{before}));
+            });
+            return made;
+        };
+        std::unique_ptr<pending> made = prepare(nullptr);
+        own([prepare, before = made.get()] { static_cast<void>(prepare(before)); });
+        parts_.push_back(std::move(made));
     }
     /// `memory`: of all stages.
     [[nodiscard]] std::unique_ptr<pending> as_task(const char* name, std::unique_ptr<background::keepsake> memory) {

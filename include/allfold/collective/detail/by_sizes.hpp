@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "allfold/collective/detail/stages.hpp"
+
+/// @file
+/// An exchange of blocks between ranks of which each knows only what it sends: the lengths travel first.
+
+namespace allfold::detail {
+
+/// An argument that is used before the call returns.
+template <class X>
+class borrowed {
+  public:
+    explicit borrowed(std::remove_reference_t<X>& x) noexcept : x_(&x) {}
+    [[nodiscard]] std::remove_reference_t<X>& get() const noexcept { return *x_; }
+
+  private:
+    std::remove_reference_t<X>* x_;
+};
+
+/// Whether an operation in flight may exchange blocks by such options; where not, one line of the compiler says why.
+template <class Collective, class... Options>
+[[nodiscard]] consteval bool require_options_by_sizes() {
+    constexpr bool known = ((!is_arrangement<Options> && !is_sync_mode<Options> && !std::same_as<Options, partition> &&
+                             !std::same_as<Options, input_blocks> && !std::same_as<Options, output_blocks>) &&
+                            ...);
+    static_assert(known,
+                  "allfold: start and prepare by sizes take a deadline{} and an algorithm, and no option that says "
+                  "where blocks lie, or when data may move");
+    using algorithm_type = algorithm_among<Options...>;
+    constexpr bool takes_any_lengths = [] {
+        if constexpr (std::same_as<algorithm_type, automatic> || !algorithm_for<algorithm_type, Collective>)
+            return true;
+        else
+            return !needs_equal_blocks<typename Collective::template schedule_in<algorithm_type>>;
+    }();
+    static_assert(takes_any_lengths, "allfold: this algorithm needs blocks of one length: name another one, or none");
+    return known && takes_any_lengths;
+}
+
+/// One such call.
+template <verb V, class Collective, class Comm, class In, class Sizes, class Out, class... Options>
+class exchange_by_sizes final : public base_of_call<V> {
+  public:
+    exchange_by_sizes(Comm& comm, std::remove_reference_t<In>& in, std::remove_reference_t<Sizes>& sizes,
+                      std::remove_reference_t<Out>& out, partition& came, const Options&... options)
+        : comm_(comm),
+          in_(in),
+          sizes_(sizes),
+          out_(out),
+          came_(&came),
+          lengths_(static_cast<std::size_t>(comm.size())),
+          expected_(lengths_.size()),
+          options_(options...) {}
+
+    template <class Stages>
+    void lay_out(Stages& stages) {
+        if constexpr (Stages::come_later) {  // until the sizes are known
+            sent_ = partition::even(rows_of<In>(in_.get()), comm_.size());
+            *came_ = partition::even(rows_of<Out>(out_.get()), comm_.size());
+        }
+        stages.own([this] { read_sizes(); });
+        std::apply(
+            [&](const auto&... options) {
+                if constexpr (has_option<deadline, Options...>)
+                    stages.run(Collective{}, lengths_, expected_, *find_option<deadline>(options...));
+                else
+                    stages.run(Collective{}, lengths_, expected_);
+            },
+            options_);
+        stages.own([this] { make_room(); });
+        stages.run_late(Collective{}, [this](auto use) {
+            std::apply(
+                [&](const auto&... options) {
+                    use(in_.get(), output(), input_blocks{sent_}, output_blocks{*came_}, options...);
+                },
+                options_);
+        });
+    }
+
+  private:
+    using read_later = std::conditional_t<V == verb::call, borrowed<In>, retained<In>>;
+    using read_at_start = std::conditional_t<V == verb::prepare, retained<Sizes>, borrowed<Sizes>>;
+    using written_later = std::conditional_t<V == verb::call, borrowed<Out>, retained<Out>>;
+
+    template <class X>
+    [[nodiscard]] static std::size_t rows_of(std::remove_reference_t<X>& x) {
+        return bound_rows<std::remove_reference_t<X>>(x).rows();
+    }
+    [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
+
+    void read_sizes() {
+        sent_ = partition::sizes(sizes_.get());
+        if (sent_.blocks() != comm_.size())
+            here().reject(errc::bad_partition, {"there are ", sent_.blocks(), " sizes for ", comm_.size(), " ranks"});
+        if (const std::size_t rows = rows_of<In>(in_.get()); sent_.total() != rows)
+            here().reject(errc::bad_partition,
+                          {"the sizes add up to ", sent_.total(), " elements, but the input has ", rows});
+        for (int r = 0; r < comm_.size(); ++r) lengths_[static_cast<std::size_t>(r)] = sent_.extent(r);
+    }
+    /// As much of the output as is needed: a container is made as long as that.
+    void make_room() {
+        *came_ = partition::sizes(expected_);
+        const std::size_t rows = came_->total();
+        auto& out = out_.get();
+        if constexpr (element_range<std::remove_reference_t<Out>>) {
+            if constexpr (requires { out.resize(rows); })
+                out.resize(rows);
+            else if (const auto has = static_cast<std::size_t>(std::ranges::size(out)); has < rows)
+                here().reject(errc::mismatch, {"the output has room for ", has, " elements, but ", rows, " arrive"});
+        }
+    }
+    [[nodiscard]] decltype(auto) output() {
+        if constexpr (element_range<std::remove_reference_t<Out>>)
+            return std::span(std::ranges::data(out_.get()), came_->total());
+        else
+            return (out_.get());
+    }
+
+    Comm& comm_;
+    read_later in_;
+    read_at_start sizes_;
+    written_later out_;
+    partition* came_;  // of the output
+    std::vector<std::uint64_t> lengths_, expected_;
+    partition sent_ = partition::even(0, 1);
+    std::tuple<held_by_call<V, Options>...> options_;
+};
+
+}  // namespace allfold::detail
