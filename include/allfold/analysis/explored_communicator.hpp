@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/engine/task_hooks.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
 #include "allfold/transport/background.hpp"
@@ -40,7 +41,6 @@ class explored_communicator : public transport_defaults {
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
     [[nodiscard]] static bool waits_to_form() noexcept { return false; }
-    static constexpr bool delays_messages = true;  ///< one that could have come does so where somebody looks
 
     /// A copy of what was posted.
     class arrival_type {
@@ -157,38 +157,14 @@ class explored_communicator : public transport_defaults {
         if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
         if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
     }
-    /// The program asks what has come, of all that this pushes on: for what that looks shows the first pass; then
-    /// messages may come, and once more after each, since what others answer to it may be there too.
+    /// The program asks what has come, of all that this pushes on.
     template <class Pass>
     void look(Pass pass) {
-        auto& self = world_.of(self_);
-        const looking outer = std::exchange(self.looks, looking::is_over);
-        self.has_got = false;  // the last look may have ended with what it got
-        pass();
-        do {
-            self.looks = looking::stops;
-            self.looks_again = false;
-            pass();
-        } while (self.looks_again);
-        self.looks = outer;
-    }
-    /// The same beside a wait, which is no test in vain if nothing comes.
-    void look_once_more(bool at_ends) {
-        auto& self = world_.of(self_);
-        if (self.waits != 0 || self.looks != looking::no) return;
-        self.once_more = true;
-        self.sees_ends = at_ends;
-        look(&background::progress_all);
-        self.once_more = false;
-        self.sees_ends = true;
+        world_.look_for_all(self_, pass);
     }
     /// A function that is called at the end of an operation may be called by any call of this rank.
-    void note_callback() {
-        detail::note_question_of_the_past();  // when it is called, it sees what has come by then
-        world_.of(self_).is_called_back = true;
-    }
     void look_for_callbacks() {
-        if (world_.of(self_).is_called_back && background::in_flight() && !is_running()) look_once_more(true);
+        if (world_.of(self_).is_called_back && background::in_flight() && !is_running()) world_.look_once_more(self_, true);
     }
     void note_start(const void* operation) {
         ending& end = end_of(operation);
@@ -443,5 +419,40 @@ class explored_communicator : public transport_defaults {
 };
 
 static_assert(forming_teams<explored_communicator>);
+
+/// Time passes, and messages come, as the search says.
+template <>
+struct detail::task_hooks<explored_communicator> {
+    static constexpr bool delays_messages = true;
+
+    template <class Pass>
+    static void look(explored_communicator& comm, Pass pass) {
+        comm.look(pass);
+    }
+    static void before_message(explored_communicator& comm) { comm.look_for_callbacks(); }
+    static std::size_t start_message(explored_communicator& comm, const char* what, sending* out, const receiving* in,
+                                     bool is_waited_for) {
+        const std::size_t call =
+            comm.note_message(what, out != nullptr ? out->receiver : null_rank, in != nullptr ? in->source : null_rank,
+                              out != nullptr ? out->label : in->label());
+        if (out != nullptr && out->how == mode::standard && out->may_wait && out->receiver != null_rank)
+            out->is_held = comm.holds_send();
+        comm.note_waited_for(is_waited_for);
+        return call;
+    }
+    static void note_start(explored_communicator& comm, const void* operation) { comm.note_start(operation); }
+    static bool may_end(explored_communicator& comm, const void* operation, const char* what) {
+        return comm.may_end(operation, what);
+    }
+    static void note_deadline(explored_communicator& comm, const void* operation) { comm.note_deadline(operation); }
+    template <class Task>
+    static void require_time(explored_communicator& comm, const Task& late) {
+        if (comm.passes(&late)) comm.time_out(late.blocked_on());
+    }
+    template <class Task>
+    static void require_in_time(explored_communicator& comm, const Task& late) {
+        if (comm.comes_too_late()) comm.time_out(late.blocked_on());
+    }
+};
 
 }  // namespace allfold

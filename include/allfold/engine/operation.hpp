@@ -47,13 +47,6 @@ class pending : public background::work {
     virtual void hurry() noexcept {}
     /// Pushes on all that this thread has in flight.
     virtual void push() = 0;
-    /// The same before a wait for the first of several operations.
-    virtual void push_before_wait() { push(); }
-    /// Who looks what has come finds all that has come by then. Where that is explored (analysis/explore) this is a
-    /// look, instead of that before a wait; not `at_ends`: of messages, but not whether collectives have ended.
-    virtual void look_once_more(bool at_ends) { static_cast<void>(at_ends); }
-    /// A function will be called at its end.
-    virtual void note_callback() {}
     /// Waits as this communicator waits.
     virtual void wait(erased_work& work) = 0;
     /// Makes every other rank throw, because an exception has destroyed the handle.
@@ -94,9 +87,9 @@ class pending : public background::work {
     /// At once if it is done.
     void then(std::unique_ptr<continuation> last) {
         note_question_of_order();
-        look_once_more(true);
+        if (observer_of_order != nullptr) observer_of_order->look(true);
         if (done()) return last->call(failure_);
-        note_callback();
+        if (observer_of_order != nullptr) observer_of_order->note_callback();
         std::unique_ptr<continuation>* place = &then_;
         while (*place) place = &(*place)->next;
         *place = std::move(last);
@@ -420,10 +413,9 @@ template <detail::range_of_handles Operations>
     pending* const first = handles::first_active(operations);
     if (first != nullptr) {
         until_any any(operations, *first);
-        if (!any.poll()) first->push_before_wait();
         const bool waits = !any.poll();
         if (waits) first->wait(any);
-        if (!first->done()) first->look_once_more(!waits);
+        if (observer_of_order != nullptr && !first->done()) observer_of_order->look(!waits);
         note_question_of_order();
     }
     return handles::tell_first(operations);
@@ -438,10 +430,12 @@ template <detail::range_of_handles Operations>
     note_question_of_order();
     pending* const first = handles::first_active(operations);
     if (first == nullptr) return {};
-    first->push_before_wait();
     until_any any(operations, *first);
-    if (!any.poll()) first->wait(any);
-    first->look_once_more(true);
+    if (!any.poll())
+        first->wait(any);
+    else if (observer_of_order == nullptr)
+        first->push();
+    if (observer_of_order != nullptr) observer_of_order->look(true);
     note_question_of_order();
     return handles::tell_done(operations);
 }

@@ -20,6 +20,7 @@
 #include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/bounce.hpp"
@@ -90,7 +91,7 @@ enum class explored_turn : std::uint8_t {
     released  ///< the execution is over: what it still does throws
 };
 
-class explored_world {
+class explored_world final : public order_observer {
   public:
     enum class place : std::uint8_t { running, waits, tests, chooses, returned };
     /// Whether a rank that pushes on what it has in flight looks for messages: not at all, at its next chance, or it
@@ -275,7 +276,7 @@ class explored_world {
     /// come to it, another rank that asks may see.
     void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
     /// Every rank that waits looks whether it does so in vain.
-    void look() {
+    void look_in_vain() {
         for (rank_state& each : ranks_)
             if (each.at == place::waits && !each.failure) go_on(each, explored_turn::looks);
     }
@@ -290,6 +291,48 @@ class explored_world {
             }
         return true;
     }
+    /// A rank asks what has come, of all that this pushes on: for what that looks shows the first pass; then messages
+    /// may come, and once more after each, since what others answer to it may be there too.
+    template <class Pass>
+    void look_for_all(int rank, Pass pass) {
+        rank_state& self = of(rank);
+        const looking outer = std::exchange(self.looks, looking::is_over);
+        self.has_got = false;  // the last look may have ended with what it got
+        pass();
+        do {
+            self.looks = looking::stops;
+            self.looks_again = false;
+            pass();
+        } while (self.looks_again);
+        self.looks = outer;
+    }
+    /// The same beside a wait, which is no test in vain if nothing comes.
+    void look_once_more(int rank, bool at_ends) {
+        rank_state& self = of(rank);
+        if (self.waits != 0 || self.looks != looking::no) return;
+        self.once_more = true;
+        self.sees_ends = at_ends;
+        look_for_all(rank, &background::progress_all);
+        self.once_more = false;
+        self.sees_ends = true;
+    }
+
+    // The rank that runs asks something.
+
+    void note(order_question what) noexcept override {
+        const std::uint64_t self = std::uint64_t{1} << running_;
+        has_asked_ = true;
+        asks_ |= self;
+        if (what == order_question::now) asks_for_ends_ |= self;
+        if (what == order_question::of_the_past) sees_all_ |= self;
+        if (what == order_question::to_others) asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
+    }
+    void look(bool at_ends) override { look_once_more(running_, at_ends); }
+    void note_callback() override {
+        note(order_question::of_the_past);  // when it is called, it sees what has come by then
+        of(running_).is_called_back = true;
+    }
+
     void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
     void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
     /// What becomes of a rank at the end.
@@ -482,18 +525,16 @@ class explored_world {
     /// Until it waits again.
     void run(rank_state& rank) {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
+        order_observer* const outer = std::exchange(observer_of_order, this);
+        running_ = rank.rank;
         rank.own->enter();
+        observer_of_order = outer;
     }
+    /// Whether it has asked something meanwhile.
     bool run_and_listen(rank_state& rank) {
-        const questions_of_order before = asked_so_far;
+        has_asked_ = false;
         run(rank);
-        if (asked_so_far == before) return false;
-        const std::uint64_t self = std::uint64_t{1} << rank.rank;
-        asks_ |= self;
-        if (asked_so_far.now != before.now) asks_for_ends_ |= self;
-        if (asked_so_far.of_the_past != before.of_the_past) sees_all_ |= self;
-        if (asked_so_far.to_others != before.to_others) asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
-        return true;
+        return has_asked_;
     }
     void go_on(rank_state& rank, explored_turn turn) {
         rank.turn = turn;
@@ -521,6 +562,8 @@ class explored_world {
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
     body run_;
     int step_ = -1;
+    int running_ = 0;         // the rank that runs
+    bool has_asked_ = false;  // something, since it began
     std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
     std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;

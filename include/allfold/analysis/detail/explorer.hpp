@@ -370,7 +370,7 @@ class explorer {
         if (world_.standard_sends() != 0) has_standard_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
         add_changes();
-        if (!any_failed() && waits) world_.look();
+        if (!any_failed() && waits) world_.look_in_vain();
         if (any_failed()) return add_failures();
         if (waits || tests) {
             const bool holds_all = world_.waiting_sends() == 0;
