@@ -159,7 +159,7 @@ class task : public pending {
         if (done() || comm_->background().is_running()) return;  // an operator of it may wait for something else
         try {
             if (!poll() || !hooks::may_end(*comm_, this, what_)) return require_time();
-            if (is_timed()) hooks::require_in_time(*comm_, *this);
+            hooks::note_end(*comm_, *this);
             finish_run();
             complete();
         } catch (...) {

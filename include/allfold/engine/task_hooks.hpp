@@ -53,9 +53,9 @@ struct task_hooks {
         } stuck{late};
         comm.wait(stuck, late.due());
     }
-    /// The same at its end, for those who take that for late too.
+    /// One ends now: throws where even that is late.
     template <class Task>
-    static void require_in_time(Comm&, const Task&) noexcept {}
+    static void note_end(Comm&, const Task&) noexcept {}
 };
 
 }  // namespace allfold::detail

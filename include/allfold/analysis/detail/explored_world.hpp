@@ -130,6 +130,7 @@ class explored_world final : public order_observer {
         std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
         bool is_timed = false;                         // what it waits for has a deadline
         bool time_is_up = false;                       // which passes now
+        std::uint64_t doings = 0;                      // of which somebody can tell whether it is late before or after
         std::vector<explored_channel> listens;         // for news, on its communicators
         std::vector<explored_call> calls;
         std::vector<std::size_t> changed;     // the calls whose memory the program has written meanwhile
@@ -157,6 +158,7 @@ class explored_world final : public order_observer {
 
     sending sends = sending::held;
     bool deadlines_may_pass = true;
+    bool deadlines_pass_anywhere = false;        // where nobody can tell, too
     step_watch<explored_call>* watch = nullptr;  // over ranks that do not come back, whose schedule this is
     const std::string* schedule = nullptr;
     std::vector<happening>* history = nullptr;  // where it is written down, if somebody wants it
@@ -181,6 +183,7 @@ class explored_world final : public order_observer {
             each.once_more = each.is_called_back = false;
             each.sees_ends = true;
             each.is_timed = each.time_is_up = false;
+            each.doings = 0;
             each.listens.clear();
             each.unseen_answers.clear();
             each.latest.reset();
@@ -236,6 +239,7 @@ class explored_world final : public order_observer {
             rank.has_got = rank.at == place::tests && !is_unseen;
             if (rank.has_got) rank.latest = step.channel;
             rank.has_got_unseen = is_unseen;
+            if (step.channel.is_message() && !step.channel.is_of_a_collective()) ++rank.doings;
             if (step.channel.is_end())
                 note(happening::kind::goes_on, step.rank, "ends ", letter.what);
             else if (!step.channel.is_message())
@@ -317,6 +321,11 @@ class explored_world final : public order_observer {
         self.sees_ends = true;
     }
 
+    /// It has looked, and knows what has come. Who looks again and again in vain knows no more.
+    void note_answer(int rank) noexcept {
+        if (of(rank).tests_in_vain <= tests_) ++of(rank).doings;
+    }
+
     // The rank that runs asks something.
 
     void note(order_question what) noexcept override {
@@ -392,6 +401,7 @@ class explored_world final : public order_observer {
     }
     void post(int to, const explored_channel& from, explored_letter&& letter) {
         letter.posted_in = step_;
+        if (from.is_message()) ++of(from.from).doings;
         if (history != nullptr && from.is_message()) {
             letter.number = ++posted_;
             note(happening::kind::posts, from.from, to, letter);
@@ -416,10 +426,14 @@ class explored_world final : public order_observer {
         return is_held;
     }
     /// Whether a deadline passes now: both are tried, unless deadlines pass in vain only.
-    [[nodiscard]] bool may_pass(int rank) { return deadlines_may_pass && chooses(rank, deadline_passes); }
+    [[nodiscard]] bool may_pass(int rank) {
+        if (!deadlines_may_pass) return false;
+        note_question_to_others();  // when they hear of it depends on all that they do
+        return chooses(rank, deadline_passes);
+    }
     /// A deadline has passed: those who listen may hear of it from now on.
     void note_late() {
-        note_question_to_others();  // when that is depends on all that they do
+        note_question_to_others();
         ++late_;
     }
     [[nodiscard]] bool is_anybody_late() const noexcept { return late_ != 0; }
