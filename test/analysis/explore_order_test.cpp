@@ -228,6 +228,29 @@ TEST_CASE("a function that is called at the end of an operation is called by one
     CHECK(answers(2, program) == std::set<std::string>{"r12", "1r2", "12r"});
 }
 
+TEST_CASE("what nobody sees may come before what is seen, and lead to something that is") {
+    const auto program = [](explored_communicator& comm) {
+        const auto both = allfold::subset(comm, allfold::rank_list{0, 1});
+        vector x{1, 2};
+        int y = 0;
+        if (comm.rank() == 2) allfold::send(comm, y, to{1});
+        if (comm.rank() == 1) {
+            allfold::send(comm, y, to{0});
+            allfold::receive(comm, y, from{allfold::any});
+            all_reduce(*both, x, sum(), allfold::ring());
+            allfold::send(comm, y, to{0}, tag{1});
+        }
+        if (comm.rank() != 0) return std::string();
+        auto adds = all_reduce.start(*both, x, sum(), allfold::ring());
+        allfold::receive(comm, y, from{allfold::any}, tag{0});  // the first round may end meanwhile
+        const bool is_there = allfold::try_probe(comm, from{1}, tag{1}).has_value();
+        adds.wait();
+        allfold::receive(comm, y, from{1}, tag{1});
+        return std::string(is_there ? "there" : "not there");
+    };
+    CHECK(answers(3, program) == std::set<std::string>{"there", "not there"});
+}
+
 TEST_CASE("collectives are explored on three ranks, and do what they do elsewhere in every order") {
     allfold::explore_options every;
     every.every_order = true;

@@ -166,6 +166,15 @@ TEST_CASE("executions that differ in the order of independent steps are explored
     CHECK((two.ok() && two.complete() && two.executions() == 1 && two.redundant() == 0));
     CHECK((six.ok() && six.complete() && six.executions() == 1 && six.redundant() == 0));
     CHECK(explain(six) == "6 ranks, 1 execution, all there are: no fault found\n");
+    const auto chain = explore(4, [](explored_communicator& comm) {  // the second message to rank 0 is due to the first
+        const allfold::lane on = comm.open({}, 1);
+        if (comm.rank() == 1) post(comm, 0, on, 1), post(comm, 3, on, 1);
+        if (comm.rank() == 0) static_cast<void>(receive(comm, std::array{1, 2}, on)), post(comm, 2, on, 1);
+        if (comm.rank() == 0) static_cast<void>(receive(comm, std::array{1, 2}, on));
+        if (comm.rank() == 2) static_cast<void>(receive(comm, std::array{0}, on)), post(comm, 0, on, 1);
+        if (comm.rank() == 3) static_cast<void>(receive(comm, std::array{1}, on));
+    });
+    CHECK((chain.ok() && chain.complete() && chain.executions() == 1 && chain.redundant() == 0));
 }
 
 TEST_CASE("n senders to a rank that takes what comes first are n! executions") {

@@ -87,9 +87,9 @@ class pending : public background::work {
     /// At once if it is done.
     void then(std::unique_ptr<continuation> last) {
         note_question_of_order();
-        if (observer_of_order != nullptr) observer_of_order->look(true);
+        look_as_observed(true);
         if (done()) return last->call(failure_);
-        if (observer_of_order != nullptr) observer_of_order->note_callback();
+        note_callback();
         std::unique_ptr<continuation>* place = &then_;
         while (*place) place = &(*place)->next;
         *place = std::move(last);
@@ -415,7 +415,7 @@ template <detail::range_of_handles Operations>
         until_any any(operations, *first);
         const bool waits = !any.poll();
         if (waits) first->wait(any);
-        if (observer_of_order != nullptr && !first->done()) observer_of_order->look(!waits);
+        if (!first->done()) look_as_observed(!waits);
         note_question_of_order();
     }
     return handles::tell_first(operations);
@@ -433,9 +433,9 @@ template <detail::range_of_handles Operations>
     until_any any(operations, *first);
     if (!any.poll())
         first->wait(any);
-    else if (observer_of_order == nullptr)
+    else if (!is_order_observed())
         first->push();
-    if (observer_of_order != nullptr) observer_of_order->look(true);
+    look_as_observed(true);
     note_question_of_order();
     return handles::tell_done(operations);
 }

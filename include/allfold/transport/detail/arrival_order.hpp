@@ -22,7 +22,7 @@ class order_observer {
   public:
     virtual void note(order_question what) noexcept = 0;
     /// A call that finds all that has come by now looks for it, after a wait or instead of one; not `at_ends`: for
-    /// messages, but not whether collectives have ended.
+    /// messages, and not whether collectives have ended.
     virtual void look(bool at_ends) = 0;
     /// A function will be called at the end of an operation.
     virtual void note_callback() = 0;
@@ -32,8 +32,19 @@ class order_observer {
 };
 inline constinit thread_local order_observer* observer_of_order = nullptr;
 
+/// Whether somebody says what has come by now, other than the transport.
+[[nodiscard]] inline bool is_order_observed() noexcept { return observer_of_order != nullptr; }
+/// Where that is so, beside a wait.
+inline void look_as_observed(bool at_ends) {
+    if (is_order_observed()) [[unlikely]]
+        observer_of_order->look(at_ends);
+}
+inline void note_callback() {
+    if (is_order_observed()) [[unlikely]]
+        observer_of_order->note_callback();
+}
 inline void note_question(order_question what) noexcept {
-    if (observer_of_order != nullptr) [[unlikely]]
+    if (is_order_observed()) [[unlikely]]
         observer_of_order->note(what);
 }
 /// Where it is asked, and where the answer is known if that is later.
