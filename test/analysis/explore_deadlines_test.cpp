@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -11,10 +14,11 @@
 #include "allfold/analysis/explored_communicator.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
-#include "allfold/collective/broadcast.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message.hpp"
+#include "allfold/schedule/ring.hpp"
 #include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
@@ -32,7 +36,7 @@ using allfold::verdict;
 
 namespace {
 
-constexpr deadline soon{std::chrono::seconds(0)}, late{std::chrono::hours(1)};
+constexpr deadline soon{std::chrono::seconds(0)}, late{std::chrono::hours(1)}, never{std::chrono::hours(1'000'000)};
 
 explore_options only_in_vain() {
     explore_options options;
@@ -53,14 +57,20 @@ std::string progress_of(Steps... steps) {
     return done;
 }
 
-/// What all ranks return, in each execution.
+using all_outcomes = std::set<std::vector<std::string>>;
+
+/// What all ranks return, in each execution, and what is wrong with them.
+struct explored {
+    all_outcomes seen;
+    std::set<verdict> faults;
+    exploration found;
+};
 template <class Program>
-std::set<std::vector<std::string>> outcomes(int size, Program program, const explore_options& limits = {}) {
-    std::set<std::vector<std::string>> all;
+explored explored_program(int size, Program program, explore_options options) {
+    explored all;
     std::vector<std::string> now(static_cast<std::size_t>(size));
-    explore_options options = limits;
-    test::after_each_execution(options, [&] { all.insert(now); });
-    const exploration found = explore(
+    test::after_each_execution(options, [&] { all.seen.insert(now); });
+    all.found = explore(
         size,
         [&](explored_communicator& comm) {
             std::string& mine = now[static_cast<std::size_t>(comm.rank())];
@@ -68,19 +78,101 @@ std::set<std::vector<std::string>> outcomes(int size, Program program, const exp
             mine = program(comm);
         },
         options);
-    INFO(explain(found));
-    CHECK((found.ok() && found.complete()));
+    for (const allfold::finding& each : all.found.findings()) all.faults.insert(each.what);
     return all;
+}
+template <class Program>
+all_outcomes outcomes(int size, Program program, const explore_options& limits = {}) {
+    const explored all = explored_program(size, program, limits);
+    INFO(explain(all.found));
+    CHECK((all.found.ok() && all.found.complete()));
+    return all.seen;
 }
 
 }  // namespace
 
 TEST_CASE("each rank is in time, or too late, or hears that another one was") {
     const auto program = [](explored_communicator& comm) { return progress_of([&] { allfold::barrier(comm, soon); }); };
-    using all = std::set<std::vector<std::string>>;
-    CHECK(outcomes(2, program) == all{{"+", "+"}, {"+", "!"}, {"!", "+"}, {"!", "!"}});
-    CHECK(outcomes(2, program, only_in_vain()) == all{{"+", "+"}});
+    CHECK(outcomes(2, program) == all_outcomes{{"+", "+"}, {"+", "!"}, {"!", "+"}, {"!", "!"}});
+    CHECK(outcomes(2, program, only_in_vain()) == all_outcomes{{"+", "+"}});
     CHECK(outcomes(3, program).size() == 8);
+}
+
+namespace {
+
+/// How many executions there are where the deadline of rank 0 may pass, and where those of both may.
+template <class Call>
+std::array<std::uint64_t, 2> executions_of_two(Call call) {
+    const auto count = [&](const deadline& second) {
+        const exploration found = explore(2, [&](explored_communicator& comm) {
+            progress_of([&] { call(comm, comm.rank() == 0 ? soon : second); });
+        });
+        CHECK((found.ok() && found.complete()));
+        return found.executions();
+    };
+    return {count(never), count(soon)};
+}
+
+}  // namespace
+
+TEST_CASE("a deadline passes before each round of a collective, or in none") {
+    using counts = std::array<std::uint64_t, 2>;
+    // Of one round: a rank sends, and is late, hears that the other one is, or gets its message. Rank 0 late: two, else
+    // one; if both may be, two more with rank 1 late, and one with both.
+    CHECK(executions_of_two([](auto& comm, const deadline& limit) { allfold::barrier(comm, limit); }) == counts{3, 6});
+    // Of two rounds, the second of which is sent in when the first message has come, a rank: is late at once (A); hears
+    // of it in the first round (B); gets the message, and is late (C), or hears of it in the second round (D); or ends
+    // (E). D and E need that the other one has got the first message: it is in C, D or E; B and D, that it is late: in
+    // A or C; and A, that it is not in E. So with A go A to D, with B A and C, with C all, with D A and C, with E C and
+    // E: 15. Where only rank 0 may be late: A with B and D, C with B, D and E, E with E.
+    const auto ring = [](auto& comm, const deadline& limit) {
+        std::array x{1, 2};
+        allfold::all_reduce(comm, x, sum(), allfold::ring(), limit);
+    };
+    CHECK(executions_of_two(ring) == counts{6, 15});
+}
+
+TEST_CASE("a deadline may pass in the midst of a message, which its sender knows to be received") {
+    const auto program = [](explored_communicator& comm) {
+        std::vector<int> x(1 << 16);
+        if (comm.rank() == 0) return progress_of([&] { allfold::receive(comm, x, allfold::from{1}, soon); });
+        return progress_of([&] { allfold::send(comm, x, allfold::to{0}, allfold::mode::synchronous); });
+    };
+    CHECK(outcomes(2, program) == all_outcomes{{"+", "+"}, {"!", "+"}, {"!", "!"}});
+}
+
+TEST_CASE("a deadline passes before or after what else its rank hears of") {
+    const auto first_rank = [](auto call) {
+        std::set<std::string> all;
+        for (const auto& each : outcomes(2, [&](explored_communicator& comm) {
+                 std::string seen;
+                 return progress_of([&] { call(comm, comm.rank() == 0 ? soon : never, seen); }).insert(0, seen);
+             }))
+            all.insert(each[0]);
+        return all;
+    };
+    using texts = std::set<std::string>;
+    CHECK(first_rank([](auto& comm, const deadline& limit, std::string& seen) {  // a test
+              int x = 1;
+              auto sums = allfold::all_reduce.start(comm, x, sum(), limit);
+              seen += sums.done() ? 'd' : '.';
+              sums.wait();
+          }) == texts{"!", ".!", ".+", "d+"});
+    CHECK(first_rank([](auto& comm, const deadline& limit, std::string& seen) {  // the end of another operation
+              int x = 1, y = 1;
+              std::array both{allfold::all_reduce.start(comm, x, sum()),
+                              allfold::all_reduce.start(comm, y, sum(), limit)};
+              seen += static_cast<char>('a' + wait_any(both));
+              wait_all(both);
+          }) == texts{"!", "a!", "a+", "b+"});
+    CHECK(first_rank([](auto& comm, const deadline& limit, std::string& seen) {  // a message
+              int x = 1, y = 1;
+              auto sums = allfold::all_reduce.start(comm, x, sum(), limit);
+              if (comm.rank() == 1) allfold::send(comm, y, allfold::to{0});
+              if (comm.rank() == 0) allfold::receive(comm, y, allfold::from{1});
+              seen += 'r';
+              sums.wait();
+          }) == texts{"!", "r!", "r+"});
 }
 
 TEST_CASE("how long a deadline is makes no difference, and where none is given none passes") {
@@ -89,8 +181,7 @@ TEST_CASE("how long a deadline is makes no difference, and where none is given n
             if (comm.rank() != 0) return progress_of([&] { allfold::barrier(comm); }, [&] { allfold::barrier(comm); });
             return progress_of([&] { allfold::barrier(comm); }, [&] { allfold::barrier(comm, each); });
         };
-        using all = std::set<std::vector<std::string>>;
-        CHECK(outcomes(2, program) == all{{"++", "++"}, {"+!", "++"}, {"+!", "+!"}, {"+!", "!"}});
+        CHECK(outcomes(2, program) == all_outcomes{{"++", "++"}, {"+!", "++"}, {"+!", "+!"}, {"+!", "!"}});
     }
 }
 
@@ -108,8 +199,7 @@ TEST_CASE("operations in flight and messages have deadlines too") {
         if (comm.rank() == 1) return progress_of([&] { allfold::send(comm, x, allfold::to{0}); });
         return progress_of([&] { allfold::receive(comm, x, allfold::from{1}, soon); });
     };
-    using all = std::set<std::vector<std::string>>;
-    CHECK(outcomes(2, receives) == all{{"+", "+"}, {"!", "+"}, {"!", "!"}});
+    CHECK(outcomes(2, receives) == all_outcomes{{"+", "+"}, {"!", "+"}, {"!", "!"}});
     explore_options unreduced;
     unreduced.reduced = false;
     CHECK(outcomes(2, receives, unreduced) == outcomes(2, receives));
@@ -133,24 +223,89 @@ TEST_CASE("a deadline that nobody catches is told, and replayed") {
     CHECK(again.first().text == found.first().text);
 }
 
-TEST_CASE("what the reduction leaves out of deadlines has the outcome of what it explores") {
+namespace {
+
+/// Calls that nobody wrote, of two ranks, some with deadlines; what a rank learns is in its text.
+struct random_calls {
+    struct call {
+        unsigned what;
+        std::array<bool, 2> has_deadline;
+    };
+    std::vector<call> calls;
+
+    explicit random_calls(std::mt19937& dice) : calls(1 + dice() % 2) {
+        for (call& each : calls) each = {static_cast<unsigned>(dice() % 7), {dice() % 2 == 0, dice() % 3 == 0}};
+    }
+    std::string operator()(explored_communicator& comm) const {
+        std::string seen;
+        for (const call& each : calls) {
+            const deadline& limit = each.has_deadline[comm.rank() == 0 ? 0 : 1] ? soon : never;
+            seen += progress_of([&] { make(each.what, comm, limit, seen); });
+            if (seen.back() == '!') break;
+        }
+        return seen;
+    }
+    static void make(unsigned what, explored_communicator& comm, const deadline& limit, std::string& seen) {
+        const int other = 1 - comm.rank();
+        std::array x{1, 2}, y{0, 0};
+        switch (what) {
+            case 0: return allfold::barrier(comm, limit);
+            case 1: return void(allfold::all_reduce(comm, x, sum(), allfold::ring(), limit));
+            case 2: return void(allfold::exchange(comm, x, allfold::to{other}, y, allfold::from{other}, limit));
+            case 3:
+                if (comm.rank() == 0) return void(allfold::receive(comm, x, allfold::from{1}, limit));
+                return allfold::send(comm, x, allfold::to{0}, allfold::mode::synchronous, limit);
+            case 4: {
+                auto sums = allfold::all_reduce.start(comm, x, sum(), limit);
+                seen += sums.done() ? 'd' : '.';
+                return sums.wait();
+            }
+            case 5: {  // one of them with a deadline, and nobody knows which one ends first
+                std::array both{allfold::all_reduce.start(comm, x, sum()),
+                                allfold::all_reduce.start(comm, y, sum(), comm.rank() == 0 ? limit : never)};
+                seen += static_cast<char>('a' + wait_any(both));
+                return wait_all(both);
+            }
+            default: {  // another communicator goes on
+                const auto beside = allfold::subset(comm, allfold::rank_list{0, 1});
+                auto sums = allfold::all_reduce.start(*beside, x, sum());
+                if (comm.rank() == 0) sums.then([&] { seen += 't'; });
+                seen += progress_of([&] { allfold::barrier(comm, limit); });
+                sums.wait();
+            }
+        }
+    }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "what is left out of deadlines has the outcome of what is explored: other orders, and times that nobody can tell") {
     explore_options unreduced;
     unreduced.reduced = false;
-    unreduced.executions = 20000;
-    const auto compare = [&](int size, auto program) {
-        CHECK(outcomes(size, program) == outcomes(size, program, unreduced));
+    unreduced.executions = 500;
+    const std::uint32_t seed = std::random_device()();
+    INFO("seed " << seed);
+    std::mt19937 dice(seed);
+    int compared = 0;
+    for (int i = 0; i < 25; ++i) {
+        const random_calls program(dice);
+        std::string text;
+        for (const auto& each : program.calls)
+            text +=
+                std::to_string(each.what) + (each.has_deadline[0] ? "+" : "-") + (each.has_deadline[1] ? "+ " : "- ");
+        INFO("program " << i << ": " << text);
+        const explored all = explored_program(2, program, unreduced);
+        if (!all.found.complete()) continue;
+        const explored some = explored_program(2, program, {});
+        ++compared;
+        INFO(explain(some.found) << "all: " << explain(all.found));
+        REQUIRE((some.found.complete() && some.seen == all.seen && some.faults == all.faults));
+    }
+    CHECK(compared > 4);
+    const auto one_of_three = [](explored_communicator& comm) {
+        return progress_of([&] { allfold::barrier(comm, comm.rank() == 1 ? soon : never); });
     };
-    compare(2, [](explored_communicator& comm) {
-        int x = comm.rank();
-        return progress_of([&] { allfold::broadcast(comm, x, soon); }, [&] { allfold::barrier(comm); });
-    });
-    compare(2, [](explored_communicator& comm) {
-        int x = comm.rank(), y = 0;
-        return progress_of([&] { allfold::exchange(comm, x, allfold::to{1 - x}, y, allfold::from{1 - x}, soon); },
-                           [&] { allfold::all_reduce(comm, y, sum()); });
-    });
-    compare(3, [](explored_communicator& comm) {
-        if (comm.rank() == 2) return progress_of([&] { allfold::barrier(comm); });
-        return progress_of([&] { allfold::barrier(comm, soon); });
-    });
+    unreduced.executions = 20000;
+    CHECK(outcomes(3, one_of_three) == outcomes(3, one_of_three, unreduced));
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,10 +11,10 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/analysis/explore.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
-#include "allfold/collective/all_reduce.hpp"
-#include "allfold/collective/barrier.hpp"
+#include "allfold/collective.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
+#include "allfold/schedule/ring.hpp"
 #include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
@@ -31,6 +32,8 @@ using allfold::tag;
 using allfold::to;
 
 namespace {
+
+using vector = std::vector<int>;  // an operand
 
 constexpr std::uint64_t power(std::uint64_t base, int exponent) {
     return exponent == 0 ? 1 : base * power(base, exponent - 1);
@@ -223,4 +226,126 @@ TEST_CASE("a function that is called at the end of an operation is called by one
         return order;
     };
     CHECK(answers(2, program) == std::set<std::string>{"r12", "1r2", "12r"});
+}
+
+TEST_CASE("what nobody sees may come before what is seen, and lead to something that is") {
+    const auto program = [](explored_communicator& comm) {
+        const auto both = allfold::subset(comm, allfold::rank_list{0, 1});
+        vector x{1, 2};
+        int y = 0;
+        if (comm.rank() == 2) allfold::send(comm, y, to{1});
+        if (comm.rank() == 1) {
+            allfold::send(comm, y, to{0});
+            allfold::receive(comm, y, from{allfold::any});
+            all_reduce(*both, x, sum(), allfold::ring());
+            allfold::send(comm, y, to{0}, tag{1});
+        }
+        if (comm.rank() != 0) return std::string();
+        auto adds = all_reduce.start(*both, x, sum(), allfold::ring());
+        allfold::receive(comm, y, from{allfold::any}, tag{0});  // the first round may end meanwhile
+        const bool is_there = allfold::try_probe(comm, from{1}, tag{1}).has_value();
+        adds.wait();
+        allfold::receive(comm, y, from{1}, tag{1});
+        return std::string(is_there ? "there" : "not there");
+    };
+    CHECK(answers(3, program) == std::set<std::string>{"there", "not there"});
+}
+
+TEST_CASE("collectives are explored on three ranks, and do what they do elsewhere in every order") {
+    allfold::explore_options every;
+    every.every_order = true;
+    const auto check = [&](const char* name, std::uint64_t most, auto program, std::uint64_t visible = 1) {
+        const auto found = explore(3, program, every), as_seen = explore(3, program);
+        INFO(name << ": " << explain(found) << explain(as_seen));
+        CHECK((found.ok() && found.complete() && found.executions() >= 1 && found.executions() <= most));
+        CHECK((as_seen.ok() && as_seen.complete()));
+        CHECK((as_seen.executions() == visible && as_seen.redundant() == 0));  // who never tests sees no order
+    };
+    const auto expect = [](const vector& found, const vector& expected) {
+        if (found != expected) throw std::runtime_error("another result");
+        return found;
+    };
+    check("all_reduce", 1, [&](auto& comm) {
+        vector x{comm.rank(), 1};
+        all_reduce(comm, x, sum());
+        return expect(x, {3, 3});
+    });
+    check("ring", 1, [&](auto& comm) {
+        vector x{comm.rank(), 1, 2, 3, 4, 5};
+        all_reduce(comm, x, sum(), allfold::ring());
+        return expect(x, {3, 3, 6, 9, 12, 15});
+    });
+    check("two windows", 100, [&](auto& comm) {
+        vector x{comm.rank(), 1};
+        all_reduce(comm, x, sum(), allfold::window{4});
+        return expect(x, {3, 3});
+    });
+    check("broadcast and reduce", 10, [&](auto& comm) {
+        vector x{comm.rank() == 1 ? 7 : 0}, total{0};
+        allfold::broadcast(comm, x, allfold::root{1});
+        allfold::reduce(comm, x, total, sum(), allfold::root{2});
+        return expect(x, {7});
+    });
+    check("scans", 10, [&](auto& comm) {
+        vector x{comm.rank() + 1}, before{0};
+        allfold::inclusive_scan(comm, x, sum());
+        allfold::exclusive_scan(comm, x, before, sum());
+        return expect(x, {std::array{1, 3, 6}[static_cast<std::size_t>(comm.rank())]});
+    });
+    check("gather, scatter, all_gather, all_to_all", 2000, [&](auto& comm) {
+        vector own{comm.rank()}, all(3), back{-1}, turned(3);
+        allfold::gather(comm, own, all);
+        allfold::scatter(comm, all, back);
+        allfold::all_gather(comm, back, all);
+        allfold::all_to_all(comm, all, turned);
+        return expect(turned, vector(3, comm.rank()));
+    });
+    check("reduce_scatter, permute, barrier", 100, [&](auto& comm) {
+        vector x{1, 2, 3}, own{0}, moved{0};
+        allfold::reduce_scatter(comm, x, own, sum());
+        allfold::permute(comm, own, moved, allfold::shift{1});
+        allfold::barrier(comm);
+        return expect(moved, {3 * (1 + (comm.rank() + 2) % 3)});
+    });
+    check("two in flight, waited for in opposite orders", 100, [&](auto& comm) {
+        vector x{1}, y{2};
+        auto first = all_reduce.start(comm, x, sum()), second = all_reduce.start(comm, y, sum());
+        comm.rank() == 0 ? second.wait() : first.wait();
+        comm.rank() == 0 ? first.wait() : second.wait();
+        return expect({x[0], y[0]}, {3, 6});
+    });
+    check("two communicators, waited for in opposite orders", 100, [&](auto& comm) {
+        const auto other = allfold::subset(comm, allfold::rank_list{2, 0, 1});
+        vector x{1}, y{2};
+        auto first = all_reduce.start(comm, x, sum()), second = all_reduce.start(*other, y, sum());
+        comm.rank() == 0 ? second.wait() : first.wait();
+        comm.rank() == 0 ? first.wait() : second.wait();
+        return expect({x[0], y[0], other->rank()}, {3, 6, (comm.rank() + 1) % 3});
+    });
+    check("teams", 100, [&](auto& comm) {
+        const auto mine = allfold::split(comm, allfold::color{comm.rank() / 2});
+        vector x{1};
+        all_reduce(*mine, x, sum());
+        return expect(x, {comm.rank() < 2 ? 2 : 1});
+    });
+    check(
+        "a test before each wait", 1000,
+        [&](auto& comm) {
+            vector x{1};
+            auto operation = all_reduce.start(comm, x, sum());
+            static_cast<void>(operation.done());
+            operation.wait();
+            return expect(x, {3});
+        },
+        8);  // each rank finds it done, or not
+    check(
+        "a loop that tests", 1000,
+        [&](auto& comm) {
+            vector x{1};
+            auto operation = all_reduce.start(comm, x, sum());
+            while (!operation.done()) {
+            }
+            return expect(x, {3});
+        },
+        8);  // each rank finds it done, or not
 }

@@ -91,7 +91,7 @@ enum class standard_sends : std::uint8_t {
 
 /// When the deadlines of calls pass. Explored programs know no other time.
 enum class deadlines : std::uint8_t {
-    may_pass,  ///< as soon as the call has to wait, or when it would be done, or where nothing else can happen; or not
+    may_pass,  ///< at any time at which somebody can tell, once for each call, or where nothing else can happen; or not
     in_vain    ///< only where nothing else can happen
 };
 

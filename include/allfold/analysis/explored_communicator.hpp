@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/engine/task_hooks.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
 #include "allfold/transport/background.hpp"
@@ -40,7 +41,6 @@ class explored_communicator : public transport_defaults {
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
     [[nodiscard]] static bool waits_to_form() noexcept { return false; }
-    static constexpr bool delays_messages = true;  ///< one that could have come does so where somebody looks
 
     /// A copy of what was posted.
     class arrival_type {
@@ -157,38 +157,16 @@ class explored_communicator : public transport_defaults {
         if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
         if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
     }
-    /// The program asks what has come, of all that this pushes on: for what that looks shows the first pass; then
-    /// messages may come, and once more after each, since what others answer to it may be there too.
+    /// The program asks what has come, of all that this pushes on.
     template <class Pass>
     void look(Pass pass) {
-        auto& self = world_.of(self_);
-        const looking outer = std::exchange(self.looks, looking::is_over);
-        self.has_got = false;  // the last look may have ended with what it got
-        pass();
-        do {
-            self.looks = looking::stops;
-            self.looks_again = false;
-            pass();
-        } while (self.looks_again);
-        self.looks = outer;
-    }
-    /// The same beside a wait, which is no test in vain if nothing comes.
-    void look_once_more(bool at_ends) {
-        auto& self = world_.of(self_);
-        if (self.waits != 0 || self.looks != looking::no) return;
-        self.once_more = true;
-        self.sees_ends = at_ends;
-        look(&background::progress_all);
-        self.once_more = false;
-        self.sees_ends = true;
+        world_.look_for_all(self_, pass);
+        world_.note_answer(self_);
     }
     /// A function that is called at the end of an operation may be called by any call of this rank.
-    void note_callback() {
-        detail::note_question_of_the_past();  // when it is called, it sees what has come by then
-        world_.of(self_).is_called_back = true;
-    }
     void look_for_callbacks() {
-        if (world_.of(self_).is_called_back && background::in_flight() && !is_running()) look_once_more(true);
+        if (world_.of(self_).is_called_back && background::in_flight() && !is_running())
+            world_.look_once_more(self_, true);
     }
     void note_start(const void* operation) {
         ending& end = end_of(operation);
@@ -219,19 +197,20 @@ class explored_communicator : public transport_defaults {
         std::erase_if(ending_, [&](const ending& each) { return each.operation == operation; });
         return true;
     }
+    /// An operation ends that was in flight.
+    void note_end() { ++world_.of(self_).doings; }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         constexpr bool order_matters = !requires { requires !Work::order_matters; };
         if (order_matters) detail::note_question_of_the_past();
         auto& self = world_.of(self_);
         const within_a_wait here(self.waits);
-        for (bool is_first = true;; is_first = false) {
+        for (std::uint64_t seen = never_seen;;) {
             throw_if_over();
             self.asked.clear();
             self.is_timed = deadline.has_value();
             const bool is_done = work.poll();
-            if (deadline && (is_first || is_done || self.time_is_up))
-                if (std::exchange(self.time_is_up, false) || world_.may_pass(self_)) time_out(work.blocked_on());
+            if (deadline && passes(seen)) time_out(work.blocked_on());
             if (is_done) {
                 if (order_matters) detail::note_question_of_the_past();
                 return;
@@ -253,18 +232,16 @@ class explored_communicator : public transport_defaults {
     // Deadlines: no time passes here but what the search says.
 
     /// An operation in flight has one.
-    void note_deadline(const void* operation) { std::erase(has_waited_, operation); }
-    /// Whether that passes: at its first wait, or where nothing else can happen.
-    [[nodiscard]] bool passes(const void* operation) {
-        auto& self = world_.of(self_);
-        self.is_timed = true;
-        if (std::exchange(self.time_is_up, false)) return true;
-        if (std::ranges::find(has_waited_, operation) != has_waited_.end()) return false;
-        has_waited_.push_back(operation);
-        return world_.may_pass(self_);
+    void note_deadline(const void* operation) {
+        std::erase_if(timed_, [&](const timed& each) { return each.operation == operation; });
+        timed_.push_back({operation, never_seen});
     }
-    /// Whether it has passed though all has come.
-    [[nodiscard]] bool comes_too_late() { return world_.may_pass(self_); }
+    /// Whether that passes: at its first wait, or after something by which others, or this rank, can tell that it has
+    /// not passed before; or where nothing else can happen.
+    [[nodiscard]] bool passes(const void* operation) {
+        world_.of(self_).is_timed = true;
+        return passes(std::ranges::find(timed_, operation, &timed::operation)->seen);
+    }
     [[noreturn]] void time_out(const waiting& where) {
         throw_if_over();
         is_late_ = true;
@@ -297,6 +274,19 @@ class explored_communicator : public transport_defaults {
       private:
         int& depth_;
     };
+
+    /// An operation with a deadline, and all that this rank had done when it last was in time.
+    struct timed {
+        const void* operation;
+        std::uint64_t seen;
+    };
+    static constexpr std::uint64_t never_seen = ~std::uint64_t{0};
+    [[nodiscard]] bool passes(std::uint64_t& seen) {
+        auto& self = world_.of(self_);
+        if (std::exchange(self.time_is_up, false)) return true;
+        const bool can_be_told = std::exchange(seen, self.doings) != self.doings;
+        return (can_be_told || world_.deadlines_pass_anywhere) && world_.may_pass(self_);
+    }
 
     /// An operation whose end is still to come.
     struct ending {
@@ -436,12 +426,48 @@ class explored_communicator : public transport_defaults {
     std::vector<detail::explored_channel> answers_;  // for which sends of this rank wait
     lane ends_ = 0;
     std::uint64_t formed_ = 0;
-    std::vector<std::uint16_t> freed_;     // by each rank, as it says in its messages
-    std::vector<const void*> has_waited_;  // of operations with a deadline
+    std::vector<std::uint16_t> freed_;  // by each rank, as it says in its messages
+    std::vector<timed> timed_;
     bool is_broken_ = false, is_late_ = false, is_waited_for_ = false;
     allfold::background background_;
 };
 
 static_assert(forming_teams<explored_communicator>);
+
+/// Time passes, and messages come, as the search says.
+template <>
+struct detail::task_hooks<explored_communicator> {
+    static constexpr bool delays_messages = true;
+
+    template <class Pass>
+    static void look(explored_communicator& comm, Pass pass) {
+        comm.look(pass);
+    }
+    static void before_message(explored_communicator& comm) { comm.look_for_callbacks(); }
+    static std::size_t start_message(explored_communicator& comm, const char* what, sending* out, const receiving* in,
+                                     bool is_waited_for) {
+        const std::size_t call =
+            comm.note_message(what, out != nullptr ? out->receiver : null_rank, in != nullptr ? in->source : null_rank,
+                              out != nullptr ? out->label : in->label());
+        if (out != nullptr && out->how == mode::standard && out->may_wait && out->receiver != null_rank)
+            out->is_held = comm.holds_send();
+        comm.note_waited_for(is_waited_for);
+        return call;
+    }
+    static void note_start(explored_communicator& comm, const void* operation) { comm.note_start(operation); }
+    static bool may_end(explored_communicator& comm, const void* operation, const char* what) {
+        return comm.may_end(operation, what);
+    }
+    static void note_deadline(explored_communicator& comm, const void* operation) { comm.note_deadline(operation); }
+    template <class Task>
+    static void require_time(explored_communicator& comm, const Task& late) {
+        if (comm.passes(&late)) comm.time_out(late.blocked_on());
+    }
+    template <class Task>
+    static void note_end(explored_communicator& comm, const Task& ending) {
+        if (ending.due() != background::clock::time_point::max()) require_time(comm, ending);
+        comm.note_end();
+    }
+};
 
 }  // namespace allfold

@@ -47,13 +47,6 @@ class pending : public background::work {
     virtual void hurry() noexcept {}
     /// Pushes on all that this thread has in flight.
     virtual void push() = 0;
-    /// The same before a wait for the first of several operations.
-    virtual void push_before_wait() { push(); }
-    /// Who looks what has come finds all that has come by then. Where that is explored (analysis/explore) this is a
-    /// look, instead of that before a wait; not `at_ends`: of messages, but not whether collectives have ended.
-    virtual void look_once_more(bool at_ends) { static_cast<void>(at_ends); }
-    /// A function will be called at its end.
-    virtual void note_callback() {}
     /// Waits as this communicator waits.
     virtual void wait(erased_work& work) = 0;
     /// Makes every other rank throw, because an exception has destroyed the handle.
@@ -94,7 +87,7 @@ class pending : public background::work {
     /// At once if it is done.
     void then(std::unique_ptr<continuation> last) {
         note_question_of_order();
-        look_once_more(true);
+        look_as_observed(true);
         if (!done()) note_callback();
         at_end(std::move(last));
     }
@@ -424,10 +417,9 @@ template <detail::range_of_handles Operations>
     pending* const first = handles::first_active(operations);
     if (first != nullptr) {
         until_any any(operations, *first);
-        if (!any.poll()) first->push_before_wait();
         const bool waits = !any.poll();
         if (waits) first->wait(any);
-        if (!first->done()) first->look_once_more(!waits);
+        if (!first->done()) look_as_observed(!waits);
         note_question_of_order();
     }
     return handles::tell_first(operations);
@@ -442,10 +434,12 @@ template <detail::range_of_handles Operations>
     note_question_of_order();
     pending* const first = handles::first_active(operations);
     if (first == nullptr) return {};
-    first->push_before_wait();
     until_any any(operations, *first);
-    if (!any.poll()) first->wait(any);
-    first->look_once_more(true);
+    if (!any.poll())
+        first->wait(any);
+    else if (!is_order_observed())
+        first->push();
+    look_as_observed(true);
     note_question_of_order();
     return handles::tell_done(operations);
 }

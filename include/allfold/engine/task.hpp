@@ -18,6 +18,7 @@
 #include "allfold/engine/detail/memory_mark.hpp"
 #include "allfold/engine/execution.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/engine/task_hooks.hpp"
 #include "allfold/error.hpp"
 
 /// @file
@@ -145,7 +146,7 @@ class task : public pending {
             throw;
         }
         note_start();
-        if constexpr (looks_by_itself) comm_->note_start(this);
+        hooks::note_start(*comm_, this);
         progress();
         if (!done()) comm_->background().add(*this);
     }
@@ -157,8 +158,8 @@ class task : public pending {
     void progress() noexcept override {
         if (done() || comm_->background().is_running()) return;  // an operator of it may wait for something else
         try {
-            if (!poll() || !may_end()) return require_time();
-            require_in_time();
+            if (!poll() || !hooks::may_end(*comm_, this, what_)) return require_time();
+            hooks::note_end(*comm_, *this);
             finish_run();
             complete();
         } catch (...) {
@@ -199,22 +200,7 @@ class task : public pending {
 
     void push() override {
         comm_->background().take_over();
-        if constexpr (looks_by_itself)
-            comm_->look(&background::progress_all);
-        else
-            background::progress_all();
-    }
-    void push_before_wait() override {
-        if constexpr (!looks_by_itself) push();
-    }
-    void look_once_more(bool at_ends) override {
-        if constexpr (looks_by_itself) {
-            comm_->background().take_over();
-            comm_->look_once_more(at_ends);
-        }
-    }
-    void note_callback() override {
-        if constexpr (looks_by_itself) comm_->note_callback();
+        hooks::look(*comm_, &background::progress_all);
     }
     void wait(erased_work& what) override {
         require_outside_operator(*comm_, what_);
@@ -230,7 +216,7 @@ class task : public pending {
     }
 
   protected:
-    static constexpr bool looks_by_itself = requires(Comm& comm) { comm.look(&background::progress_all); };
+    using hooks = task_hooks<Comm>;
 
     task(Comm& comm, const char* what, const std::optional<deadline>& limit) : comm_(&comm), what_(what) {
         if (limit) limit_ = limit;
@@ -253,16 +239,10 @@ class task : public pending {
         due_ = limit_ ? limit_->from_now().value_or(time_point::max()) : time_point::max();
         active_ = true;
         done_.store(false, std::memory_order_relaxed);
-        if constexpr (looks_by_itself)
-            if (is_timed()) comm_->note_deadline(this);
+        if (is_timed()) hooks::note_deadline(*comm_, this);
     }
     /// Whether it may be due some time.
     [[nodiscard]] bool is_timed() const noexcept { return due_ != time_point::max(); }
-    /// Of an operation all of whose messages have come.
-    [[nodiscard]] bool may_end() {
-        if constexpr (requires { comm_->may_end(this, what_); }) return comm_->may_end(this, what_);
-        return true;
-    }
     /// Throws what waiting throws.
     void wait_for(erased_work& what) {
         struct {
@@ -284,25 +264,8 @@ class task : public pending {
         require_outside_operator(*comm_, what_);
         if (failure_) std::rethrow_exception(failure_);  // the communicator is broken for good
     }
-    /// The transport itself says who waits for whom.
     void require_time() {
-        if constexpr (looks_by_itself) {
-            if (is_timed() && comm_->passes(this)) comm_->time_out(blocked_on());
-            return;
-        }
-        if (due_ == time_point::max() || std::chrono::steady_clock::now() < due_) return;
-        struct {
-            const task& self;
-            static bool poll() { return false; }
-            [[nodiscard]] waiting blocked_on() const { return self.blocked_on(); }
-            static void check() {}
-        } stuck{*this};
-        comm_->wait(stuck, due_);
-    }
-    /// At its end, where time is what analysis/explore says.
-    void require_in_time() {
-        if constexpr (looks_by_itself)
-            if (is_timed() && comm_->comes_too_late()) comm_->time_out(blocked_on());
+        if (is_timed()) hooks::require_time(*comm_, *this);
     }
     void complete() noexcept {
         leave();

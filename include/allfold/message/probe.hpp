@@ -152,11 +152,7 @@ struct try_probe_verb {
             if (r.source == null_rank) return message();
             port_of<carrier<Comm>> port(comm, office);
             comm.background().take_over();
-            const auto turn = [&] { office.turn(port); };
-            if constexpr (requires { comm.look(turn); })
-                comm.look(turn);
-            else
-                turn();
+            task_hooks<carrier<Comm>>::look(comm, [&] { office.turn(port); });
             std::unique_ptr<held_message> held = office.take_held(r);
             office.settle();
             if (!held) return std::nullopt;

@@ -20,6 +20,7 @@
 #include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/bounce.hpp"
@@ -90,7 +91,7 @@ enum class explored_turn : std::uint8_t {
     released  ///< the execution is over: what it still does throws
 };
 
-class explored_world {
+class explored_world final : public order_observer {
   public:
     enum class place : std::uint8_t { running, waits, tests, chooses, returned };
     /// Whether a rank that pushes on what it has in flight looks for messages: not at all, at its next chance, or it
@@ -129,6 +130,7 @@ class explored_world {
         std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
         bool is_timed = false;                         // what it waits for has a deadline
         bool time_is_up = false;                       // which passes now
+        std::uint64_t doings = 0;                      // of which somebody can tell whether it is late before or after
         std::vector<explored_channel> listens;         // for news, on its communicators
         std::vector<explored_call> calls;
         std::vector<std::size_t> changed;     // the calls whose memory the program has written meanwhile
@@ -156,6 +158,7 @@ class explored_world {
 
     sending sends = sending::held;
     bool deadlines_may_pass = true;
+    bool deadlines_pass_anywhere = false;        // where nobody can tell, too
     step_watch<explored_call>* watch = nullptr;  // over ranks that do not come back, whose schedule this is
     const std::string* schedule = nullptr;
     std::vector<happening>* history = nullptr;  // where it is written down, if somebody wants it
@@ -180,6 +183,7 @@ class explored_world {
             each.once_more = each.is_called_back = false;
             each.sees_ends = true;
             each.is_timed = each.time_is_up = false;
+            each.doings = 0;
             each.listens.clear();
             each.unseen_answers.clear();
             each.latest.reset();
@@ -235,6 +239,7 @@ class explored_world {
             rank.has_got = rank.at == place::tests && !is_unseen;
             if (rank.has_got) rank.latest = step.channel;
             rank.has_got_unseen = is_unseen;
+            if (step.channel.is_message() && !step.channel.is_of_a_collective()) ++rank.doings;
             if (step.channel.is_end())
                 note(happening::kind::goes_on, step.rank, "ends ", letter.what);
             else if (!step.channel.is_message())
@@ -275,7 +280,7 @@ class explored_world {
     /// come to it, another rank that asks may see.
     void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
     /// Every rank that waits looks whether it does so in vain.
-    void look() {
+    void look_in_vain() {
         for (rank_state& each : ranks_)
             if (each.at == place::waits && !each.failure) go_on(each, explored_turn::looks);
     }
@@ -290,6 +295,53 @@ class explored_world {
             }
         return true;
     }
+    /// A rank asks what has come, of all that this pushes on: for what that looks shows the first pass; then messages
+    /// may come, and once more after each, since what others answer to it may be there too.
+    template <class Pass>
+    void look_for_all(int rank, Pass pass) {
+        rank_state& self = of(rank);
+        const looking outer = std::exchange(self.looks, looking::is_over);
+        self.has_got = false;  // the last look may have ended with what it got
+        pass();
+        do {
+            self.looks = looking::stops;
+            self.looks_again = false;
+            pass();
+        } while (self.looks_again);
+        self.looks = outer;
+    }
+    /// The same beside a wait, which is no test in vain if nothing comes.
+    void look_once_more(int rank, bool at_ends) {
+        rank_state& self = of(rank);
+        if (self.waits != 0 || self.looks != looking::no) return;
+        self.once_more = true;
+        self.sees_ends = at_ends;
+        look_for_all(rank, &background::progress_all);
+        self.once_more = false;
+        self.sees_ends = true;
+    }
+
+    /// It has looked, and knows what has come. Who looks again and again in vain knows no more.
+    void note_answer(int rank) noexcept {
+        if (of(rank).tests_in_vain <= tests_) ++of(rank).doings;
+    }
+
+    // The rank that runs asks something.
+
+    void note(order_question what) noexcept override {
+        const std::uint64_t self = std::uint64_t{1} << running_;
+        has_asked_ = true;
+        asks_ |= self;
+        if (what == order_question::now) asks_for_ends_ |= self;
+        if (what == order_question::of_the_past) sees_all_ |= self;
+        if (what == order_question::to_others) asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
+    }
+    void look(bool at_ends) override { look_once_more(running_, at_ends); }
+    void note_callback() override {
+        note(order_question::of_the_past);  // when it is called, it sees what has come by then
+        of(running_).is_called_back = true;
+    }
+
     void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
     void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
     /// What becomes of a rank at the end.
@@ -349,6 +401,7 @@ class explored_world {
     }
     void post(int to, const explored_channel& from, explored_letter&& letter) {
         letter.posted_in = step_;
+        if (from.is_message()) ++of(from.from).doings;
         if (history != nullptr && from.is_message()) {
             letter.number = ++posted_;
             note(happening::kind::posts, from.from, to, letter);
@@ -373,10 +426,14 @@ class explored_world {
         return is_held;
     }
     /// Whether a deadline passes now: both are tried, unless deadlines pass in vain only.
-    [[nodiscard]] bool may_pass(int rank) { return deadlines_may_pass && chooses(rank, deadline_passes); }
+    [[nodiscard]] bool may_pass(int rank) {
+        if (!deadlines_may_pass) return false;
+        note_question_to_others();  // when they hear of it depends on all that they do
+        return chooses(rank, deadline_passes);
+    }
     /// A deadline has passed: those who listen may hear of it from now on.
     void note_late() {
-        note_question_to_others();  // when that is depends on all that they do
+        note_question_to_others();
         ++late_;
     }
     [[nodiscard]] bool is_anybody_late() const noexcept { return late_ != 0; }
@@ -482,18 +539,16 @@ class explored_world {
     /// Until it waits again.
     void run(rank_state& rank) {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
+        order_observer* const outer = std::exchange(observer_of_order, this);
+        running_ = rank.rank;
         rank.own->enter();
+        observer_of_order = outer;
     }
+    /// Whether it has asked something meanwhile.
     bool run_and_listen(rank_state& rank) {
-        const questions_of_order before = asked_so_far;
+        has_asked_ = false;
         run(rank);
-        if (asked_so_far == before) return false;
-        const std::uint64_t self = std::uint64_t{1} << rank.rank;
-        asks_ |= self;
-        if (asked_so_far.now != before.now) asks_for_ends_ |= self;
-        if (asked_so_far.of_the_past != before.of_the_past) sees_all_ |= self;
-        if (asked_so_far.to_others != before.to_others) asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
-        return true;
+        return has_asked_;
     }
     void go_on(rank_state& rank, explored_turn turn) {
         rank.turn = turn;
@@ -521,6 +576,8 @@ class explored_world {
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
     body run_;
     int step_ = -1;
+    int running_ = 0;         // the rank that runs
+    bool has_asked_ = false;  // something, since it began
     std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
     std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;

@@ -138,6 +138,7 @@ class explorer {
         : world_(world), values_(values), options_(options), tree_(world.size(), options.reduced) {
         found_.ranks_ = world.size();
         world.deadlines_may_pass = options.deadlines == deadlines::may_pass;
+        world.deadlines_pass_anywhere = !options.reduced;
     }
 
     [[nodiscard]] exploration explore() {
@@ -370,7 +371,7 @@ class explorer {
         if (world_.standard_sends() != 0) has_standard_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
         add_changes();
-        if (!any_failed() && waits) world_.look();
+        if (!any_failed() && waits) world_.look_in_vain();
         if (any_failed()) return add_failures();
         if (waits || tests) {
             const bool holds_all = world_.waiting_sends() == 0;
@@ -381,9 +382,13 @@ class explorer {
                                          : "all ranks wait, and nothing is in flight",
                                    for_each_rank()}));
         }
+        if (!world_.is_anybody_late()) add_lost();
+        difference_ = values_.difference();
+    }
+    void add_lost() {
         std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
         world_.for_each_leftover(true, [&](int to, const auto& from, const explored_letter& first, std::size_t) {
-            if (!world_.is_anybody_late() && !is_an_answer(from, first)) lost.push_back(leftover_text(to, from, first));
+            if (!is_an_answer(from, first)) lost.push_back(leftover_text(to, from, first));
         });
         for (int r = 0; r < world_.size(); ++r) {
             const auto& held = world_.of(r).unreceived;
@@ -393,7 +398,6 @@ class explorer {
         std::string all;
         for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
         if (!all.empty()) add(verdict::never_received, all);
-        difference_ = values_.difference();
     }
     [[nodiscard]] std::uint64_t ranks_that_have_not_returned() {
         std::uint64_t all = 0;

@@ -204,7 +204,7 @@ class message_task final : public task<Comm>, private open_message {
 
     void start() override {
         this->comm_->background().take_over();
-        if constexpr (requires { this->comm_->look_for_callbacks(); }) this->comm_->look_for_callbacks();
+        hooks::before_message(*this->comm_);
         office_.in_flight().enter(*this);
         try {
             begin_run();
@@ -217,7 +217,7 @@ class message_task final : public task<Comm>, private open_message {
         if (this->done()) return;
         office_.in_flight().find_leader();
         if (this->is_timed()) lead();
-        if constexpr (requires { Comm::delays_messages; }) progress();  // one comes to those who have looked for it
+        if constexpr (hooks::delays_messages) progress();  // one comes to those who have looked for it
     }
     void progress() noexcept override {
         if (this->done() || this->comm_->background().is_running()) return;
@@ -254,7 +254,7 @@ class message_task final : public task<Comm>, private open_message {
     }
     void check() const override {}
     [[nodiscard]] bool cancel() noexcept override {
-        if constexpr (requires { Comm::delays_messages; }) this->push();  // it may have come by now
+        if constexpr (hooks::delays_messages) this->push();  // it may have come by now
         if (this->done() || (in_ && out_)) return false;
         if (!(in_ ? office_.cancel(*in_) : office_.cancel(*out_))) return false;
         tell_status();
@@ -312,6 +312,8 @@ class message_task final : public task<Comm>, private open_message {
     }
 
   private:
+    using typename task<Comm>::hooks;
+
     /// Throws, before anything is sent, where a buffered message has no room.
     void require_buffer() const {
         if (!out_ || out_->how != mode::buffered || out_->receiver == null_rank) return;
@@ -343,13 +345,8 @@ class message_task final : public task<Comm>, private open_message {
             copy_.assign(in_->place.data, in_->place.data + in_->place.bytes());
             out_->data.data = copy_.data();
         }
-        if constexpr (requires { this->comm_->note_message(this->what_, -1, -1, -1); })
-            call_ = this->comm_->note_message(this->what_, out_ ? out_->receiver : null_rank,
-                                              in_ ? in_->source : null_rank, out_ ? out_->label : in_->label());
-        if constexpr (requires { this->comm_->holds_send(); })
-            if (out_ && out_->how == mode::standard && out_->may_wait && out_->receiver != null_rank)
-                out_->is_held = this->comm_->holds_send();
-        if constexpr (requires { this->comm_->note_waited_for(true); }) this->comm_->note_waited_for(is_waited_for_);
+        call_ = hooks::start_message(*this->comm_, this->what_, out_ ? &*out_ : nullptr, in_ ? &*in_ : nullptr,
+                                     is_waited_for_);
         if constexpr (watching_memory<Comm>) mark_memory();
         if (in_) given_ ? office_.start(*in_, std::move(given_)) : office_.start(*in_);
         if (out_ && out_->how == mode::buffered && out_->receiver != null_rank)
