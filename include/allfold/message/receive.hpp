@@ -32,7 +32,7 @@ struct receive_verb {
     [[nodiscard]] operation start(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, true, Y, Options...>()) {
             status found;
-            if (comes_shortly(comm, y, false, found, options...)) return operation(std::make_unique<done_message>());
+            if (comes_shortly(comm, y, false, found, options...)) return operation(ended_at_once{});
             return start_message(comm, [&] { return request(comm, y, options...); });
         }
     }

@@ -370,6 +370,7 @@ class message_task final : public task<Comm>, private open_message {
         office_.turn(port, this->comm_->background().pass());
     }
     [[nodiscard]] bool has_come() const noexcept override { return (!out_ || out_->is_done) && (!in_ || in_->is_done); }
+    [[nodiscard]] bool calls_back() const noexcept override { return this->has_continuation(); }
     void end() noexcept override {
         finish_run();
         const bool is_own = is_detached_;  // otherwise another thread may destroy it as soon as it is done

@@ -109,8 +109,10 @@ class post_office final : public background::keepsake {
     [[nodiscard]] open_messages& in_flight() noexcept { return in_flight_; }
     /// Ends those for which all has come.
     void settle() noexcept {
+        if (owed_ != 0 || !in_flight_.end_one()) return;
         while (owed_ == 0 && in_flight_.end_one()) {
         }
+        in_flight_.find_leader();
     }
 
     /// Sends what can be, and takes in what has come; once in each pass along what is in flight, if it is in one.
