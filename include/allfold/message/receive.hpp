@@ -75,7 +75,7 @@ struct receive_verb {
     [[nodiscard]] static message_request request(Comm& comm, Y& y, const Options&... options) {
         message_request asked("receive", options...);
         add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
-        asked.in_runs = runs_of(y);
+        asked.receive_with_gaps(y);
         return asked;
     }
 };

@@ -59,7 +59,7 @@ struct send_verb {
     [[nodiscard]] static message_request request(Comm& comm, X& x, const Options&... options) {
         message_request asked("send", options...);
         add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
-        asked.out_runs = runs_of(x);
+        asked.send_without_gaps(x);
         return asked;
     }
 };
