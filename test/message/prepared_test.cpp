@@ -53,6 +53,48 @@ TEST_CASE("prepared messages are started again and again; any, some and all are 
     SUCCEED();
 }
 
+TEST_CASE("what has ended at its start is told once, and at the end of one message another one can be waited for") {
+    on_all_transports(2, [](auto& comm) {
+        const int other = 1 - comm.rank();
+        int x = comm.rank(), y = 0, z = 0;
+        for (int i = 0; i < 20; ++i) {
+            std::array<operation, 2> sends;
+            for (operation& each : sends) each = send.start(comm, x, to{other});
+            std::array<operation, 2> moved{std::move(sends[0]), std::move(sends[1])};
+            expect(wait_any(sends) == 2, "nothing is left behind");
+            if (i % 4 == 0)
+                expect(wait_any(moved) + wait_any(moved) == 1, "each once");
+            else if (i % 4 == 1)
+                for (std::size_t ended = 0; ended < 2;) ended += wait_some(moved).size();
+            else if (i % 4 == 2)
+                while (test_any(moved) != std::size_t{2}) std::this_thread::yield();
+            else
+                moved[0].wait(), moved[1].wait();
+            expect(wait_any(moved) == 2 && wait_some(moved).empty() && moved[0].done(), "and not again");
+            receive(comm, y, from{other});
+            receive(comm, y, from{other});
+            expect(y == other, "data");
+
+            if (comm.rank() == 1) {
+                send(comm, x, to{0}, tag{1});
+                receive(comm, y, from{0}, tag{3});
+                send(comm, x, to{0}, tag{2});
+                continue;
+            }
+            operation first = receive.start(comm, y, from{1}, tag{1});
+            operation second = receive.start(comm, z, from{1}, tag{2});
+            first.then([&] {
+                send(comm, x, to{1}, tag{3});
+                second.wait();
+            });
+            first.wait();
+            expect(second.done() && z == 1, "the other one");
+            z = 0;
+        }
+    });
+    SUCCEED();
+}
+
 TEST_CASE("prepared in every mode, and tested for until they are done") {
     on_all_transports(2, [](auto& comm) {
         const int other = 1 - comm.rank();

@@ -106,6 +106,7 @@ class pending : public background::work {
     }
 
   protected:
+    [[nodiscard]] bool has_continuation() const noexcept { return then_ != nullptr; }
     /// Just before it is done. What a function throws becomes what went wrong.
     void call_back() noexcept {
         if (!then_) [[likely]]
@@ -160,6 +161,28 @@ class until_done final : public erased_work {
     pending& work_;
 };
 
+/// What an operation is that was done when it was started: one for all, since there is nothing to know of it.
+class ended final : public pending {
+  public:
+    ended() { active_ = true; }
+    ~ended() override { leave(); }
+    [[nodiscard]] static ended& instance() {
+        static ended& one = *new ended;  // threads may outlive the objects of the program
+        return one;
+    }
+    void start() override {}
+    void start_prepared() override {}
+    void progress() noexcept override {}
+    void drop() noexcept override {}
+    void push() override {}
+    void wait(erased_work&) override {}
+    void abandon_unwinding() noexcept override {}
+    [[nodiscard]] waiting blocked_on() const override { return {}; }
+    void check() const override {}
+    void check_aside() noexcept override {}
+};
+struct ended_at_once {};
+
 struct handles;
 
 }  // namespace detail
@@ -176,12 +199,17 @@ class operation {
     operation() = default;
     explicit operation(std::unique_ptr<detail::pending> work)
         : work_(std::move(work)), exceptions_(std::uncaught_exceptions()) {}
-    operation(operation&&) noexcept = default;
+    explicit operation(detail::ended_at_once) noexcept : is_to_tell_(true) {}
+    operation(operation&& other) noexcept
+        : work_(std::move(other.work_)),
+          exceptions_(other.exceptions_),
+          is_to_tell_(std::exchange(other.is_to_tell_, false)) {}
     operation& operator=(operation&& other) noexcept {
         if (this == &other) return *this;
         finish();
         work_ = std::move(other.work_);
         exceptions_ = other.exceptions_;
+        is_to_tell_ = std::exchange(other.is_to_tell_, false);
         return *this;
     }
     ~operation() { finish(); }
@@ -189,6 +217,7 @@ class operation {
     /// Makes progress without waiting; true once the collective is complete. Throws what went wrong in it.
     [[nodiscard]] bool done() {
         detail::note_question_of_order();
+        is_to_tell_ = false;
         if (!work_) return true;
         if (!work_->done()) work_->push();
         if (!work_->done()) return false;
@@ -197,6 +226,7 @@ class operation {
     }
     /// Returns when the collective is complete. Throws what went wrong in it.
     void wait() {
+        is_to_tell_ = false;
         if (!work_) return;
         if (!work_->done()) {
             work_->require_waitable();
@@ -222,6 +252,7 @@ class operation {
     /// instead. Throws `bad_argument`, and changes nothing, in a collective that is in flight: its data would be needed
     /// by all ranks, for nobody knows how long.
     void release() {
+        is_to_tell_ = false;
         if (!work_) return;
         if (!work_->done()) work_->push();  // and nobody else does until it is detached
         if (!work_->done()) {
@@ -263,6 +294,7 @@ class operation {
 
     std::unique_ptr<detail::pending> work_;
     int exceptions_ = 0;
+    bool is_to_tell_ = false;  // that it is done: it was so at once
 };
 
 /// A collective that is prepared once and started again and again, as `prepare` returns it: arguments are checked, the
@@ -310,7 +342,14 @@ struct handles {
     /// Null where there is nothing to wait for: the handle is empty, or was never started, or its end has been told.
     template <handle Handle>
     [[nodiscard]] static pending* active(Handle& h) noexcept {
+        if (h.is_to_tell_) return &ended::instance();
         return h.work_ && h.work_->is_active() ? h.work_.get() : nullptr;
+    }
+    /// Of one that is done.
+    template <handle Handle>
+    static void tell(Handle& h) {
+        h.is_to_tell_ = false;
+        if (h.work_) h.work_->tell();
     }
     template <range_of_handles Range>
     [[nodiscard]] static pending* first_active(Range& all) noexcept {
@@ -331,8 +370,8 @@ struct handles {
     [[nodiscard]] static std::size_t tell_first(Range& all) {
         std::size_t index = 0;
         for (auto& each : all) {
-            if (pending* const work = active(each); work && work->done()) {
-                work->tell();
+            if (const pending* const work = active(each); work && work->done()) {
+                tell(each);
                 break;
             }
             ++index;
@@ -344,16 +383,16 @@ struct handles {
     [[nodiscard]] static std::vector<std::size_t> tell_done(Range& all) {
         const auto for_each_done = [&](auto visit) {
             for (std::size_t i = 0; auto& each : all) {
-                if (pending* const work = active(each); work && work->done()) visit(*work, i);
+                if (const pending* const work = active(each); work && work->done()) visit(each, i);
                 ++i;
             }
         };
-        for_each_done([](pending& work, std::size_t) {
-            if (work.has_failed()) work.tell();
+        for_each_done([](auto& each, std::size_t) {
+            if (active(each)->has_failed()) tell(each);
         });
         std::vector<std::size_t> indices;
-        for_each_done([&](pending& work, std::size_t i) {
-            work.tell();
+        for_each_done([&](auto& each, std::size_t i) {
+            tell(each);
             indices.push_back(i);
         });
         return indices;

@@ -90,8 +90,8 @@ struct exchange_verb {
         message_request asked("exchange", options...);
         add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
         add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
-        asked.out_runs = runs_of(x);
-        asked.in_runs = runs_of(y);
+        asked.send_without_gaps(x);
+        asked.receive_with_gaps(y);
         return asked;
     }
     template <class Comm, class X, class... Options>
@@ -100,7 +100,7 @@ struct exchange_verb {
         static_assert(std::is_trivially_copyable_v<element>,
                       "allfold: an exchange in place copies bytes: give objects a place of their own");
         message_request asked = request(comm, x, x, options...);
-        asked.is_in_place = true;
+        asked.rearranged().is_in_place = true;
         return asked;
     }
 };

@@ -80,7 +80,7 @@ class message {
             detail::message_request asked("receive");
             asked.said.told = where.told;
             asked.in.emplace(held->source, held->head.tag, where.memory);
-            asked.in_runs = std::move(where.runs);
+            if (!where.runs.empty()) asked.rearranged().in_runs = std::move(where.runs);
             return asked;
         });
         made->give(std::move(held));

@@ -32,7 +32,7 @@ struct receive_verb {
     [[nodiscard]] operation start(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, true, Y, Options...>()) {
             status found;
-            if (comes_shortly(comm, y, false, found, options...)) return operation(std::make_unique<done_message>());
+            if (comes_shortly(comm, y, false, found, options...)) return operation(ended_at_once{});
             return start_message(comm, [&] { return request(comm, y, options...); });
         }
     }
@@ -75,7 +75,7 @@ struct receive_verb {
     [[nodiscard]] static message_request request(Comm& comm, Y& y, const Options&... options) {
         message_request asked("receive", options...);
         add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
-        asked.in_runs = runs_of(y);
+        asked.receive_with_gaps(y);
         return asked;
     }
 };

@@ -31,7 +31,7 @@ struct send_verb {
     template <communicator Comm, class X, class... Options>
     [[nodiscard]] operation start(Comm& comm, X&& x, const Options&... options) const {
         if constexpr (fits<Comm, true, X, Options...>()) {
-            if (goes_shortly(comm, x, options...)) return operation(std::make_unique<done_message>());
+            if (goes_shortly(comm, x, options...)) return operation(ended_at_once{});
             return start_message(comm, [&] { return request(comm, x, options...); });
         }
     }
@@ -59,7 +59,7 @@ struct send_verb {
     [[nodiscard]] static message_request request(Comm& comm, X& x, const Options&... options) {
         message_request asked("send", options...);
         add_sending(comm, message_data_of<Comm::shares_memory>(x), asked);
-        asked.out_runs = runs_of(x);
+        asked.send_without_gaps(x);
         return asked;
     }
 };

@@ -100,7 +100,7 @@ class envelope_table {
     [[nodiscard]] std::size_t place_of(int source, int tag) const noexcept {
         const auto both =
             static_cast<std::uint64_t>(static_cast<std::uint32_t>(source)) << 32 | static_cast<std::uint32_t>(tag);
-        return static_cast<std::size_t>(both * 0x9e3779b97f4a7c15u >> 32) % slots_.size();
+        return static_cast<std::size_t>(both * 0x9e3779b97f4a7c15u >> 32) & (slots_.size() - 1);
     }
     [[nodiscard]] slot& slot_of(int source, int tag) noexcept { return slots_[place_of(source, tag)]; }
     [[nodiscard]] const slot& slot_of(int source, int tag) const noexcept { return slots_[place_of(source, tag)]; }
@@ -112,7 +112,7 @@ class envelope_table {
             while (T* const each = old.first()) slot_of(each->source, each->label()).push_back(*each);
     }
 
-    std::vector<slot> slots_;
+    std::vector<slot> slots_;  // a power of two
     std::size_t count_ = 0;
 };
 

@@ -171,8 +171,26 @@ struct message_request {
     message_options said;
     std::optional<sending> out;
     std::optional<receiving> in;
-    std::vector<part> out_runs, in_runs;  // of data with gaps
-    bool is_in_place = false;             // of both: what is sent is copied first
+    /// Where what is sent does not lie as it goes, or what comes not as it came: most messages have none of it.
+    struct rearrangement {
+        std::vector<part> out_runs, in_runs;  // of data with gaps
+        bool is_in_place = false;             // of both: what is sent is copied first
+        std::vector<std::byte> copy, without_gaps;
+    };
+    std::unique_ptr<rearrangement> arranged;
+
+    template <class X>
+    void send_without_gaps(X& x) {
+        if (has_gaps(x)) rearranged().out_runs = runs_of(x);
+    }
+    template <class Y>
+    void receive_with_gaps(Y& y) {
+        if (has_gaps(y)) rearranged().in_runs = runs_of(y);
+    }
+    [[nodiscard]] rearrangement& rearranged() {
+        if (!arranged) arranged = std::make_unique<rearrangement>();
+        return *arranged;
+    }
 
     /// Options are understood where they stay: to copy what has just been written in pieces takes a while.
     template <class... Options>
@@ -333,18 +351,7 @@ class message_task final : public task<Comm>, private open_message {
         port_of<Comm> port(*this->comm_, office_);
         if (out_) out_->owner = this, out_->is_done = false;
         if (in_) in_->owner = this, in_->is_done = false;
-        if (!asked_.in_runs.empty()) {
-            without_gaps_.resize(in_->place.bytes());
-            in_->place.data = without_gaps_.data();
-        }
-        if (!asked_.out_runs.empty()) {
-            copy_.resize(out_->data.bytes());
-            pack(asked_.out_runs, 1, copy_.data());
-            out_->data.data = copy_.data();
-        } else if (out_ && asked_.is_in_place) {
-            copy_.assign(in_->place.data, in_->place.data + in_->place.bytes());
-            out_->data.data = copy_.data();
-        }
+        if (asked_.arranged) rearrange(*asked_.arranged);
         call_ = hooks::start_message(*this->comm_, this->what_, out_ ? &*out_ : nullptr, in_ ? &*in_ : nullptr,
                                      is_waited_for_);
         if constexpr (watching_memory<Comm>) mark_memory();
@@ -355,6 +362,20 @@ class message_task final : public task<Comm>, private open_message {
             office_.start(*out_, port);
     }
     void send_copy();
+    void rearrange(message_request::rearrangement& how) {
+        if (!how.in_runs.empty()) {
+            how.without_gaps.resize(in_->place.bytes());
+            in_->place.data = how.without_gaps.data();
+        }
+        if (!how.out_runs.empty()) {
+            how.copy.resize(out_->data.bytes());
+            pack(how.out_runs, 1, how.copy.data());
+            out_->data.data = how.copy.data();
+        } else if (out_ && how.is_in_place) {
+            how.copy.assign(in_->place.data, in_->place.data + in_->place.bytes());
+            out_->data.data = how.copy.data();
+        }
+    }
     /// Asked by who waits for it alone, in the midst of which nothing ends.
     bool poll_run() override {
         turn();
@@ -367,6 +388,7 @@ class message_task final : public task<Comm>, private open_message {
         office_.turn(port, this->comm_->background().pass());
     }
     [[nodiscard]] bool has_come() const noexcept override { return (!out_ || out_->is_done) && (!in_ || in_->is_done); }
+    [[nodiscard]] bool calls_back() const noexcept override { return this->has_continuation(); }
     void end() noexcept override {
         finish_run();
         const bool is_own = is_detached_;  // otherwise another thread may destroy it as soon as it is done
@@ -385,8 +407,9 @@ class message_task final : public task<Comm>, private open_message {
         if (out_ && out_->failure) this->failure_ = out_->failure;
         if (in_ && in_->failure) this->failure_ = in_->failure;
         failed_alone_ = this->failure_ != nullptr;
-        if (!asked_.in_runs.empty() && !failed_alone_)
-            distribute(asked_.in_runs, without_gaps_.data(), in_->found.elements * in_->place.type->element_bytes);
+        if (asked_.arranged && !asked_.arranged->in_runs.empty() && !failed_alone_)
+            distribute(asked_.arranged->in_runs, asked_.arranged->without_gaps.data(),
+                       in_->found.elements * in_->place.type->element_bytes);
         tell_status();
     }
     [[nodiscard]] std::uint64_t mark_of_sent() const {
@@ -455,7 +478,6 @@ class message_task final : public task<Comm>, private open_message {
     std::size_t call_ = 0;
     std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // where somebody watches memory
     bool failed_alone_ = false;                     // and the communicator is sound
-    std::vector<std::byte> copy_, without_gaps_;
 };
 
 /// The copy of a buffered send, until it has been sent.

@@ -18,6 +18,8 @@ class open_message : public chain_link<open_message> {
     virtual ~open_message() = default;
     /// Whether all that it waits for has come.
     [[nodiscard]] virtual bool has_come() const noexcept = 0;
+    /// Whether functions of the caller's are called at its end.
+    [[nodiscard]] virtual bool calls_back() const noexcept = 0;
     /// Then.
     virtual void end() noexcept = 0;
     /// From now on it pushes on all of them.
@@ -46,12 +48,12 @@ class open_messages {
     void note_done(open_message* owner) noexcept {
         if (owner != nullptr && owner->has_come()) come_.push_back(*owner);
     }
-    /// Ends one for which all has come; false where there is none.
+    /// Ends one for which all has come; false where there is none. Then another one may have to lead.
     [[nodiscard]] bool end_one() noexcept {
         open_message* const first = come_.first();
         if (first == nullptr) return false;
         leave(*first);
-        find_leader();
+        if (first->calls_back()) find_leader();  // who is called may wait for others
         first->end();
         return true;
     }

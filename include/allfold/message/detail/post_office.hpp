@@ -28,6 +28,7 @@
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/arrival_order.hpp"
+#include "allfold/transport/detail/copy.hpp"
 
 /// @file
 /// What a rank knows of its messages on one communicator, whatever that is made of.
@@ -109,8 +110,10 @@ class post_office final : public background::keepsake {
     [[nodiscard]] open_messages& in_flight() noexcept { return in_flight_; }
     /// Ends those for which all has come.
     void settle() noexcept {
+        if (owed_ != 0 || !in_flight_.end_one()) return;
         while (owed_ == 0 && in_flight_.end_one()) {
         }
+        in_flight_.find_leader();
     }
 
     /// Sends what can be, and takes in what has come; once in each pass along what is in flight, if it is in one.
@@ -278,6 +281,11 @@ class post_office final : public background::keepsake {
     [[nodiscard]] std::unique_ptr<held_message> make_held(int source, const message_head& head,
                                                           std::span<const std::byte> data);
     void match(receiving& r, std::unique_ptr<held_message> with_this);
+    /// Whether it is no more than some bytes that fit, and nobody waits for an answer.
+    [[nodiscard]] static bool takes_as_is(const receiving& r, const message_head& head) noexcept {
+        return head.what == kind::eager && head.how == mode::standard && !r.is_probe && r.place.type->copies_bytes() &&
+               head.type == r.place.type->hash() && head.elements <= r.place.elements && head.elements != 0;
+    }
     void match(receiving& r, int source, const message_head& head, std::span<const std::byte> data);
     static void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
     [[nodiscard]] std::exception_ptr objection(const receiving& r, int source, const message_head& head) const;
@@ -470,6 +478,12 @@ inline void post_office::match(receiving& r, std::unique_ptr<held_message> with_
 
 inline void post_office::match(receiving& r, int source, const message_head& head, std::span<const std::byte> data) {
     if (r.source == any_rank) note_question_of_messages();
+    if (source != rank_ && takes_as_is(r, head)) [[likely]] {
+        r.found = head.from_rank(source);
+        free(source, data.size());
+        copy_short(r.place.data, data.data(), data.size());
+        return finish(r);
+    }
     if (r.is_probe) {
         std::unique_ptr<held_message> kept = make_held(source, head, data);
         matching_.number(*kept);

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <new>
 
-#include "allfold/engine/detail/spare_memory.hpp"
-#include "allfold/engine/operation.hpp"
 #include "allfold/message/detail/credit.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
@@ -106,24 +104,5 @@ template <communicator Comm>
     if (said.told != nullptr) *said.told = found;
     return true;
 }
-
-/// An operation that was done when it was started.
-class done_message final : public pending {
-  public:
-    [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_memory::allocate(bytes); }
-    static void operator delete(void* memory, std::size_t bytes) noexcept { spare_memory::free(memory, bytes); }
-    done_message() { active_ = true; }
-    ~done_message() override { leave(); }
-    void start() override {}
-    void start_prepared() override {}
-    void progress() noexcept override {}
-    void drop() noexcept override {}
-    void push() override {}
-    void wait(erased_work&) override {}
-    void abandon_unwinding() noexcept override {}
-    [[nodiscard]] waiting blocked_on() const override { return {}; }
-    void check() const override {}
-    void check_aside() noexcept override {}
-};
 
 }  // namespace allfold::detail

@@ -112,6 +112,7 @@ class thread_link {
         else
             posted_.hear_last_byte(news.taken, news.freed);
         in_.taken.store(++received_, std::memory_order_release);
+        if (news.how == carriage::in_cell) __builtin_prefetch(line_of(in_, received_ + lines_ahead));
         ring();  // it may be waiting for a cell
     }
     void free_buffer(std::uint32_t buffer) noexcept {
@@ -128,6 +129,7 @@ class thread_link {
         const cell_news news{posted_.post(of), how, length, static_cast<std::uint8_t>(received_), freed_};
         c.news.store(news, std::memory_order_release);
         ring();
+        if (how == carriage::in_cell) take_over_lines(line_of(out_, posted_.sent() + lines_ahead), 1);
     }
     [[nodiscard]] bool finds_cell() noexcept {
         if (!posted_.has_cell()) ask_channel();
@@ -148,6 +150,14 @@ class thread_link {
     [[nodiscard]] carriage post_packed(cell& c, sender of, const outgoing& message);
     [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
+
+    /// Lines of cells that are written, or read, soon come from the other core meanwhile. Two cores far from each
+    /// other, one of 64 messages of 8 bytes each way: 0.77 of the time, each half of it alone 0.92; 2 ahead 0.85, 8
+    /// ahead 0.97.
+    static constexpr std::uint32_t lines_ahead = 4;
+    [[nodiscard]] static const std::byte* line_of(const channel& c, std::uint32_t n) noexcept {
+        return reinterpret_cast<const std::byte*>(&c.cells[n % cells_of_a_channel]);
+    }
 
     int peer_;
     std::size_t eager_bytes_;
