@@ -147,13 +147,13 @@ TEST_CASE("all_reduce where ranks share memory") {
     CHECK(name({8, 8, 4}) == "all-read");
     CHECK(name({8, 8, 2}) == "all-read");
     CHECK(name({8, 12 * KiB, 2}) == "all-read");
-    CHECK(name({8, 13 * KiB, 2}) == "flat tree");
-    CHECK(name({8, 256 * KiB, 2}) == "flat tree");
-    CHECK(name({8, 257 * KiB, 2}) == "direct");
+    CHECK(name({8, 13 * KiB, 2}) == "direct");
     CHECK(name({4, 8, 2}) == "all-read");
     CHECK(name({4, 24 * KiB, 2}) == "all-read");
     CHECK(name({4, 24 * KiB, 4}) == "direct");
     CHECK(name({17, 8, 2}) == "flat tree");
+    CHECK(name({17, 256 * KiB, 2}) == "flat tree");
+    CHECK(name({17, 257 * KiB, 2}) == "direct");
     CHECK(name({33, 4 * KiB, 16}) == "flat tree");
     CHECK(name({33, 5 * KiB, 16}) == "direct");
 }

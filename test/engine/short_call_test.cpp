@@ -389,6 +389,28 @@ TEST_CASE("of two messages on a lane none overtakes the other") {
     SUCCEED();
 }
 
+TEST_CASE("what some post for all at once finds its partners, also where others find no room to do so") {
+    constexpr std::size_t in_flight = allfold::detail::bulletin::cells + 2;
+    constexpr int copied = 10000, lent = 50000;  // in blocks that are short
+    for (const int P : {3, 4, 8})
+        for (const int n : {copied, lent})
+            on_ranks(P, [&](communicator& comm) {
+                std::vector<std::vector<int>> x(in_flight, std::vector<int>(static_cast<std::size_t>(n)));
+                for (int turn = 0; turn < 200000 / n; ++turn) {
+                    std::vector<allfold::operation> started;
+                    for (std::vector<int>& each : x) {
+                        std::iota(each.begin(), each.end(), turn * comm.rank());
+                        started.push_back(allfold::all_reduce.start(comm, each, allfold::sum()));
+                    }
+                    allfold::wait_all(started);
+                    for (const std::vector<int>& each : x)
+                        for (int i = 0; i < n; ++i)
+                            expect(each[static_cast<std::size_t>(i)] == P * i + turn * P * (P - 1) / 2, "wrong sum");
+                }
+            });
+    SUCCEED();
+}
+
 TEST_CASE("what a rank sends to all that are far behind comes in order, however it is started") {
     using namespace std::chrono_literals;
     for (const int P : {3, 5})

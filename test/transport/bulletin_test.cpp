@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/transport/detail/bulletin.hpp"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/thread.hpp"
@@ -33,7 +37,7 @@ struct group {
         std::vector<std::byte> what(bytes, static_cast<std::byte>(value));
         const part p{what.data(), bytes};
         if (!all[0].has_room(all, 0)) return false;
-        all[0].post(on, {{&p, 1}, bytes, 1, true, hash});
+        all[0].post(on, {{&p, 1}, bytes, 1, true, hash}, 2);
         return true;
     }
     /// What a reader finds, and is through with; -1 for nothing.
@@ -41,7 +45,7 @@ struct group {
         const cell* const found = readers[reader].find(0, on);
         if (found == nullptr) return -1;
         allfold::message_in_place here{};
-        CHECK(found->locate(here));
+        CHECK(readers[reader].locate(*found, here));
         CHECK(here.signature == hash);
         const auto value = static_cast<int>(here.data[here.bytes - 1]);
         readers[reader].take(0);
@@ -165,4 +169,61 @@ TEST_CASE("what finds no room goes in channels, and is received whichever way it
     CHECK(here.data[here.bytes - 1] == static_cast<std::byte>(last));
     reader.take_in_place(0);
     CHECK(read(slow, last) == static_cast<int>(last));
+}
+
+TEST_CASE("of a message for each reader each finds its own, of any length") {
+    group g;
+    struct own {
+        int peer;
+        std::size_t bytes;
+    };
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{3}, std::size_t{5000}}) {
+        const std::array<own, 2> to{own{1, bytes}, own{2, bytes + 70}};
+        g.all[0].post_each(5, hash, to, [](const own& each, std::byte* memory) {
+            std::fill_n(memory, each.bytes, static_cast<std::byte>(each.peer));
+        });
+        for (const own& each : to) {
+            bulletin_reader& reader = g.readers[static_cast<std::size_t>(each.peer) - 1];
+            CHECK(reader.find(0, 5, hash, each.bytes + 1) == nullptr);
+            const std::byte* const found = reader.find(0, 5, hash, each.bytes);
+            REQUIRE(found != nullptr);
+            CHECK(std::all_of(found, found + each.bytes,
+                              [&](std::byte b) { return b == static_cast<std::byte>(each.peer); }));
+            reader.take(0);
+        }
+    }
+}
+
+TEST_CASE("what is lent to all is given back by each of them") {
+    allfold::thread_world world(3);
+    std::array<std::byte, 200> what{};
+    const part p{what.data(), what.size()};
+    std::atomic<int> lent{0};
+    const allfold::outgoing loan{{&p, 1}, what.size(), 1, false, hash, &lent};
+    allfold::thread_communicator sender = world.communicator(0), reader = world.communicator(1);
+    const auto read = [&](allfold::thread_communicator& by, int still_lent) {
+        CHECK(by.try_receive(0, 5, [&](auto&& message) {
+            const allfold::thread_communicator::arrival_type kept = std::move(message);
+            CHECK(kept.bytes() == what.size());
+            CHECK(kept.packed() == nullptr);
+            REQUIRE(kept.parts().size() == 1);
+            CHECK(kept.parts()[0].data == what.data());
+            CHECK(lent == still_lent + 1);
+        }));
+        CHECK(lent == still_lent);
+    };
+    std::unique_ptr<allfold::thread_communicator> late(new allfold::thread_communicator(world.communicator(2)));
+    REQUIRE(sender.post_to_all(5, loan));
+    read(reader, 1);
+    SECTION("who returns without having read it breaks the world") {
+        late.reset();
+        CHECK(world.broken_by() == 2);
+        CHECK_THROWS_AS(sender.progress(), allfold::error);
+    }
+    SECTION("who has given it back may return, and gets no other") {
+        read(*late, 0);
+        late.reset();
+        CHECK(world.broken_by() == -1);
+        CHECK_THROWS_WITH(sender.post_to_all(6, loan), Catch::Contains("waits for rank 2"));
+    }
 }

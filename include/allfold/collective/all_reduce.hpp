@@ -31,7 +31,8 @@ struct all_reduce_collective : folding_verbs<all_reduce_collective> {
     };
     static constexpr candidate in_memory[]{
         when<all_read::all_reduce>(everyone_reads_all, "small: one round, everyone folds all operands"),
-        when<flat_tree::all_reduce>(one_folds_for_all, "small, several ranks a processor: the fewest messages"),
+        when<flat_tree::all_reduce>(one_of_many_folds_for_all,
+                                    "small, many ranks, several a processor: the fewest messages"),
         when<direct::all_reduce>(always,
                                  "large, shared memory: each rank folds one slice, every byte is read and "
                                  "written once"),
@@ -70,7 +71,7 @@ struct all_reduce_collective : folding_verbs<all_reduce_collective> {
 ///   the same bits. `order::tree`: the same bits for every schedule, position, size and window too.
 /// - Cost (named schedules: see theirs): small, on shared memory, 1 round and (P-1)·n elements read by each rank;
 ///   large 2 rounds, 2·(P-1)/P·n elements sent and (P-1)/P·n folds by each rank, every element read and written once;
-///   not so small, with several ranks a processor, 2·(P-1) messages and the folds of one rank.
+///   not so small, with several of many ranks a processor, 2·(P-1) messages and the folds of one rank.
 /// - Errors: `mismatch` when ranks differ in collective, n, types, order or schedule; `overlap`; `bad_argument` for
 ///   null data. They are found before the first fold with the rank that differs; with the schedules that `choose` picks
 ///   on shared memory nobody writes before all have been heard. Any error breaks the communicator.

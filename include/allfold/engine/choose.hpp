@@ -50,6 +50,10 @@ struct choose_tuning {
     /// 4 KiB 1.32 and 1.03, 16 KiB 1.28 and 1.14; P = 8: 8 KiB 1.23 and 1.11, 16 KiB as long as one rank that folds for
     /// all; P = 16: 4 KiB as long, 16 KiB 1.4 times slower.
     std::size_t crowded_read_bytes = std::size_t{96} << 10;
+    /// Of an operand that is folded in slices, where ranks share processors and what one has for all others is written
+    /// once: up to here blocks are copied, if they are short enough; above they are lent, and folded in one pass. P = 8
+    /// on two cores, lent to copied: 1.4 at 64 KiB, 1.16 at 128 KiB, 0.84 at 256 KiB.
+    std::size_t crowded_copied_bytes = std::size_t{128} << 10;
     /// Shared memory, two ranks: blocks up to here go through memory of the transport where others are folded as they
     /// lie, so that no line of the caller's moves to the other core. all_reduce of twice as much, all memory written
     /// and read between calls: where cores share a cache 0.9 of the time at 384 KiB, 1.1 at 512 KiB, 1.2 at 768 KiB;
@@ -66,12 +70,13 @@ struct choose_tuning {
     /// here it is copied as well. permute, the Xeon above, copied to lent: 0.44 at 48 and 64 KiB, 0.75 from 128 to 512
     /// KiB, 1.05 at 768 KiB, 1.4 at 1 MiB.
     std::size_t copied_message_bytes = std::size_t{256} << 10;
-    /// More ranks a processor than this: one rank folds for all, while operands are short, but for the shortest where
-    /// a message to all is written once: a rank that waits for one other has as many turns as one that waits for all,
-    /// and the one that folds should come last, which it does not (P = 8 on two cores, 8 B: 1.03 to 1.4 switches for
-    /// each call and rank, 0.88 if all read all). P = 6 to 16 on two cores: 1.3 times faster than slices at 256 KiB.
-    /// With more processors more of them would idle meanwhile, so the limit is of bytes · processors². P = 3 and 4 on
-    /// two cores: slower at any length.
+    /// More ranks a processor than this: one rank folds for all, while operands are short, but where a message to all
+    /// is written once: a rank that waits for one other has as many turns as one that waits for all, and the one that
+    /// folds should come last, which it does not (P = 8 on two cores, 8 B: 1.03 to 1.4 switches for each call and rank,
+    /// 0.88 if all read all). There slices to this, P = 8 on two cores: 0.9 at 32 KiB, 0.63 at 64 KiB, 0.69 at 128 KiB,
+    /// 0.82 at 256 KiB. With messages in channels it was 1.3 times faster than slices at 256 KiB. With more processors
+    /// more of them would idle meanwhile, so the limit is of bytes · processors². P = 3 and 4 on two cores: slower at
+    /// any length.
     int flat_tree_ranks_a_processor = 2;
     std::size_t flat_tree_bytes = std::size_t{1} << 20;
     /// Scans, shared memory: each rank folds a slice of all prefixes where there are more bytes than this, which costs
@@ -126,13 +131,23 @@ inline constexpr choose_tuning tuned{};
     return p.processors > 0 && p.size > tuned.flat_tree_ranks_a_processor * p.processors &&
            p.bytes * processors * processors <= tuned.flat_tree_bytes;
 }
+/// Whether ranks share processors.
+[[nodiscard]] constexpr bool is_crowded(const problem& p) noexcept { return p.processors > 0 && p.size > p.processors; }
+/// Whether what a rank has for all others can be posted at once.
+[[nodiscard]] constexpr bool is_posted_once(const problem& p) noexcept { return p.size > 2 && few_ranks(p); }
+/// In an all_reduce, where it cannot.
+[[nodiscard]] constexpr bool one_of_many_folds_for_all(const problem& p) noexcept {
+    return !is_posted_once(p) && one_folds_for_all(p);
+}
 /// The same of an all_reduce, whose operands go to all.
 [[nodiscard]] constexpr bool everyone_reads_all(const problem& p) noexcept {
-    const bool is_posted_once = p.size > 2 && few_ranks(p);
-    const bool is_crowded = p.processors > 0 && p.size > p.processors;
-    if (!is_crowded) return everyone_folds_all(p);
-    return is_posted_once ? p.bytes <= tuned.crowded_read_bytes / static_cast<std::size_t>(p.size)
-                          : everyone_folds_all(p) && !one_folds_for_all(p);
+    if (!is_crowded(p)) return everyone_folds_all(p);
+    return is_posted_once(p) ? p.bytes <= tuned.crowded_read_bytes / static_cast<std::size_t>(p.size)
+                             : everyone_folds_all(p) && !one_folds_for_all(p);
+}
+/// Whether ranks fold what they lend each other, in one pass, however short their blocks are.
+[[nodiscard]] constexpr bool lends_short_blocks(const problem& p) noexcept {
+    return is_crowded(p) && is_posted_once(p) && p.bytes > tuned.crowded_copied_bytes;
 }
 [[nodiscard]] constexpr bool short_scan(const problem& p) noexcept {
     return p.bytes <= (p.size == 2 ? tuned.pair_scan_bytes : tuned.scan_bytes);

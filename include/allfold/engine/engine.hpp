@@ -186,12 +186,13 @@ class engine {
                 : 0;
         memory.copies = copied > 0;
         if (Comm::shares_memory && !window_bytes && all.goal.folds)
-            if (const auto pass = fused_pass_of(all.schedule); pass && (lent || pass->each != share::fold)) {
+            if (const auto pass = fused_pass_of(all.schedule);
+                pass && (lent || pass->each != share::fold || lends_short_blocks(problem_of(all)))) {
                 // A short scan is one pass too: else P - 1 prefixes would be copied into messages.
-                memory.fused = !memory.copies;
+                if (!memory.copies) memory.fused = pass;
                 return;
             }
-        memory.fused = lent && !window_bytes && hands_out_in_one_pass(all);
+        if (lent && !window_bytes && hands_out_in_one_pass(all)) memory.fused = fused_pass_of(all.schedule);
         if (memory.fused) return;
         const bool pipelines = all.goal.cut != cut_for::pairs && (all.schedule.rounds() > 1 || !all.schedule.in_place);
         const std::size_t most = memory.copies       ? copied
@@ -204,8 +205,10 @@ class engine {
     /// Between two ranks that run at the same time, where nothing is folded: both move a part of what one would.
     [[nodiscard]] static bool hands_out_in_one_pass(const call<Comm>& all) {
         if (!Comm::shares_memory || all.memory.copies || all.goal.folds || all.goal.cut == cut_for::pairs) return false;
-        const problem p{all.comm.size(), all.memory.blocks->total() * all.rows.row_bytes, all.comm.processors()};
-        return all.rows.packable() && long_between_two(p) && fused_pass_of(all.schedule).has_value();
+        return all.rows.packable() && long_between_two(problem_of(all));
+    }
+    [[nodiscard]] static problem problem_of(const call<Comm>& all) {
+        return {all.comm.size(), all.memory.blocks->total() * all.rows.row_bytes, all.comm.processors()};
     }
 
     /// Where ranks are many: decides whether what this rank posts are notices. All of its messages are as soon as one

@@ -32,7 +32,7 @@ class fused_walk {
         lane_ = on;
         posted_ = received_ = 0;
         folded_ = false;
-        pass_ = *fused_pass_of(all.schedule);
+        pass_ = *all.memory.fused;
         const std::size_t columns = all.rows.columns();
         parts_.resize(2 * columns);
         for (std::size_t c = 0; c < columns; ++c) {
@@ -74,9 +74,18 @@ class fused_walk {
             if (!all.post_to_all(everyone, lane_, message)) return false;
             posted_ = all.comm.size() - 1;
         }
+        if (posted_ == 0 && !all.unordered && posts_once(all, message)) posted_ = all.comm.size() - 1;
         for (; posted_ < all.comm.size() - 1; ++posted_)
             if (!all.comm.try_post(everyone.at(posted_, all.comm.rank()), lane_, message)) return false;
         return true;
+    }
+
+    /// Where each of a few ranks would look it up elsewhere.
+    [[nodiscard]] bool posts_once(const context& all, const outgoing& message) {
+        if constexpr (Comm::has_short_way)
+            return all.comm.post_to_all(lane_, message);
+        else
+            return false;
     }
 
     bool receive(const context& all) {

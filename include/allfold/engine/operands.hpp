@@ -5,12 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "allfold/data/partition.hpp"
 #include "allfold/engine/mismatch.hpp"
 #include "allfold/engine/rows.hpp"
 #include "allfold/schedule/any_schedule.hpp"
+#include "allfold/schedule/fusion.hpp"
 #include "allfold/schedule/step.hpp"
 #include "allfold/transport/communicator.hpp"
 
@@ -33,7 +35,7 @@ struct operands {
     const partition* result_blocks = nullptr;  ///< the same, unless the collective cuts for pairs
     std::size_t window_rows = 0;               ///< rows of each block in one window; at least 1
     bool in_place = false;                     ///< row for row, input and result are the same memory
-    bool fused = false;                        ///< both steps of a schedule run as one pass
+    std::optional<fused_pass> fused{};         ///< in which both steps of a schedule run
     bool copies = false;                       ///< all messages are copied, also those that are lent by default
     bool posts_notices = false;                ///< this rank writes each message once for all who get it, many mostly
     bool lends_notices = false;  ///< among them one with a part for each, which may be lent however short its part

@@ -46,8 +46,9 @@ class short_program {
     struct round {
         std::span<const message> to, from;
         bool sends_result = false;  ///< rather than the input
-        bool is_to_all = false;     ///< all others get the same, and this rank sends nothing else
-        bool is_exchange = false;   ///< and all others do so too
+        bool is_to_all = false;     ///< all others get the same,
+        bool is_to_each = false;   ///< or something each; and so in all other rounds in which this rank sends something
+        bool is_exchange = false;  ///< and all others do so too
         fold how = fold::store;
         bool folds_result = false;       ///< its own operand is the result so far, rather than the input
         std::size_t own_first = 0;       ///< where that operand begins
@@ -84,14 +85,7 @@ class short_program {
         messages_ = heap_array<message>(count_messages(all));
         for (int r = 0; r < rounds_; ++r)
             if (!understand(all, r, round_[static_cast<std::size_t>(r)])) return false;
-        std::size_t posted = 0;
-        for (const round& each : round_) posted += each.to.size();
-        for (round& each : round_) {
-            each.is_to_all = all.comm.size() > 2 && posted == each.to.size() && are_of_all(each.to, all.comm.size()) &&
-                             std::ranges::all_of(
-                                 each.to, [&](const message& one) { return one.rows.first == each.to[0].rows.first; });
-            each.is_exchange = each.is_to_all && are_of_all(each.from, all.comm.size());
-        }
+        find_common(all.comm.size());
         return true;
     }
 
@@ -177,6 +171,20 @@ class short_program {
         return true;
     }
 
+    /// Finds what goes to all others.
+    void find_common(int size) noexcept {
+        const std::span<round> rounds(round_.data(), static_cast<std::size_t>(rounds_));
+        const auto is_common = [&](const round& each) {
+            return each.to.empty() || each.to.size() == static_cast<std::size_t>(size) - 1;
+        };
+        if (size == 2 || !std::ranges::all_of(rounds, is_common)) return;
+        for (round& each : rounds) {
+            const auto is_first = [&](const message& one) { return one.rows.first == each.to[0].rows.first; };
+            each.is_to_all = are_of_all(each.to, size) && std::ranges::all_of(each.to, is_first);
+            each.is_to_each = !each.is_to_all && !each.to.empty();
+            each.is_exchange = each.is_to_all && are_of_all(each.from, size);
+        }
+    }
     /// A message of each other rank, of one length.
     [[nodiscard]] static bool are_of_all(std::span<const message> some, int size) noexcept {
         return some.size() == static_cast<std::size_t>(size) - 1 &&

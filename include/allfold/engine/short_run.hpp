@@ -61,9 +61,20 @@ struct short_operands {
         }
         return post_parts(now, next);
     }
-    /// Posts a message to all at once, where that can be done, and it is the first one on its lane.
+    /// Posts the messages of a round at once, where that can be done, and has been with those before on its lane.
+    [[nodiscard]] bool post_at_once(const round& now) const {
+        return now.is_to_all ? post_to_all(now) : now.is_to_each && post_to_each(now);
+    }
     [[nodiscard, gnu::noinline]] bool post_to_all(const round& now) const {
         return with_parts(now, now.to[0], [&](const outgoing& packed) { return comm.post_to_all(on, packed); });
+    }
+    [[nodiscard, gnu::noinline]] bool post_to_each(const round& now) const {
+        return comm.post_to_each(on, hash, now.to, [&](const message& next, std::byte* to) {
+            static_cast<void>(with_parts(now, next, [&](const outgoing& packed) {
+                pack(packed.parts, packed.alignment, to);
+                return true;
+            }));
+        });
     }
     [[nodiscard, gnu::noinline]] bool post_parts(const round& now, const message& next) const {
         return with_parts(now, next, [&](const outgoing& packed) { return comm.try_post(next.peer, on, packed); });
@@ -233,11 +244,12 @@ class short_run {
   public:
     explicit short_run(const short_operands<Comm>& all) : all_(all) {}
     /// The rest of one that has to wait.
-    short_run(const short_operands<Comm>& all, int round, std::size_t posted, std::size_t received)
+    short_run(const short_operands<Comm>& all, int round, std::size_t posted, std::size_t received, bool at_once)
         : all_(all),
           round_(round),
           posted_(posted),
           received_(received),
+          at_once_(at_once),
           has_worked_(all.what.program[round].is_local_first || posted == all.what.program[round].to.size()) {}
 
     /// From the start.
@@ -245,6 +257,7 @@ class short_run {
         round_ = 0;
         posted_ = received_ = 0;
         has_worked_ = false;
+        at_once_ = true;
     }
     /// Posts what it can of the first messages; true if that is all of them.
     bool post_first() {
@@ -309,9 +322,11 @@ class short_run {
             received_ = take_together(all_, now, waits);
     }
     bool post(const short_program::round& now) {
-        if (now.is_to_all && posted_ == 0 && !all_.unordered && all_.post_to_all(now)) posted_ = now.to.size();
-        for (; posted_ < now.to.size(); ++posted_)
+        if (posted_ == 0 && at_once_ && !all_.unordered && all_.post_at_once(now)) posted_ = now.to.size();
+        for (; posted_ < now.to.size(); ++posted_) {
             if (!all_.post(now, now.to[posted_])) return false;
+            at_once_ = false;
+        }
         return true;
     }
     bool receive(const short_program::round& now) {
@@ -349,14 +364,15 @@ class short_run {
     const short_operands<Comm>& all_;
     int round_ = 0;
     std::size_t posted_ = 0, received_ = 0;
+    bool at_once_ = true;      // were messages posted that are, in all rounds so far
     bool has_worked_ = false;  // in this round
     heap_array<arrival_type> arrived_;
 };
 
 template <communicator Comm>
 [[gnu::noinline]] void wait_for_rest(const short_operands<Comm>& all, int round, std::size_t posted,
-                                     std::size_t received) {
-    short_run<Comm> rest(all, round, posted, received);
+                                     std::size_t received, bool at_once) {
+    short_run<Comm> rest(all, round, posted, received, at_once);
     all.comm.wait(rest, std::nullopt);
 }
 
@@ -376,18 +392,20 @@ template <communicator Comm>
                                  const short_memory& result) {
     const lane on = comm.open_again(what.agreed, what.hash);
     const short_operands<Comm> all{comm, what, rows, input, result, on, comm.background().follow(what.hash, on)};
+    bool at_once = true;
     for (int r = 0; r < what.program.rounds(); ++r) {
         const short_program::round& now = what.program[r];
         if (now.is_local_first) all.work(now);
         std::size_t posted = 0, received = 0;
-        if (now.is_to_all && all.post_to_all(now)) posted = now.to.size();
-        while (posted < now.to.size() && all.post(now, now.to[posted])) ++posted;
+        if (at_once && all.post_at_once(now)) posted = now.to.size();
+        for (; posted < now.to.size() && all.post(now, now.to[posted]); ++posted) at_once = false;
         if (r == 0) comm.announce_again(on, what.agreed, what.hash);  // while they travel
         if (posted == now.to.size()) {
             if (!now.is_local_first) all.work(now);
             received = take_messages(all, now);
         }
-        if (posted < now.to.size() || received < now.from.size()) return wait_for_rest(all, r, posted, received);
+        if (posted < now.to.size() || received < now.from.size())
+            return wait_for_rest(all, r, posted, received, at_once);
     }
 }
 

@@ -210,6 +210,13 @@ struct any_sink {
     template <class A>
     void operator()(A&&) const {}
 };
+struct any_message {
+    int peer;
+    std::size_t bytes;
+};
+struct any_writer {
+    void operator()(const any_message&, std::byte*) const {}
+};
 struct any_work {
     bool poll() { return true; }
     [[nodiscard]] waiting blocked_on() const { return {}; }
@@ -267,8 +274,11 @@ struct transport_defaults {
     /// of a few bytes, and may return false for no reason; `find_in_place(from, lane, bytes, here, waits)` looks, once
     /// or for a moment, whether the next message of a rank, which should have so many bytes, is of this lane, and where
     /// it lies, until `take_in_place(from)`; it may fail for no reason too. `post_to_all(lane, message)` does for all
-    /// others at once what `try_post` does for one of them, for a message that is copied and the first one that this
-    /// rank posts on its lane; or nothing, and returns false. `find_all_in_place(lane, signature, bytes, where)` looks
+    /// others at once what `try_post` does for one of them, for a message that is copied if it may be, and the first
+    /// one that this rank posts on its lane; or nothing, and returns false. `post_to_each(lane, signature, messages,
+    /// write)` does so with a list of messages, one for each of the others, with `peer` and `bytes`, which
+    /// `write(message, memory)` writes. After the first such message there may be more on that lane, as long as all are
+    /// posted in one of these ways, and then others. `find_all_in_place(lane, signature, bytes, where)` looks
     /// for a moment whether the next message of every other rank has been posted so, and is as expected, and where they
     /// lie, until `take_all_in_place()`.
     static constexpr bool has_short_way = false;
@@ -310,6 +320,7 @@ concept going_short = requires(C& comm, const C& view, const signature& what, st
     { comm.find_in_place(0, on, std::size_t{}, here, true) } -> std::same_as<bool>;
     comm.take_in_place(0);
     { comm.post_to_all(on, message) } -> std::same_as<bool>;
+    { comm.post_to_each(on, hash, std::span<const detail::any_message>(), detail::any_writer()) } -> std::same_as<bool>;
     { comm.find_all_in_place(on, std::uint32_t{}, std::size_t{}, &here.data) } -> std::same_as<bool>;
     comm.take_all_in_place();
 };

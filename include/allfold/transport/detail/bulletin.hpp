@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -16,14 +17,14 @@
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
-/// What a rank tells all others in one short message, where ranks are few: written once, and read by each of them where
-/// it lies. In channels it would be written once for each of them, and a core that several ranks share would fetch it
-/// once for each.
+/// What a rank tells all others at once, where ranks are few: written once, and read by each of them where it lies. In
+/// channels it would be written once for each of them, and a core that several ranks share would fetch it once for
+/// each. All get the same, or each another part; or all are lent what lies elsewhere.
 ///
 /// A bulletin is a ring of a few cells, each used again once all have read it. Nobody ever waits for one: who finds
-/// none free posts in channels. So that this makes no difference, such a message is the first one of its sender on its
-/// lane, and readers look here first. A reader finds it among those of other lanes, so nothing has to be taken out
-/// early.
+/// none free posts in channels. So that this makes no difference, nothing comes here after its sender has posted in a
+/// channel on the same lane, and readers look here first, and once more when they have found something there. A reader
+/// finds a message among those of other lanes, so nothing has to be taken out early.
 
 namespace allfold::detail {
 
@@ -45,18 +46,41 @@ class alignas(line_bytes) bulletin {
         if (posted_ - taken_by_all_ == cells) ask_readers(all, self);
         return posted_ - taken_by_all_ < cells;
     }
-    /// A message that is copied. Before, there was room.
-    void post(lane on, const outgoing& message) {
+    /// A message that is copied, if it may be. Before, there was room. Returns whether it is lent instead, to so many
+    /// readers.
+    bool post(lane on, const outgoing& message, int readers) {
         cell& c = cells_[++posted_ % cells];
         const carriage how = carriage_of(message, message.bytes, carriage::in_buffer);
         if (how == carriage::in_cell)
             pack(message.parts, message.alignment, c.payload);
+        else if (how == carriage::lent)
+            c.lend(message, readers);
         else
             c.refer_to(packed_message{fill_buffer(message), message.bytes, 0});
-        c.on = on;
-        c.signature = message.signature;
-        c.news.store({posted_, how, static_cast<std::uint8_t>(how == carriage::in_cell ? message.bytes : 0), 0, 0},
-                     std::memory_order_release);
+        show(c, on, message.signature, how, how == carriage::in_cell ? message.bytes : 0);
+        return how == carriage::lent;
+    }
+    /// A message for each reader: of those in a list, each with `peer` and `bytes`, `write(message, memory)` writes
+    /// one. Before, there was room.
+    template <class Messages, class Write>
+    void post_each(lane on, std::uint32_t signature, const Messages& to, Write write) {
+        std::size_t bytes = most_ranks * sizeof(slice);
+        for (const auto& each : to) bytes += align_up(each.bytes, buffer_alignment);
+        std::byte* const data = make_room(++posted_, bytes);
+        std::size_t at = most_ranks * sizeof(slice);
+        for (const auto& each : to) {
+            ::new (static_cast<void*>(data + static_cast<std::size_t>(each.peer) * sizeof(slice)))
+                slice{at, each.bytes};
+            write(each, data + at);
+            at += align_up(each.bytes, buffer_alignment);
+        }
+        cell& c = cells_[posted_ % cells];
+        c.refer_to(packed_message{data, bytes, 0});
+        show(c, on, signature, carriage::in_slices, 0);
+    }
+    /// Whether a reader, whose bulletin this is, is through with all messages of `sender`.
+    [[nodiscard]] bool has_taken_all_of(const bulletin& sender, std::size_t rank) const noexcept {
+        return taken_[rank].load(std::memory_order_acquire) == sender.posted_;
     }
     /// Its reader is through with all messages of `sender` up to number `number`.
     void say_taken(std::size_t sender, std::uint32_t number) noexcept {
@@ -71,7 +95,27 @@ class alignas(line_bytes) bulletin {
         return c.has(number) ? &c : nullptr;
     }
 
+    /// Where what it says to one reader lies, if it was copied when it was posted.
+    [[nodiscard]] static bool locate(const cell& found, std::size_t reader, message_in_place& here) noexcept {
+        if (found.news.load(std::memory_order_relaxed).how != carriage::in_slices) return found.locate(here);
+        std::byte* const data = found.reference<packed_message>().data;
+        const slice& own = *std::launder(reinterpret_cast<const slice*>(data + reader * sizeof(slice)));
+        here = {data + own.begin, own.bytes, found.signature};
+        return true;
+    }
+
   private:
+    /// What one of its readers gets.
+    struct slice {
+        std::size_t begin;
+        std::size_t bytes;
+    };
+
+    void show(cell& c, lane on, std::uint32_t signature, carriage how, std::size_t bytes_in_cell) noexcept {
+        c.on = on;
+        c.signature = signature;
+        c.news.store({posted_, how, static_cast<std::uint8_t>(bytes_in_cell), 0, 0}, std::memory_order_release);
+    }
     void ask_readers(std::span<const bulletin> all, std::size_t self) noexcept {
         std::uint32_t most_left = 0;
         for (std::size_t r = 0; r < all.size(); ++r)
@@ -80,14 +124,18 @@ class alignas(line_bytes) bulletin {
         taken_by_all_ = posted_ - most_left;
     }
     [[nodiscard]] std::byte* fill_buffer(const outgoing& message) {
-        channel::buffer& filled = buffers_[posted_ % cells];
-        if (filled.room < message.bytes) {
-            const std::size_t room = std::bit_ceil(message.bytes);
+        std::byte* const data = make_room(posted_, message.bytes);
+        pack(message.parts, message.alignment, data);
+        return data;
+    }
+    [[nodiscard]] std::byte* make_room(std::uint32_t number, std::size_t bytes) {
+        channel::buffer& filled = buffers_[number % cells];
+        if (filled.room < bytes) {
+            const std::size_t room = std::bit_ceil(bytes);
             std::byte* const larger = allocate_message(room);
             free_message(std::exchange(filled.data, larger));
             filled.room = room;
         }
-        pack(message.parts, message.alignment, filled.data);
         return filled.data;
     }
 
@@ -131,7 +179,11 @@ class bulletin_reader {
         if (next == nullptr || next->on != on || next->signature != signature || (r.gone & 1u) != 0) return nullptr;
         r.found = 0;
         message_in_place here{};
-        return next->locate(here) && here.bytes == bytes ? here.data : nullptr;
+        return locate(*next, here) && here.bytes == bytes ? here.data : nullptr;
+    }
+    /// Where what has been found lies, if it was copied when it was posted.
+    [[nodiscard]] bool locate(const cell& found, message_in_place& here) const noexcept {
+        return bulletin::locate(found, self_, here);
     }
     [[nodiscard]] bool has_found(int sender) const noexcept { return of(sender).found != nothing; }
     /// Keeps what was found last until `release`; returns its number.
@@ -146,6 +198,15 @@ class bulletin_reader {
         r.released |= 1u << (number - r.taken - 1);
         for (; (r.released & 1u) != 0; r.released >>= 1, r.gone >>= 1) ++r.taken;
         all_[self_].say_taken(static_cast<std::size_t>(sender), r.taken);
+    }
+    /// Whether this rank would leave something unread that its sender lends.
+    [[nodiscard, gnu::cold]] bool has_loan_of(int sender) const noexcept {
+        const reading& r = of(sender);
+        for (std::uint32_t i = 0; i < bulletin::cells; ++i)
+            if (const cell* const c = r.at(i); c != nullptr && (r.gone >> i & 1u) == 0 &&
+                                               c->news.load(std::memory_order_relaxed).how == carriage::lent)
+                return true;
+        return false;
     }
     /// What was found last is not needed any more.
     void take(int sender) noexcept {

@@ -29,6 +29,7 @@ enum class carriage : std::uint8_t {
     nothing,
     in_cell,
     in_buffer,
+    in_slices,  // in a buffer, each reader's behind a list of where they lie
     on_notice,  // in memory of the notice
     on_bulletin,
     lent,   // read where the sender has it
@@ -98,6 +99,13 @@ struct alignas(line_bytes) cell {
     template <class T>
     void refer_to(const T& where, std::size_t at = 0) noexcept {
         std::memcpy(payload + at, &where, sizeof where);
+    }
+    /// To so many readers.
+    void lend(const outgoing& message, int readers) noexcept {
+        message.lent->fetch_add(readers, std::memory_order_relaxed);
+        const loan lent{message.parts.data(), message.parts.size(), message.lent};
+        refer_to(lent);
+        refer_to(message.bytes, sizeof lent);
     }
     template <class T>
     [[nodiscard]] T reference(std::size_t at = 0) const noexcept {

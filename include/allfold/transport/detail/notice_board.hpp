@@ -88,7 +88,6 @@ class notice {
         mark_of(rank).in_use.fetch_and(~bit_of(rank), std::memory_order_release);
         bell_.ring();
     }
-    void ring() const noexcept { bell_.ring(); }
 
     std::atomic<notice*> next{nullptr};  // of the same board
 

@@ -62,8 +62,11 @@ class thread_arrival {
     void take(notice& from, int rank) noexcept;
     /// The same of what has been found on a bulletin.
     void take(bulletin_reader& from, int sender, const cell& found) noexcept;
-    /// What is lent is used from now on; `by` has begun.
-    void used_by(borrower& by) noexcept { user_ = &by; }
+    /// What is lent is used from now on, and `lender` is rung for at the end; `by` has begun.
+    void used_by(borrower& by, const bell_pull& lender) noexcept {
+        user_ = &by;
+        lender_ = &lender;
+    }
 
   private:
     void take_over(thread_arrival& other) noexcept {
@@ -75,6 +78,7 @@ class thread_arrival {
         link_ = other.link_;
         notice_ = other.notice_;
         bulletins_ = other.bulletins_;
+        lender_ = other.lender_;
         user_ = std::exchange(other.user_, nullptr);
         packed_ = std::exchange(other.packed_, nullptr);
         loan_ = std::exchange(other.loan_, loan{});
@@ -103,9 +107,9 @@ class thread_arrival {
     }
     void give_back() noexcept {
         if (user_ == nullptr) return;  // never delivered: its world is broken, and its sender may be gone
-        loan_.lent->fetch_sub(1, std::memory_order_release);
+        const bool is_last = loan_.lent->fetch_sub(1, std::memory_order_release) == 1;
         user_->end();
-        notice_ != nullptr ? notice_->ring() : link_->ring();
+        if (is_last) lender_->ring();
     }
 
     carriage how_ = carriage::nothing;
@@ -116,6 +120,7 @@ class thread_arrival {
     thread_link* link_ = nullptr;
     notice* notice_ = nullptr;  // instead of a link
     bulletin_reader* bulletins_ = nullptr;
+    const bell_pull* lender_ = nullptr;
     borrower* user_ = nullptr;
     std::byte* packed_ = nullptr;
     loan loan_{};
@@ -161,11 +166,15 @@ inline void thread_arrival::take(notice& from, int rank) noexcept {
 
 inline void thread_arrival::take(bulletin_reader& from, int sender, const cell& found) noexcept {
     message_in_place there{};
-    static_cast<void>(found.locate(there));
-    signature_ = there.signature;
+    static_cast<void>(from.locate(found, there));
+    signature_ = found.signature;
     bytes_ = there.bytes;
     how_ = found.news.load(std::memory_order_relaxed).how;
-    if (how_ == carriage::in_cell) {
+    if (how_ == carriage::lent) {
+        loan_ = found.reference<loan>();
+        bytes_ = found.reference<std::size_t>(sizeof loan_);
+        from.take(sender);
+    } else if (how_ == carriage::in_cell) {
         copy_cell(here_, there.data, bytes_);
         from.take(sender);
     } else {

@@ -146,7 +146,6 @@ class thread_link {
     }
     [[gnu::cold]] void call_for_cell() noexcept;
 
-    static void post_loan(cell& c, const outgoing& message) noexcept;
     [[nodiscard]] carriage post_packed(cell& c, sender of, const outgoing& message);
     [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
@@ -187,7 +186,7 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
         length = static_cast<std::uint8_t>(message.bytes);
         pack(message.parts, message.alignment, c.payload);
     } else if (how == carriage::lent) {
-        post_loan(c, message);
+        c.lend(message, 1);
     } else if (how = post_packed(c, of, message); how == carriage::nothing) {
         return posting::refused;
     }
@@ -208,13 +207,6 @@ inline void thread_link::call_for_cell() noexcept {
     out_.urgent.store(called_, std::memory_order_release);
     board_of_peer_.is_called.store(true, std::memory_order_release);
     ring();
-}
-
-inline void thread_link::post_loan(cell& c, const outgoing& message) noexcept {
-    message.lent->fetch_add(1, std::memory_order_relaxed);
-    const loan lent{message.parts.data(), message.parts.size(), message.lent};
-    c.refer_to(lent);
-    c.refer_to(message.bytes, sizeof lent);
 }
 
 /// Returns how it travels; nothing where there is no room.

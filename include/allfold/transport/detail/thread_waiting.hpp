@@ -56,7 +56,7 @@ template <class Rank, pending_work Work, class Tuning>
     for (int turn = 0; !done && turn < tuning.yields; ++turn) {
         std::this_thread::yield();
         done = work.poll();
-        if (!done && turn % 16 == 0) done = rank.check(work, deadline) || work.poll();
+        if (!done && turn % 16 == 15) done = rank.check(work, deadline) || work.poll();
     }
     const auto news = [&] {
         rank.answer_calls();
