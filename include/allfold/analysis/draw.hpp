@@ -64,7 +64,7 @@ class picture {
             image_.text(arrows_[at(round)] + arrow_width / 2, top - svg::half_letter,
                         {{"round " + std::to_string(round)}}, svg::anchor::middle);
         for (int r = 0; r < what.size(); ++r) draw_rank(r);
-        for (const message& each : what.messages())
+        for (const drawn_message& each : what.messages())
             image_.arrow(arrows_[at(each.round)], y_[at(each.from)], arrows_[at(each.round)] + arrow_width,
                          y_[at(each.to)], each.from);
         image_width_ = std::max(x_.back(), 2 * margin + svg::width_of({{title}}));

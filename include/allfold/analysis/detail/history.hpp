@@ -42,11 +42,11 @@ struct outcome {
     std::vector<operand_shown> operands;
 };
 
-struct message {
+struct drawn_message {
     int round;
     int from;
     int to;
-    friend auto operator<=>(const message&, const message&) = default;
+    friend auto operator<=>(const drawn_message&, const drawn_message&) = default;
 };
 
 /// Reader of a run that remembers what a picture shows: who sends what, and what is folded of what. It checks nothing:
@@ -70,7 +70,7 @@ class history : public reader {
     [[nodiscard]] int rounds() const { return rounds_; }
     [[nodiscard]] int blocks() const { return blocks_; }
     /// In the order of rounds, senders and receivers.
-    [[nodiscard]] const std::vector<message>& messages() const { return messages_; }
+    [[nodiscard]] const std::vector<drawn_message>& messages() const { return messages_; }
     /// What a rank folds before it sends, the blocks that it sends to whomever, and how what it receives is combined.
     [[nodiscard]] std::vector<outcome> prepared(int rank, int round) const { return at(prepared_, rank, round); }
     [[nodiscard]] std::vector<int> sent(int rank, int round) const {
@@ -195,7 +195,7 @@ class history : public reader {
     claim claimed_;
     std::map<std::tuple<int, slot, int>, ranks> held_;
     std::map<std::tuple<int, int, int>, std::map<int, operand_shown>> kept_;
-    std::vector<message> messages_;
+    std::vector<drawn_message> messages_;
     by_rank_and_round<std::vector<outcome>> prepared_, received_;
     by_rank_and_round<std::set<int>> sent_;
     by_rank_and_round<int> waits_;
