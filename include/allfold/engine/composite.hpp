@@ -45,6 +45,15 @@ class composite : public task<Comm> {
     void check() const override {
         if (const pending* const first = first_unfinished()) first->check();
     }
+    /// As the communicator waits on which the part runs that it is the turn of: another one, perhaps.
+    void wait(erased_work& what) override {
+        while (!what.poll()) {
+            pending* const now = first_unfinished();
+            if (now == nullptr) return task<Comm>::wait(what);
+            while_running part(*this, *now, what);
+            now->wait(part);
+        }
+    }
 
   protected:
     /// As long as the parts, which use it.
@@ -63,7 +72,22 @@ class composite : public task<Comm> {
     void drop_run() noexcept override {}
 
   private:
-    [[nodiscard]] const pending* first_unfinished() const noexcept {
+    /// Waits for something while one part runs.
+    class while_running final : public erased_work {
+      public:
+        while_running(const composite& all, const pending& part, erased_work& what) noexcept
+            : all_(all), part_(part), what_(what) {}
+        [[nodiscard]] bool poll() override { return what_.poll() || all_.first_unfinished() != &part_; }
+        [[nodiscard]] waiting blocked_on() const override { return what_.blocked_on(); }
+        void check() const override { what_.check(); }
+
+      private:
+        const composite& all_;
+        const pending& part_;
+        erased_work& what_;
+    };
+
+    [[nodiscard]] pending* first_unfinished() const noexcept {
         for (const auto& each : parts_)
             if (each && !each->done()) return each.get();
         return nullptr;
