@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,8 +15,9 @@
 #include "allfold/engine/task.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_data.hpp"
+#include "allfold/message/detail/message_request.hpp"
+#include "allfold/message/detail/port.hpp"
 #include "allfold/message/detail/post_office.hpp"
-#include "allfold/message/detail/short_message.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/arrival_order.hpp"
@@ -32,170 +27,6 @@
 /// A send, a receive, both, or a probe, as an operation in the background of its communicator.
 
 namespace allfold::detail {
-
-template <communicator Comm>
-class port_of final : public post_port {
-  public:
-    port_of(Comm& comm, post_office& office) noexcept : comm_(comm), office_(office) {}
-
-    void progress() override { comm_.progress(); }
-    [[nodiscard]] bool try_post(record& r, const outgoing& message) override {
-        if (Comm::shares_memory || !r.has_head() || !r.head.has_envelope())
-            return comm_.try_post(r.receiver, r.on, message);
-        if (office_.has_named(r.receiver, r.head.type)) {
-            r.head.type_name = nullptr;
-            return comm_.try_post(r.receiver, r.on, message);
-        }
-        if (!comm_.try_post(r.receiver, r.on, with_name(r, message))) return false;
-        office_.note_named(r.receiver, r.head.type);
-        return true;
-    }
-    [[nodiscard]] bool lends(std::size_t bytes) const override { return comm_.lends(bytes + name_bytes, true); }
-    void take_in(int sender) override {
-        using arrival_type = typename Comm::arrival_type;
-        auto take = [&](const arrival_type& came) { take_envelope(sender, came); };
-        do {
-            if constexpr (has_short_messages<Comm>) take_in_place(sender);
-        } while (comm_.try_receive(sender, envelopes_lane, take));
-        data_sink data{*this, sender};  // NOLINT(misc-const-correctness): some transports keep its address
-        while (office_.next_expected(sender) != nullptr && comm_.try_receive(sender, data_lane, data)) {
-        }
-    }
-
-  private:
-    static constexpr std::size_t name_bytes = Comm::shares_memory ? 0 : longest_type_name;
-
-    struct data_sink {
-        port_of& self;
-        int sender;
-
-        [[nodiscard]] std::byte* destination(std::uint32_t signature, std::size_t bytes) const {
-            receiving& r = *self.office_.next_expected(sender);
-            const bool fits = signature == signature_of_messages && bytes == r.coming_bytes;
-            if (!fits || r.place.type->assign != nullptr) return nullptr;
-            return r.place.type->is_encoded() ? r.encoded.data() : r.place.data;
-        }
-        template <class A>
-        void operator()(A&& came) const {
-            const receiving& r = *self.office_.next_expected(sender);
-            if (came.signature() != signature_of_messages || came.bytes() != r.coming_bytes) self.refuse(sender);
-            std::byte* from_place = came.packed();
-            if (from_place == nullptr && !came.parts().empty()) from_place = came.parts().front().data;
-            self.office_.take_data(sender, from_place);
-        }
-    };
-
-    /// Behind the head.
-    [[nodiscard]] static outgoing with_name(record& r, outgoing message) noexcept {
-        r.type_name = {};
-        std::strncpy(r.type_name.data(), r.head.type_name, r.type_name.size() - 1);
-        const part name{reinterpret_cast<std::byte*>(r.type_name.data()), r.type_name.size()};
-        r.in_transport = {r.parts[0], name, r.parts[1]};
-        message.parts = {r.in_transport.data(), message.parts.size() + 1};
-        message.bytes += name.bytes;
-        return message;
-    }
-    /// Without taking them out first.
-    void take_in_place(int sender) {
-        for (message_in_place here{}; comm_.find_in_place(sender, envelopes_lane, sizeof(message_head), here, false);) {
-            take_packed(sender, here.signature, here.data, here.bytes);
-            comm_.take_in_place(sender);
-        }
-    }
-    template <class A>
-    void take_envelope(int sender, const A& came) {
-        if (came.packed() != nullptr) return take_packed(sender, came.signature(), came.packed(), came.bytes());
-        message_head head;
-        const std::span<const part> parts = came.parts();
-        if (came.signature() != signature_of_messages || parts.empty() || parts[0].bytes != sizeof head) refuse(sender);
-        std::memcpy(&head, parts[0].data, sizeof head);
-        take_rest(sender, head, parts.size() > 1 ? std::span(parts[1].data, parts[1].bytes) : std::span<std::byte>());
-    }
-    void take_packed(int sender, std::uint32_t signature, const std::byte* all, std::size_t bytes) {
-        message_head head;
-        if (signature != signature_of_messages || bytes < sizeof head) refuse(sender);
-        std::memcpy(&head, all, sizeof head);
-        std::span<const std::byte> rest(all + sizeof head, bytes - sizeof head);
-        if (!Comm::shares_memory && head.has_envelope() && head.type_name != nullptr) take_name(sender, head, rest);
-        take_rest(sender, head, rest);
-    }
-    void take_rest(int sender, const message_head& head, std::span<const std::byte> data) {
-        const bool is_eager = head.what == message_head::kind::eager;
-        const std::size_t expected =
-            head.is_encoded() ? (is_eager ? data.size() : sizeof(std::uint64_t)) : (is_eager ? head.bytes() : 0);
-        if (data.size() != expected) refuse(sender);
-        office_.take_envelope(sender, head, data);
-    }
-    void take_name(int sender, message_head& head, std::span<const std::byte>& rest) {
-        if (rest.size() < longest_type_name) refuse(sender);
-        std::array<char, longest_type_name> name;
-        std::memcpy(name.data(), rest.data(), name.size());
-        name.back() = '\0';
-        head.type_name = office_.name_of(head.type, name.data());
-        rest = rest.subspan(name.size());
-    }
-    [[noreturn, gnu::cold]] void refuse(int sender) const {
-        throw error(errc::transport, text({"receive: what came to rank ", comm_.rank(), " from rank ", sender,
-                                           " is no message of its"}));
-    }
-
-    Comm& comm_;
-    post_office& office_;
-};
-
-/// The communicator of the same ranks over which messages go: where ranks go in groups another one, in which any two of
-/// them can talk.
-template <communicator Comm>
-[[nodiscard]] auto& carrier_of(Comm& comm) {
-    if constexpr (Comm::has_groups) {
-        require_outside_operator(comm, "message");
-        return comm.messages();
-    } else {
-        return comm;
-    }
-}
-template <communicator Comm>
-using carrier = std::remove_reference_t<decltype(carrier_of(std::declval<Comm&>()))>;
-
-/// The office of a communicator, made when it is first asked for.
-template <communicator Comm>
-[[nodiscard]] post_office& office_of(Comm& comm) {
-    std::shared_ptr<background::keepsake>& kept = comm.background().office;
-    if (!kept) kept = std::make_shared<post_office>(comm.rank(), comm.size());
-    return static_cast<post_office&>(*kept);
-}
-
-/// What is asked for, checked.
-struct message_request {
-    const char* what;
-    message_options said;
-    std::optional<sending> out;
-    std::optional<receiving> in;
-    /// Where what is sent does not lie as it goes, or what comes not as it came: most messages have none of it.
-    struct rearrangement {
-        std::vector<part> out_runs, in_runs;  // of data with gaps
-        bool is_in_place = false;             // of both: what is sent is copied first
-        std::vector<std::byte> copy, without_gaps;
-    };
-    std::unique_ptr<rearrangement> arranged;
-
-    template <class X>
-    void send_without_gaps(X& x) {
-        if (has_gaps(x)) rearranged().out_runs = runs_of(x);
-    }
-    template <class Y>
-    void receive_with_gaps(Y& y) {
-        if (has_gaps(y)) rearranged().in_runs = runs_of(y);
-    }
-    [[nodiscard]] rearrangement& rearranged() {
-        if (!arranged) arranged = std::make_unique<rearrangement>();
-        return *arranged;
-    }
-
-    /// Options are understood where they stay: to copy what has just been written in pieces takes a while.
-    template <class... Options>
-    explicit message_request(const char* called, const Options&... options) : what(called), said(options...) {}
-};
 
 template <communicator Comm>
 class message_task final : public task<Comm>, private open_message {
@@ -540,54 +371,6 @@ template <communicator Comm, class Make>
 template <communicator Comm, class Make>
 [[nodiscard]] persistent prepare_message(Comm& comm, Make make) {
     return persistent(std::make_unique<message_task<carrier<Comm>>>(carrier_of(comm), make));
-}
-
-// What is wrong with a message, before anything is sent.
-
-[[noreturn, gnu::cold]] inline void reject_rank(const char* what, const char* named, int rank, int size) {
-    throw error(errc::bad_rank, text({what, ": ", named, " rank ", rank, " is not in [0, ", size, ")"}));
-}
-[[noreturn, gnu::cold]] inline void reject_message(const char* what, int rank, const char* why) {
-    throw error(errc::bad_argument, text({what, ": rank ", rank, " ", why}));
-}
-
-template <communicator Comm>
-void require_data(const Comm& comm, const char* what, const message_data& data) {
-    if (data.data == nullptr && data.elements != 0) reject_message(what, comm.rank(), "gives elements without memory");
-}
-
-/// Whether nothing is wrong with what is received; what is wrong is said by `add_receiving`.
-template <communicator Comm>
-[[nodiscard]] bool is_sound_receive(const Comm& comm, const message_data& place, const message_options& said) noexcept {
-    return (said.source->is_special || (said.source->rank >= 0 && said.source->rank < comm.size())) &&
-           (said.label.is_any || said.label.value >= 0) && (place.data != nullptr || place.elements == 0);
-}
-
-template <communicator Comm>
-[[gnu::always_inline]] inline void add_sending(const Comm& comm, const message_data& data, message_request& to_be) {
-    const message_options& said = to_be.said;
-    const int there = said.destination->rank;
-    if (!said.destination->is_none && (there < 0 || there >= comm.size()))
-        reject_rank(to_be.what, "the destination,", there, comm.size());
-    if (said.label.is_any) reject_message(to_be.what, comm.rank(), "sends with tag{any}, which is for receives");
-    if (said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
-    require_data(comm, to_be.what, data);
-    if (said.how == mode::buffered && !data.type->copies_bytes())
-        reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
-    if (said.how == mode::ready) note_question_to_others();
-    to_be.out.emplace(there, said.label.value, said.how, data);
-}
-
-template <communicator Comm>
-[[gnu::always_inline]] inline void add_receiving(const Comm& comm, const message_data& place, message_request& to_be) {
-    const message_options& said = to_be.said;
-    const int there = said.source->rank;
-    if (!said.source->is_special && (there < 0 || there >= comm.size()))
-        reject_rank(to_be.what, "the source,", there, comm.size());
-    if (!said.label.is_any && said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
-    require_data(comm, to_be.what, place);
-    if (there == any_rank) note_question_of_messages();
-    to_be.in.emplace(there, said.label.value, place);
 }
 
 }  // namespace allfold::detail
