@@ -273,15 +273,26 @@ struct transport_defaults {
     /// which comes after the first messages; `post_in_cell(to, lane, unordered, signature, data, bytes)` is `try_post`
     /// of a few bytes, and may return false for no reason; `find_in_place(from, lane, bytes, here, waits)` looks, once
     /// or for a moment, whether the next message of a rank, which should have so many bytes, is of this lane, and where
-    /// it lies, until `take_in_place(from)`; it may fail for no reason too. `post_to_all(lane, message)` does for all
-    /// others at once what `try_post` does for one of them, for a message that is copied if it may be, and the first
-    /// one that this rank posts on its lane; or nothing, and returns false. `post_to_each(lane, signature, messages,
-    /// write)` does so with a list of messages, one for each of the others, with `peer` and `bytes`, which
-    /// `write(message, memory)` writes. After the first such message there may be more on that lane, as long as all are
-    /// posted in one of these ways, and then others. `find_all_in_place(lane, signature, bytes, where)` looks
-    /// for a moment whether the next message of every other rank has been posted so, and is as expected, and where they
-    /// lie, until `take_all_in_place()`.
+    /// it lies, until `take_in_place(from)`; it may fail for no reason too.
     static constexpr bool has_short_way = false;
+    /// Such a transport may post once what a rank has for all others. `post_to_all(lane, message)` does for them at
+    /// once what `try_post` does for one, for a message that is copied if it may be, and the first one that this rank
+    /// posts on its lane; or nothing, and returns false. `post_to_each(lane, signature, messages, write)` does so with
+    /// a list of messages, one for each of the others, with `peer` and `bytes`, which `write(message, memory)` writes.
+    /// After the first such message there may be more on that lane, as long as all are posted in one of these ways, and
+    /// then others.
+    [[nodiscard]] static bool post_to_all(lane, const outgoing&) noexcept { return false; }
+    template <class Messages, class Write>
+    [[nodiscard]] static bool post_to_each(lane, std::uint32_t, const Messages&, Write) noexcept {
+        return false;
+    }
+    /// Looks for a moment whether the next message of every other rank has been posted so, and is as expected, and
+    /// where they lie, until `take_all_in_place()`.
+    [[nodiscard]] static bool find_all_in_place(lane, std::uint32_t /*signature*/, std::size_t /*bytes*/,
+                                                std::byte** /*where*/) noexcept {
+        return false;
+    }
+    static void take_all_in_place() noexcept {}
 
     /// Whether it has collectives of its own.
     static constexpr bool has_native = false;

@@ -154,15 +154,6 @@ class communicator : public transport_defaults {
                (allfold::detail::is_of_messages(on) || outbox_.has_let_go());
     }
     void take_in_place(int from) { inbox_.take_plain(from); }
-    [[nodiscard]] static bool post_to_all(lane, const outgoing&) noexcept { return false; }
-    template <class Messages, class Write>
-    [[nodiscard]] static bool post_to_each(lane, std::uint32_t, const Messages&, Write) noexcept {
-        return false;
-    }
-    [[nodiscard]] static bool find_all_in_place(lane, std::uint32_t, std::size_t, std::byte**) noexcept {
-        return false;
-    }
-    void take_all_in_place() noexcept {}
 
     void announce(lane first, unsigned lanes, const signature& what) {
         latest_call_ = what.what;
