@@ -16,16 +16,14 @@
 using namespace test;
 
 TEMPLATE_TEST_CASE("all_to_all gives every rank a block of each rank", "", words, matrices, integers) {
-    for (const int size : group_sizes)
-        for (const auto& tuning : {allfold::thread_tuning(), impatient})
-            on_ranks(
-                size,
-                [&](auto& comm) {
-                    check_all_to_all_with_all_algorithms<TestType>(comm, std::string(TestType::name) + ", rank " +
-                                                                             std::to_string(comm.rank()) + " of " +
-                                                                             std::to_string(size));
-                },
-                tuning);
+    for_each_group([](int size, const allfold::thread_tuning& tuning) {
+        const auto body = [&](auto& comm) {
+            check_all_to_all_with_all_algorithms<TestType>(
+                comm,
+                std::string(TestType::name) + ", rank " + std::to_string(comm.rank()) + " of " + std::to_string(size));
+        };
+        on_ranks(size, body, tuning);
+    });
     SUCCEED();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "allfold/transport/thread.hpp"
 #include "test/support/oracle.hpp"
@@ -22,27 +23,36 @@ inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16};
 
 static_assert(allfold::thread_tuning().eager_bytes <= copied_bytes);
 
-/// Few of them, but for those that have the most to do for their number.
-constexpr bool is_noticing(int size) { return size == 2 || size == 3 || size == 8; }
+/// Those of other tunings, which are fewer: even and odd ones, powers of two and none.
+constexpr bool is_tested_with(const allfold::thread_tuning& tuning, int size) {
+    if (tuning == noticing) return size == 2 || size == 3 || size == 8;
+    return tuning != impatient || size <= 3 || size == 5 || size == 8 || size == 13;
+}
 
 inline std::string name_of(const allfold::thread_tuning& tuning) {
     if (tuning == noticing) return ", noticing";
     return tuning == impatient ? ", impatient" : "";
 }
 
+/// Calls visit(size, tuning) for groups of all sizes.
+template <class Visit>
+void for_each_group(Visit visit) {
+    for (const int size : group_sizes)
+        for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing})
+            if (is_tested_with(tuning, size)) visit(size, tuning);
+}
+
 /// Calls check(comm, problem, where) on all ranks of groups of all sizes.
 template <class Algebra, class Check>
 void on_all_groups(Check check) {
-    for (const int size : group_sizes) {
-        const auto problems = problems_for<Algebra>(size);
-        for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing}) {
-            if (tuning == noticing && !is_noticing(size)) continue;
-            const auto body = [&](allfold::thread_communicator& comm) {
-                for (const auto& p : problems) check(comm, p, place_of(comm, p) + name_of(tuning));
-            };
-            on_ranks(size, body, tuning);
-        }
-    }
+    std::vector<problem<Algebra>> problems;
+    for_each_group([&](int size, const allfold::thread_tuning& tuning) {
+        if (problems.empty() || problems[0].ranks() != size) problems = problems_for<Algebra>(size);
+        const auto body = [&](allfold::thread_communicator& comm) {
+            for (const auto& p : problems) check(comm, p, place_of(comm, p) + name_of(tuning));
+        };
+        on_ranks(size, body, tuning);
+    });
 }
 
 /// The same for ranks that share no memory.
