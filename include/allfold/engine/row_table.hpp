@@ -145,6 +145,14 @@ void fold_column(const void* operation, const std::byte* left, const std::byte* 
         op(stretch<const T>(a, count), stretch<const T>(b, count), stretch<T>(out, count));
 }
 
+template <class Op, class T>
+void fold_columns(const void* operation, std::span<const junction> tree, std::byte* const* values, std::byte* to,
+                  std::size_t count) {
+    for (const junction& node : tree.first(tree.size() - 1))
+        fold_column<Op, T>(operation, values[node.left], values[node.right], values[node.into], count);
+    fold_column<Op, T>(operation, values[tree.back().left], values[tree.back().right], to, count);
+}
+
 template <class Op, class Element>
 void fold_rows(const row_layout& all, const place& left, const place& right, const place& to, std::size_t rows) {
     [[maybe_unused]] const Op& op = operation_of<Op>(all);
@@ -346,8 +354,10 @@ template <class Op, class Element>
     table.copyable = every::copyable;
     if constexpr (!std::same_as<Op, no_fold>) {
         table.fold = fold_rows<Op, Element>;
-        if constexpr (column_count<Element> == 1 && std::same_as<Element, column_type<Element, 0>>)
+        if constexpr (column_count<Element> == 1 && std::same_as<Element, column_type<Element, 0>>) {
             table.fold_column = fold_column<Op, Element>;
+            table.fold_columns = fold_columns<Op, Element>;
+        }
         if constexpr (has_identity<Op, Element>) table.set_identity = set_identity_of_rows<Op, Element>;
         if constexpr (every::copyable && lowers_in_place<Op, Element>) table.lower = lower_rows<Op, Element>;
     }

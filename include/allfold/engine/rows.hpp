@@ -100,6 +100,11 @@ class object_array {
     destroy_function destroy_ = nullptr;
 };
 
+/// A node of a tree of folds: which two of some values are folded, and where the outcome goes.
+struct junction {
+    std::uint8_t left, right, into;
+};
+
 /// What an operator does to rows of one type: a constant object for each (operator, element).
 struct row_functions {
     std::size_t columns = 1;
@@ -111,6 +116,9 @@ struct row_functions {
     /// The same of elements that form one column. Null for others.
     void (*fold_column)(const void* operation, const std::byte* left, const std::byte* right, std::byte* to,
                         std::size_t count) = nullptr;
+    /// The same along a tree of such values, of which the last fold goes to `to`. Null for others.
+    void (*fold_columns)(const void* operation, std::span<const junction> tree, std::byte* const* values, std::byte* to,
+                         std::size_t count) = nullptr;
     /// to ← the identity. Null where the operator knows none.
     void (*set_identity)(const row_layout&, const place& to, std::size_t rows) = nullptr;
     /// Turns folds into values where they lie. Null where they are the same, or of different types.

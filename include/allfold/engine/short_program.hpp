@@ -37,11 +37,6 @@ class short_program {
         std::size_t first_byte = 0;  ///< of the first column
         std::size_t bytes = 0;       ///< of all columns, each aligned
     };
-    /// A node of the canonical tree: which two values are folded, and where the outcome goes. First come the operands
-    /// in rank order, then `most_levels` buffers.
-    struct junction {
-        std::uint8_t left, right, into;
-    };
     static constexpr int most_levels = 4;
     struct round {
         std::span<const message> to, from;
@@ -57,8 +52,10 @@ class short_program {
         local_work::kind local{};        ///< nothing, or the input is copied, or the result is the identity
         rows_of input, result;           ///< of the local work
         bool is_local_first = false;     ///< since what it makes is sent
-        std::array<junction, most_ranks - 1> tree{};  ///< of what is folded together, from the leaves up
-        int operands = 0;                             ///< how many those are
+        /// The canonical tree of what is folded together, from the leaves up. First come the operands in rank order,
+        /// then `most_levels` buffers.
+        std::array<junction, most_ranks - 1> tree{};
+        int operands = 0;  ///< how many those are
 
         /// Whether what is received waits for the messages of all peers.
         [[nodiscard]] bool folds_together() const noexcept {

@@ -66,6 +66,10 @@ struct short_operands {
         return now.is_to_all ? post_to_all(now) : now.is_to_each && post_to_each(now);
     }
     [[nodiscard, gnu::noinline]] bool post_to_all(const round& now) const {
+        if (what.is_flat) [[likely]] {
+            const part whole{(now.sends_result ? result : input).columns[0] + now.to[0].first_byte, now.to[0].bytes};
+            return comm.post_to_all(on, message_of({&whole, 1}, whole.bytes));
+        }
         return with_parts(now, now.to[0], [&](const outgoing& packed) { return comm.post_to_all(on, packed); });
     }
     [[nodiscard, gnu::noinline]] bool post_to_each(const round& now) const {
@@ -91,7 +95,10 @@ struct short_operands {
         else
             for (; count < rows.columns() && next.rows.count > 0; ++count)
                 parts[count] = {rows.address(from, count), next.rows.count * rows.bytes[count]};
-        return post(outgoing{{parts.data(), count}, next.bytes, rows.alignment, true, hash, nullptr, unordered, true});
+        return post(message_of({parts.data(), count}, next.bytes));
+    }
+    [[nodiscard]] outgoing message_of(std::span<const part> parts, std::size_t bytes) const noexcept {
+        return {parts, bytes, rows.alignment, true, hash, nullptr, unordered, true};
     }
 
     /// Throws unless a message is the one that is expected.
@@ -137,37 +144,33 @@ struct short_operands {
             list_columns(nearby + i * align_up(now.from[0].bytes, 64), many, theirs[operands + i].data());
             sources[operands + i] = {theirs[operands + i].data(), 0};
         }
-        fold_by_tree(now, operands, [&](const short_program::junction& node, bool is_last) {
+        for (const junction& node : tree_of(now, operands)) {
+            const bool is_last = &node == &now.tree[operands - 2];
             rows.fold(sources[node.left], sources[node.right], is_last ? to : sources[node.into], many);
-        });
+        }
     }
 
   private:
     static constexpr std::size_t most_at_once = 4096;  // bytes, so that what is folded stays in the first-level cache
     static constexpr std::size_t most_values = short_program::most_ranks + short_program::most_levels;
 
-    /// Calls fold(node, is_last) from the leaves up. What the last one makes goes to the result.
-    template <class Fold>
-    static void fold_by_tree(const round& now, std::size_t operands, Fold fold_two) {
-        for (std::size_t i = 0; i + 1 < operands; ++i) fold_two(now.tree[i], i + 2 == operands);
+    [[nodiscard]] static std::span<const junction> tree_of(const round& now, std::size_t operands) noexcept {
+        return {now.tree.data(), operands - 1};
     }
     void combine_columns(const round& now, std::span<std::byte* const> data) const {
         alignas(64) std::byte nearby[short_program::most_levels * most_at_once];
         std::array<std::byte*, most_values> values;
-        std::size_t count = 0;
-        for (std::size_t k = 0; k <= data.size(); ++k) {
-            if (k == now.lower && now.how == fold::in_rank_order)
-                values[count++] = (now.folds_result ? result : input).columns[0] + now.own_first_byte;
-            if (k < data.size()) values[count++] = data[k];
-        }
-        for (std::size_t i = 0; i < short_program::most_levels; ++i)
-            values[count + i] = nearby + i * align_up(now.from[0].bytes, 64);
+        std::byte** next = values.data();
+        const std::size_t below = now.how == fold::in_rank_order ? now.lower : data.size();
+        next = std::copy_n(data.data(), below, next);
+        if (now.how == fold::in_rank_order)
+            *next++ = (now.folds_result ? result : input).columns[0] + now.own_first_byte;
+        next = std::copy(data.begin() + static_cast<std::ptrdiff_t>(below), data.end(), next);
+        const std::size_t step = align_up(now.from[0].bytes, 64);
+        for (std::size_t i = 0; i < short_program::most_levels; ++i) next[i] = nearby + i * step;
         const background::running inside(comm.background());
-        std::byte* const to = result.columns[0] + now.from[0].first_byte;
-        fold_by_tree(now, count, [&](const short_program::junction& node, bool is_last) {
-            rows.functions->fold_column(rows.operation, values[node.left], values[node.right],
-                                        is_last ? to : values[node.into], now.from[0].rows.count);
-        });
+        rows.functions->fold_columns(rows.operation, tree_of(now, static_cast<std::size_t>(next - values.data())),
+                                     values.data(), result.columns[0] + now.from[0].first_byte, now.from[0].rows.count);
     }
     void combine_column(const round& now, const message& with, const std::byte* data) const {
         std::byte* const to = result.columns[0] + with.first_byte;

@@ -148,7 +148,7 @@ class thread_communicator : public transport_defaults {
         const auto self = static_cast<std::size_t>(rank_);
         if (all.empty() || !all[self].has_room(all, self)) return false;
         const bool is_lent = all[self].post(on, message, size_ - 1);
-        for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
+        ring_all();
         if (is_lent) require_readers();
         return true;
     }
@@ -168,30 +168,23 @@ class thread_communicator : public transport_defaults {
         if (all.empty() || longest <= detail::inline_bytes || bytes > most_bytes) return false;
         if (!all[self].has_room(all, self)) return false;
         all[self].post_each(on, signature, to, write);
-        for (int r = 0; r < size_; ++r) world_.board(r).bell.ring();
+        ring_all();
         return true;
     }
     /// Looks for a moment whether all others have posted so, what is expected; `data`: where it lies, rank by rank.
     [[nodiscard]] bool find_all_in_place(lane on, std::uint32_t signature, std::size_t bytes,
                                          std::byte** data) noexcept {
         if (!bulletins_.is_there()) return false;
-        int sender = 0;
+        const auto ranks = static_cast<std::size_t>(size_);
+        std::size_t sender = 0;
         const auto are_in = [&] {
-            for (; sender < size_; ++sender) {
-                if (sender == rank_) continue;
-                *data = bulletins_.find(sender, on, signature, bytes);
-                if (*data == nullptr) return false;
-                ++data;
-            }
-            return true;
+            sender = bulletins_.find_oldest(sender, on, signature, bytes, data);
+            return sender == ranks;
         };
-        if (!are_in()) look_out_shortly([&] { return are_in() || is_in_channel(sender); });
-        return sender == size_;
+        if (!are_in()) look_out_shortly([&] { return are_in() || is_in_channel(static_cast<int>(sender)); });
+        return sender == ranks;
     }
-    void take_all_in_place() noexcept {
-        for (int r = 0; r < size_; ++r)
-            if (r != rank_) bulletins_.take(r);
-    }
+    void take_all_in_place() noexcept { bulletins_.take_oldest_of_all(); }
     template <pending_work Work>
     void wait(Work& work, detail::wait_deadline deadline) {
         detail::wait(*this, board_, world_.tuning_, work, deadline);
@@ -298,6 +291,10 @@ class thread_communicator : public transport_defaults {
         if (found == nullptr && link.next_is_in()) found = bulletins_.find(link.peer(), on);  // it may be older
         if (found != nullptr) return bulletins_.locate(*found, here);
         return link.next_is_in() && link.look_at_next(on, here);
+    }
+    void ring_all() const noexcept {
+        const detail::rank_board* const end = world_.boards_.data() + size_;
+        for (const detail::rank_board* each = world_.boards_.data(); each != end; ++each) each->bell.ring();
     }
     [[nodiscard]] bool is_in_channel(int from) const noexcept {
         const acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();

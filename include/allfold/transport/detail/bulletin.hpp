@@ -91,9 +91,10 @@ class alignas(line_bytes) bulletin {
 
     /// Message number `number`; null where it is not in.
     [[nodiscard]] const cell* find(std::uint32_t number) const noexcept {
-        const cell& c = cells_[number % cells];
+        const cell& c = cell_of(number);
         return c.has(number) ? &c : nullptr;
     }
+    [[nodiscard]] const cell& cell_of(std::uint32_t number) const noexcept { return cells_[number % cells]; }
 
     /// Where what it says to one reader lies, if it was copied when it was posted.
     [[nodiscard]] static bool locate(const cell& found, std::size_t reader, message_in_place& here) noexcept {
@@ -172,14 +173,27 @@ class bulletin_reader {
         r.found = 0;
         return next;
     }
-    /// Where the oldest message of `sender` lies, if it is on this lane, and as expected.
-    [[nodiscard]] std::byte* find(int sender, lane on, std::uint32_t signature, std::size_t bytes) noexcept {
-        reading& r = of(sender);
-        const cell* const next = r.at(0);
-        if (next == nullptr || next->on != on || next->signature != signature || (r.gone & 1u) != 0) return nullptr;
-        r.found = 0;
-        message_in_place here{};
-        return locate(*next, here) && here.bytes == bytes ? here.data : nullptr;
+    /// Lists, rank by rank, where the oldest messages of the other ranks lie, from `sender` on, as long as they are
+    /// for all, on this lane, and as expected; returns the rank of the first one that is not. Asked for often.
+    [[nodiscard]] std::size_t find_oldest(std::size_t sender, lane on, std::uint32_t signature, std::size_t bytes,
+                                          std::byte** data) const noexcept {
+        for (const std::size_t ranks = read_.size(); sender < ranks; ++sender) {
+            if (sender == self_) continue;
+            const reading& r = read_[sender];
+            const cell& next = r.of->cell_of(r.taken + 1);
+            const cell_news news = next.news.load(std::memory_order_acquire);
+            if (news.number != r.taken + 1 || next.on != on || next.signature != signature || r.gone != 0) break;
+            message_in_place here;
+            if (!next.locate(news, here) || here.bytes != bytes) break;
+            data[sender - (sender > self_ ? 1 : 0)] = here.data;
+        }
+        return sender;
+    }
+    /// The oldest message of each other rank, which has been found so, is not needed any more.
+    void take_oldest_of_all() noexcept {
+        bulletin& own = all_[self_];
+        for (std::size_t sender = 0, ranks = read_.size(); sender < ranks; ++sender)
+            if (sender != self_) own.say_taken(sender, ++read_[sender].taken);
     }
     /// Where what has been found lies, if it was copied when it was posted.
     [[nodiscard]] bool locate(const cell& found, message_in_place& here) const noexcept {

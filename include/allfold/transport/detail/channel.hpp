@@ -82,7 +82,9 @@ struct alignas(line_bytes) cell {
     [[nodiscard]] std::uint32_t number() const noexcept { return news.load(std::memory_order_acquire).number; }
     /// Where the message lies, if it was copied when it was posted.
     [[nodiscard]] bool locate(message_in_place& here) const noexcept {
-        const cell_news in = news.load(std::memory_order_relaxed);
+        return locate(news.load(std::memory_order_relaxed), here);
+    }
+    [[nodiscard]] bool locate(const cell_news& in, message_in_place& here) const noexcept {
         here.signature = signature;
         if (in.how == carriage::in_cell) {
             here.data = const_cast<std::byte*>(payload);

@@ -80,6 +80,8 @@ inline void copy_to_shared(std::byte* to, const std::byte* from, std::size_t byt
 }
 /// Copies parts one after the other, each at a multiple of `alignment`.
 inline void pack(std::span<const part> parts, std::size_t alignment, std::byte* to) noexcept {
+    if (parts.size() == 1) [[likely]]
+        return copy_to_shared(to, parts[0].data, parts[0].bytes);
     std::size_t at = 0;
     for (const part& p : parts) {
         at = align_up(at, alignment);
