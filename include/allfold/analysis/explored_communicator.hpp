@@ -212,6 +212,7 @@ class explored_communicator : public transport_defaults {
             const bool is_done = work.poll();
             if (deadline && passes(seen)) time_out(work.blocked_on());
             if (is_done) {
+                ++self.doings;
                 if (order_matters) detail::note_question_of_the_past();
                 return;
             }
