@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -244,6 +246,37 @@ TEST_CASE("operations in flight and messages have deadlines too") {
     unreduced.reduced = false;
     CHECK(outcomes(2, receives, unreduced) == outcomes(2, receives));
     CHECK(outcomes(2, in_flight, unreduced) == outcomes(2, in_flight));
+}
+
+TEST_CASE("of an operation that is over no deadline is known, however it ended") {
+    std::size_t most = 0;
+    const exploration found = explore(2, [&](explored_communicator& comm) {
+        std::array x{1, 1, 1};
+        const auto require_none = [&] {
+            if (comm.deadlines_ahead() != 0) throw std::runtime_error("an operation is over, and its deadline is not");
+        };
+        progress_of([&] {
+            std::array sums{allfold::all_reduce.start(comm, x[0], sum(), late),
+                            allfold::all_reduce.start(comm, x[1], sum(), never)};
+            most = std::max(most, comm.deadlines_ahead());
+            wait_all(sums);
+            require_none();
+            auto unwanted =
+                allfold::receive.start(comm, x[2], allfold::from{1 - comm.rank()}, allfold::tag{1}, late);
+            if (unwanted.cancel()) require_none();
+            if (comm.rank() == 0) allfold::send(comm, x[0], allfold::to{1}, late);
+            if (comm.rank() == 1) allfold::receive(comm, x[1], allfold::from{0}, late);
+            auto again = allfold::all_reduce.prepare(comm, x[0], sum(), late);
+            for (int i = 0; i < 2; ++i) {
+                again.start();
+                again.wait();
+                require_none();
+            }
+        });
+        require_none();  // late, too
+    });
+    INFO(explain(found));
+    CHECK((found.ok() && found.complete() && most == 1));
 }
 
 TEST_CASE("a deadline that nobody catches is told, and replayed") {

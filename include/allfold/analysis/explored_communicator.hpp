@@ -233,10 +233,12 @@ class explored_communicator : public transport_defaults {
     // Deadlines: no time passes here but what the search says.
 
     /// An operation in flight has one.
-    void note_deadline(const void* operation) {
+    void note_deadline(const void* operation) { timed_.push_back({operation, never_seen}); }
+    void forget_deadline(const void* operation) noexcept {
         std::erase_if(timed_, [&](const timed& each) { return each.operation == operation; });
-        timed_.push_back({operation, never_seen});
     }
+    /// How many operations in flight have one.
+    [[nodiscard]] std::size_t deadlines_ahead() const noexcept { return timed_.size(); }
     /// Whether that passes: at its first wait, or after something by which others, or this rank, can tell that it has
     /// not passed before; or where nothing else can happen.
     [[nodiscard]] bool passes(const void* operation) {
@@ -460,6 +462,9 @@ struct detail::task_hooks<explored_communicator> {
         return comm.may_end(operation, what);
     }
     static void note_deadline(explored_communicator& comm, const void* operation) { comm.note_deadline(operation); }
+    static void forget_deadline(explored_communicator& comm, const void* operation) noexcept {
+        comm.forget_deadline(operation);
+    }
     template <class Task>
     static void require_time(explored_communicator& comm, const Task& late) {
         if (comm.passes(&late)) comm.time_out(late.blocked_on());
