@@ -261,8 +261,7 @@ TEST_CASE("of an operation that is over no deadline is known, however it ended")
             most = std::max(most, comm.deadlines_ahead());
             wait_all(sums);
             require_none();
-            auto unwanted =
-                allfold::receive.start(comm, x[2], allfold::from{1 - comm.rank()}, allfold::tag{1}, late);
+            auto unwanted = allfold::receive.start(comm, x[2], allfold::from{1 - comm.rank()}, allfold::tag{1}, late);
             if (unwanted.cancel()) require_none();
             if (comm.rank() == 0) allfold::send(comm, x[0], allfold::to{1}, late);
             if (comm.rank() == 1) allfold::receive(comm, x[1], allfold::from{0}, late);

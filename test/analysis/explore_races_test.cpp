@@ -141,16 +141,19 @@ TEST_CASE("an answer that nobody sees may come before a message that is seen, an
     const allfold::explore_options all_or_none;
     // Where sends wait, that of rank 0 ends before or after it gets the message of 1; where they do not, it is received
     // or not by the time that 0 asks.
-    check_count(3, 2 + 2, [](explored_communicator& comm) {
-        int x = 0;
-        if (comm.rank() == 1) tell(comm, 0);
-        if (comm.rank() == 2) take(comm);
-        if (comm.rank() != 0) return;
-        auto receives = receive.start(comm, x, from{1});
-        tell(comm, 2);
-        static_cast<void>(receives.done());
-        receives.wait();
-    }, all_or_none);
+    check_count(
+        3, 2 + 2,
+        [](explored_communicator& comm) {
+            int x = 0;
+            if (comm.rank() == 1) tell(comm, 0);
+            if (comm.rank() == 2) take(comm);
+            if (comm.rank() != 0) return;
+            auto receives = receive.start(comm, x, from{1});
+            tell(comm, 2);
+            static_cast<void>(receives.done());
+            receives.wait();
+        },
+        all_or_none);
     // Rank 4 answers 0 only after 1, which waits for 0 to receive: of the two orders of before, one remains where sends
     // wait.
     const auto due = [](explored_communicator& comm) {

@@ -15,7 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/analysis/detail/explored_call.hpp"
+#include "allfold/analysis/detail/explored_mail.hpp"
+#include "allfold/analysis/detail/explored_words.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/engine/task_hooks.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
