@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -175,6 +177,46 @@ TEST_CASE("a deadline passes before or after what else its rank hears of") {
           }) == texts{"!", "r!", "r+"});
 }
 
+TEST_CASE("a deadline passes before or after each call that returns meanwhile") {
+    explore_options held, unreduced;  // a send that waits would hear an answer, and rank 0 post one: more to tell
+    held.sends = unreduced.sends = allfold::standard_sends::held;
+    unreduced.reduced = false;
+    const auto beside_a_sum = [](int calls, auto call) {
+        return [calls, call](explored_communicator& comm) {
+            int x = 1;
+            std::string seen;
+            auto sums = allfold::all_reduce.start(comm, x, sum(), comm.rank() == 0 ? soon : never);
+            for (int i = 0; i < calls; ++i) seen += progress_of([&] { call(comm); });
+            return seen += progress_of([&] { sums.wait(); });
+        };
+    };
+    const auto receives = beside_a_sum(2, [](explored_communicator& comm) {
+        int y = 1;
+        comm.rank() == 1 ? allfold::send(comm, y, allfold::to{0}) : void(allfold::receive(comm, y, allfold::from{1}));
+    });
+    // Rank 0 is late in one of its three calls, or in none.
+    std::set<std::string> first;
+    for (const auto& each : outcomes(2, receives, held)) first.insert(each[0]);
+    CHECK(first == std::set<std::string>{"!!!", "+!!", "++!", "+++"});
+    CHECK(outcomes(2, receives, held) == outcomes(2, receives, unreduced));
+    const auto barriers = beside_a_sum(1, [](explored_communicator& comm) { allfold::barrier(comm); });
+    CHECK(outcomes(2, barriers, held) == outcomes(2, barriers, unreduced));
+    // The message has come that is waited for, and the other one is late before the call returns: then the next one,
+    // which does not wait, says so.
+    const auto waits_for_one = [](explored_communicator& comm) {
+        std::array x{1, 1, 1};
+        allfold::operation sums;
+        if (comm.rank() == 1)
+            for (int i = 0; i < 2; ++i) allfold::send(comm, x[0], allfold::to{0});
+        const auto start = [&] { sums = allfold::all_reduce.start(comm, x[2], sum()); };
+        if (comm.rank() == 1) return progress_of(start, [&] { sums.wait(); });
+        std::array both{allfold::receive.start(comm, x[0], allfold::from{1}, soon),
+                        allfold::receive.start(comm, x[1], allfold::from{1}, soon)};
+        return progress_of([&] { both[0].wait(); }, start, [&] { both[1].wait(); }, [&] { sums.wait(); });
+    };
+    CHECK(outcomes(2, waits_for_one, held) == outcomes(2, waits_for_one, unreduced));
+}
+
 TEST_CASE("how long a deadline is makes no difference, and where none is given none passes") {
     for (const deadline& each : {soon, late}) {
         const auto program = [&](explored_communicator& comm) {
@@ -204,6 +246,34 @@ TEST_CASE("operations in flight and messages have deadlines too") {
     unreduced.reduced = false;
     CHECK(outcomes(2, receives, unreduced) == outcomes(2, receives));
     CHECK(outcomes(2, in_flight, unreduced) == outcomes(2, in_flight));
+}
+
+TEST_CASE("of an operation that is over no deadline is known, however it ended") {
+    std::size_t most = 0;
+    const exploration found = explore(2, [&](explored_communicator& comm) {
+        std::array x{1, 1, 1};
+        const auto require_none = [&] {
+            if (comm.deadlines_ahead() != 0) throw std::runtime_error("an operation is over, and its deadline is not");
+        };
+        progress_of([&] {
+            std::array sums{allfold::all_reduce.start(comm, x[0], sum(), late),
+                            allfold::all_reduce.start(comm, x[1], sum(), never)};
+            most = std::max(most, comm.deadlines_ahead());
+            wait_all(sums);
+            require_none();
+            auto unwanted = allfold::receive.start(comm, x[2], allfold::from{1 - comm.rank()}, allfold::tag{1}, late);
+            if (unwanted.cancel()) require_none();
+            auto again = allfold::all_reduce.prepare(comm, x[0], sum(), late);
+            for (int i = 0; i < 2; ++i) {
+                again.start();
+                again.wait();
+                require_none();
+            }
+        });
+        require_none();  // late, too
+    });
+    INFO(explain(found));
+    CHECK((found.ok() && found.complete() && most == 1));
 }
 
 TEST_CASE("a deadline that nobody catches is told, and replayed") {

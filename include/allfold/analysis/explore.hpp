@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "allfold/analysis/detail/explored_values.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/explorer.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"

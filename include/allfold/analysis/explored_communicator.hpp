@@ -15,7 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/analysis/detail/explored_call.hpp"
+#include "allfold/analysis/detail/explored_mail.hpp"
+#include "allfold/analysis/detail/explored_words.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/engine/task_hooks.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
@@ -212,6 +216,7 @@ class explored_communicator : public transport_defaults {
             const bool is_done = work.poll();
             if (deadline && passes(seen)) time_out(work.blocked_on());
             if (is_done) {
+                ++self.doings;
                 if (order_matters) detail::note_question_of_the_past();
                 return;
             }
@@ -232,10 +237,12 @@ class explored_communicator : public transport_defaults {
     // Deadlines: no time passes here but what the search says.
 
     /// An operation in flight has one.
-    void note_deadline(const void* operation) {
+    void note_deadline(const void* operation) { timed_.push_back({operation, never_seen}); }
+    void forget_deadline(const void* operation) noexcept {
         std::erase_if(timed_, [&](const timed& each) { return each.operation == operation; });
-        timed_.push_back({operation, never_seen});
     }
+    /// How many operations in flight have one.
+    [[nodiscard]] std::size_t deadlines_ahead() const noexcept { return timed_.size(); }
     /// Whether that passes: at its first wait, or after something by which others, or this rank, can tell that it has
     /// not passed before; or where nothing else can happen.
     [[nodiscard]] bool passes(const void* operation) {
@@ -459,6 +466,9 @@ struct detail::task_hooks<explored_communicator> {
         return comm.may_end(operation, what);
     }
     static void note_deadline(explored_communicator& comm, const void* operation) { comm.note_deadline(operation); }
+    static void forget_deadline(explored_communicator& comm, const void* operation) noexcept {
+        comm.forget_deadline(operation);
+    }
     template <class Task>
     static void require_time(explored_communicator& comm, const Task& late) {
         if (comm.passes(&late)) comm.time_out(late.blocked_on());

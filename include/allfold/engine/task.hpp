@@ -269,6 +269,7 @@ class task : public pending {
     }
     void complete() noexcept {
         leave();
+        if (is_timed()) hooks::forget_deadline(*comm_, this);
         call_back();
         done_.store(true, std::memory_order_release);  // last: from here on another thread may destroy it
     }

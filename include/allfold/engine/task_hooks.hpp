@@ -41,6 +41,8 @@ struct task_hooks {
 
     /// An operation starts that is due some time.
     static void note_deadline(Comm&, const void*) noexcept {}
+    /// It is over.
+    static void forget_deadline(Comm&, const void*) noexcept {}
     /// Throws where an operation is late that is not done; the transport itself says who waits for whom.
     template <class Task>
     static void require_time(Comm& comm, const Task& late) {

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/analysis/detail/explored_call.hpp"
+#include "allfold/analysis/detail/explored_mail.hpp"
 #include "allfold/analysis/detail/fibre.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/detail/step_watch.hpp"
@@ -28,61 +30,9 @@
 #include "allfold/transport/detail/envelope.hpp"
 
 /// @file
-/// Ranks of one thread, and the messages that are in flight between them, in one execution of a program at a time.
+/// Ranks of one thread, and what each of them may do next, in one execution of a program at a time.
 
 namespace allfold::detail {
-
-/// A message on its way.
-struct explored_letter {
-    std::uint32_t signature = 0;
-    std::size_t bytes = 0;
-    int posted_in = -1;
-    bounce_buffer memory;
-    const char* what = "";   // where somebody wants to know
-    std::size_t number = 0;  // the same
-};
-
-/// A call of a rank, or another start of what it has prepared.
-struct explored_call {
-    const char* what = "collective";
-    int to = -1, from = -1;  // of a message; in the whole program; -2: from any
-    int label = 0;           // its tag; -2: any
-    bool is_message = false;
-    std::uint64_t group = 0;
-    lane first = 0;
-    unsigned lanes = 0;
-    const char* file = nullptr;
-    unsigned line = 0;
-};
-
-/// Of a message of the program's.
-[[nodiscard]] inline std::string text_of_lost(const message_head& head, int from, int to) {
-    const std::size_t amount = head.is_encoded() ? static_cast<std::size_t>(head.elements) : head.bytes();
-    return text({"a message of ", amount, head.is_encoded() ? " element" : " byte", amount == 1 ? "" : "s",
-                 " under tag ", head.tag, " from rank ", from, " to rank ", to, " is never received"});
-}
-
-/// "1st", "2nd".
-[[nodiscard]] inline std::string ordinal(std::size_t number) {
-    const bool is_teen = number / 10 % 10 == 1;
-    const char* const ends[] = {"th", "st", "nd", "rd"};
-    return text({number, ends[!is_teen && number % 10 < 4 ? number % 10 : 0]});
-}
-/// "receive from rank 2, tag 7 (its 3rd call, program.cpp:34)"
-[[nodiscard]] inline std::string text_of(const explored_call& call, std::size_t number) {
-    std::string words = call.what;
-    if (call.to >= 0) words += text({" to rank ", call.to});
-    if (call.from >= 0) words += text({" from rank ", call.from});
-    if (call.from == -2) words += " from any rank";
-    if (call.is_message && call.label == -2) words += ", any tag";
-    if (call.is_message && call.label > 0) words += text({", tag ", call.label});
-    words += " (its " + ordinal(number) + " call";
-    if (call.file != nullptr) {
-        const std::string_view path = call.file;
-        words += text({", ", path.substr(path.find_last_of('/') + 1), ":", call.line});
-    }
-    return words + ")";
-}
 
 /// Why a rank goes on.
 enum class explored_turn : std::uint8_t {
@@ -170,7 +120,8 @@ class explored_world final : public order_observer {
     void begin() {
         step_ = -1;
         asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
-        seats_used_ = boxes_used_ = 0;
+        seats_used_ = 0;
+        mail_.begin();
         standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
         for (rank_state& each : ranks_) {
             each.at = place::running;
@@ -223,8 +174,7 @@ class explored_world final : public order_observer {
     /// In which step the message was posted that one delivers; -1 for none.
     [[nodiscard]] int posted_in(const explored_step& step) {
         if (!step.has_message) return -1;
-        const box& from = *find(step.rank, step.channel);
-        return from.letters[from.arrived].posted_in;
+        return mail_.next(step.rank, step.channel)->posted_in;
     }
     /// Not `seen`: by the search, to which it is a part of the step before it. Whether the rank has asked meanwhile in
     /// which order messages have come.
@@ -232,8 +182,7 @@ class explored_world final : public order_observer {
         if (seen) ++step_;
         rank_state& rank = of(step.rank);
         if (step.has_message) {
-            box& from = *find(step.rank, step.channel);
-            const explored_letter& letter = from.letters[from.arrived++];
+            const explored_letter& letter = mail_.deliver(step.rank, step.channel);
             const bool is_unseen = rank.at == place::tests && !rank.tests_lane && step.channel.is_of_a_collective();
             if (!is_unseen) rank.tests_in_vain = 0;
             rank.has_got = rank.at == place::tests && !is_unseen;
@@ -373,11 +322,8 @@ class explored_world final : public order_observer {
         const rank_state& self = of(rank);
         return self.where.call == 0 ? nullptr : &self.calls[self.where.call - 1];
     }
-    void for_each_leftover(bool messages_only, auto visit) {
-        for (std::size_t i = 0; i < boxes_used_; ++i)
-            if (const box& each = boxes_[i]; each.taken < each.count() && !(messages_only && !each.from.is_message()))
-                visit(each.to, each.from, each.letters[std::min(each.arrived, each.count() - 1)], each.arrived);
-    }
+    /// Messages that nobody has taken.
+    [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
 
     // What a communicator does.
 
@@ -406,13 +352,11 @@ class explored_world final : public order_observer {
             letter.number = ++posted_;
             note(happening::kind::posts, from.from, to, letter);
         }
-        find_or_make(to, from).letters.push_back(std::move(letter));
+        mail_.post(to, from, std::move(letter));
     }
     /// The next message that has been delivered to a rank on this channel.
     [[nodiscard]] std::optional<explored_letter> take_delivered(int rank, const explored_channel& from) {
-        box* const found = find(rank, from);
-        if (found == nullptr || found->taken == found->arrived) return std::nullopt;
-        return std::move(found->letters[found->taken++]);
+        return mail_.take(rank, from);
     }
     void ask(int rank, const explored_channel& from) {
         auto& asked = of(rank).asked;
@@ -478,14 +422,6 @@ class explored_world final : public order_observer {
     }
 
   private:
-    struct box {
-        int to = 0;
-        explored_channel from;
-        std::vector<explored_letter> letters;
-        std::size_t arrived = 0, taken = 0;
-        [[nodiscard]] std::size_t count() const noexcept { return letters.size(); }
-    };
-
     /// Whether nothing else may happen to this rank before it makes one of its steps.
     bool add_steps_of(const rank_state& each, std::vector<explored_step>& possible) {
         if (each.at == place::chooses) {
@@ -504,8 +440,7 @@ class explored_world final : public order_observer {
     }
     /// How many: the next message of a channel, if there is one.
     std::size_t add_delivery(int rank, const explored_channel& from, std::vector<explored_step>& possible) {
-        const box* const found = find(rank, from);
-        if (found == nullptr || found->arrived == found->count()) return 0;
+        if (mail_.next(rank, from) == nullptr) return 0;
         possible.push_back({rank, true, false, from});
         return 1;
     }
@@ -554,22 +489,6 @@ class explored_world final : public order_observer {
         rank.turn = turn;
         run(rank);
     }
-    [[nodiscard]] box* find(int to, const explored_channel& from) {
-        for (std::size_t i = 0; i < boxes_used_; ++i)
-            if (boxes_[i].to == to && boxes_[i].from == from) return &boxes_[i];
-        return nullptr;
-    }
-    [[nodiscard]] box& find_or_make(int to, const explored_channel& from) {
-        if (box* const found = find(to, from)) return *found;
-        if (boxes_used_ == boxes_.size()) boxes_.emplace_back();
-        box& fresh = boxes_[boxes_used_++];
-        fresh.to = to;
-        fresh.from = from;
-        fresh.letters.clear();
-        fresh.arrived = fresh.taken = 0;
-        return fresh;
-    }
-
     static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2};  // of a step without a message
 
     int tests_, most_tests_;
@@ -581,8 +500,7 @@ class explored_world final : public order_observer {
     std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
     std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;
-    std::vector<box> boxes_;  // those that are in use come first: their memory serves the next execution
-    std::size_t boxes_used_ = 0;
+    explored_mail mail_;
     std::vector<std::unique_ptr<seat>> seats_;
     std::size_t seats_used_ = 0;
 };

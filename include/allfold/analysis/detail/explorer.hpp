@@ -5,17 +5,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <optional>
-#include <ostream>
 #include <ranges>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "allfold/analysis/detail/explored_call.hpp"
+#include "allfold/analysis/detail/explored_mail.hpp"
+#include "allfold/analysis/detail/explored_token.hpp"
+#include "allfold/analysis/detail/explored_values.hpp"
+#include "allfold/analysis/detail/explored_words.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
@@ -26,111 +27,6 @@
 /// Runs execution after execution, and says what is wrong with each.
 
 namespace allfold::detail {
-
-/// A value as people read it, where it can be written.
-template <class T>
-[[nodiscard]] std::string value_text(const T& value) {
-    if constexpr (requires(std::ostream& out) { out << value; }) {
-        std::ostringstream out;
-        out << value;
-        return out.str();
-    } else if constexpr (std::ranges::input_range<const T>) {
-        std::string all = "{";
-        for (const auto& each : value) all += (all.size() > 1 ? ", " : "") + value_text(each);
-        return all + "}";
-    } else {
-        return "a value that cannot be written";
-    }
-}
-
-/// What the ranks of a program return, beside what they have returned in the first execution.
-class explored_values {
-  public:
-    virtual ~explored_values() = default;
-    virtual void begin() = 0;
-    /// Of the execution that has just ended; keeps the values of the first one. Empty where nothing differs.
-    [[nodiscard]] virtual std::string difference() = 0;
-    virtual void forget() = 0;
-};
-
-class no_values final : public explored_values {
-  public:
-    void begin() override {}
-    [[nodiscard]] std::string difference() override { return {}; }
-    void forget() override {}
-};
-
-template <class T>
-class values_of final : public explored_values {
-  public:
-    explicit values_of(int size) : now_(static_cast<std::size_t>(size)), first_(now_) {}
-    void begin() override {
-        for (auto& each : now_) each.reset();
-    }
-    void set(int rank, T value) { now_[static_cast<std::size_t>(rank)].emplace(std::move(value)); }
-    [[nodiscard]] std::string difference() override {
-        if (!std::exchange(has_first_, true)) first_.swap(now_);
-        for (std::size_t r = 0; r < now_.size(); ++r)
-            if (now_[r] && first_[r] && !(*now_[r] == *first_[r]))
-                return text({"rank ", r, " returns ", value_text(*now_[r]), ", but ", value_text(*first_[r]),
-                             " in the first execution"});
-        return {};
-    }
-    void forget() override { has_first_ = false; }
-
-  private:
-    std::vector<std::optional<T>> now_, first_;
-    bool has_first_ = false;
-};
-
-/// The choices of one execution, as a token: a letter for each, those at the end that are the first ones left out. It
-/// begins with U where standard sends are not held for their receivers, and with E where that is a choice as others
-/// are.
-class explored_token {
-  public:
-    using sending = explored_world::sending;
-
-    [[nodiscard]] static std::string begin(sending sends) {
-        return sends == sending::held ? "" : sends == sending::waits ? "U" : "E";
-    }
-    [[nodiscard]] static sending sends(std::string_view token) {
-        return token.starts_with('U') ? sending::waits : token.starts_with('E') ? sending::chosen : sending::held;
-    }
-    static void add(std::string& token, int choice) {
-        constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuvwxyz";
-        const auto which = static_cast<std::size_t>(choice);
-        token += which < letters.size() ? std::string(1, letters[which]) : "(" + std::to_string(choice) + ")";
-    }
-    [[nodiscard]] static std::string shortened(std::string token) {
-        token.erase(token.find_last_not_of('0') + 1);
-        return token;
-    }
-    /// Throws `bad_argument` for what is none.
-    [[nodiscard]] static std::vector<int> choices(std::string_view token) {
-        std::vector<int> all;
-        for (std::size_t i = begin(sends(token)).size(); i < token.size(); ++i) {
-            const char c = token[i];
-            if (c >= '0' && c <= '9')
-                all.push_back(c - '0');
-            else if (c >= 'a' && c <= 'z')
-                all.push_back(c - 'a' + 10);
-            else
-                all.push_back(long_number(token, i));
-        }
-        return all;
-    }
-
-  private:
-    [[nodiscard]] static int long_number(std::string_view token, std::size_t& i) {
-        int number = 0;
-        if (token[i] == '(')
-            for (++i; i < token.size() && token[i] >= '0' && token[i] <= '9' && number < 1'000'000; ++i)
-                number = 10 * number + (token[i] - '0');
-        if (i >= token.size() || token[i] != ')')
-            throw error(errc::bad_argument, text({"replay: ", token, " is not a schedule that explore has found"}));
-        return number;
-    }
-};
 
 class explorer {
   public:
@@ -172,7 +68,7 @@ class explorer {
             ++found_.executions_;
             if (!difference_.empty())
                 add(verdict::different_values, difference_, std::string(schedule.substr(schedule.find(':') + 1)));
-            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, end_text(r));
+            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
             world_.history = nullptr;
             for (finding& one : found_.findings_)
                 if (one.history.empty()) one.history = history;
@@ -335,7 +231,7 @@ class explorer {
     }
     [[nodiscard]] std::vector<explored_leftover> find_leftovers() {
         std::vector<explored_leftover> all;
-        world_.for_each_leftover(false, [&](int to, const auto& from, const explored_letter& first, std::size_t) {
+        world_.mail().for_each_leftover(false, [&](int to, const auto& from, const explored_letter& first) {
             all.push_back({to, from, first.posted_in});
         });
         return all;
@@ -380,15 +276,15 @@ class explorer {
                                              : verdict::deadlock_unless_held;
             return add(what, text({tests ? "ranks test, or wait, and nothing comes any more"
                                          : "all ranks wait, and nothing is in flight",
-                                   for_each_rank()}));
+                                   text_of_ranks(world_)}));
         }
         if (!world_.is_anybody_late()) add_lost();
         difference_ = values_.difference();
     }
     void add_lost() {
         std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
-        world_.for_each_leftover(true, [&](int to, const auto& from, const explored_letter& first, std::size_t) {
-            if (!is_an_answer(from, first)) lost.push_back(leftover_text(to, from, first));
+        world_.mail().for_each_leftover(true, [&](int to, const auto& from, const explored_letter& first) {
+            if (!is_an_answer(from, first)) lost.push_back(text_of_leftover(world_, to, from, first));
         });
         for (int r = 0; r < world_.size(); ++r) {
             const auto& held = world_.of(r).unreceived;
@@ -437,53 +333,6 @@ class explorer {
         }
         add(what, all);
     }
-    [[nodiscard]] std::string for_each_rank() {
-        std::string all;
-        for (int r = 0; r < world_.size(); ++r) all += "\n    " + state_text(r);
-        return all;
-    }
-    [[nodiscard]] std::string state_text(int rank) {
-        const auto& each = world_.of(rank);
-        if (each.at == place::returned) return text({"rank ", rank, " has returned"});
-        if (each.at == place::tests)
-            return text({"rank ", rank, " has tested ", each.tests_in_vain, " times since its latest message"});
-        std::string words = text({"rank ", rank, " waits in ", each.where.what});
-        if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
-        const explored_call* const call = world_.call_of(rank);
-        if (call != nullptr && call->from == -2) {
-            words += ", for a message of any rank";
-        } else if (each.where.peer >= 0) {
-            words += text({", for rank ", each.where.peer});
-            if (world_.of(each.where.peer).at == place::returned) words += ", which has returned";
-        } else if (!each.asked.empty()) {
-            words += ", for a message of rank ";
-            for (std::size_t i = 0; i < each.asked.size(); ++i)
-                words += text({i == 0 ? "" : " or ", each.asked[i].from});
-        }
-        if (call != nullptr) words += ": " + text_of(*call, each.where.call);
-        return words;
-    }
-    [[nodiscard]] static message_head head_of(const explored_letter& letter) {
-        message_head head;
-        std::memcpy(&head, letter.memory.data(), sizeof head);
-        return head;
-    }
-    /// Between post offices: the program knows nothing of it.
-    [[nodiscard]] static bool is_an_answer(const explored_channel& from, const explored_letter& letter) {
-        if (from.on != envelopes_lane) return false;
-        const auto what = head_of(letter).what;
-        return what != message_head::kind::eager && what != message_head::kind::request;
-    }
-    [[nodiscard]] std::string leftover_text(int to, const explored_channel& from, const explored_letter& first) const {
-        if (from.on == envelopes_lane) return text_of_lost(head_of(first), from.from, to);
-        std::string words =
-            text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
-                  " to rank ", to, " is never received"});
-        if (const auto* const call = world_.find_opened(from.group, from.from, from.on))
-            words += text({" (", call->what.what, ")"});
-        return words;
-    }
-
     /// Makes the schedule of a fault shorter, as far as that goes in some attempts: choices become the first ones, from
     /// the last one back. Then writes down what happens.
     void look_closely(finding& one) {
@@ -521,7 +370,7 @@ class explorer {
                                  return each.what == one.what && each.text == one.text;
                              });
         if (history != nullptr)
-            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, end_text(r));
+            for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
         world_.history = nullptr;
         difference_.clear();
         is_sound_ = world_.release();
@@ -532,13 +381,6 @@ class explorer {
     [[nodiscard]] static bool is_shorter(const std::string& token, const std::string& schedule) {
         return token.size() < schedule.size() - schedule.find(':') - 1;
     }
-    [[nodiscard]] std::string end_text(int rank) {
-        const auto& each = world_.of(rank);
-        if (each.failure) return "fails: " + each.failure->why;
-        const std::string words = state_text(rank);
-        return words.substr(words.find(' ', words.find(' ') + 1) + 1);
-    }
-
     void add(verdict what, const std::string& words) { add(what, words, explored_token::shortened(token_)); }
     void add(verdict what, const std::string& words, const std::string& token) {
         for (finding& known : found_.findings_) {

@@ -228,7 +228,8 @@ class search_tree {
             if (here.tried[i] && static_cast<int>(i) != here.current && !here.sleeps(i)) return static_cast<int>(i);
         return -1;
     }
-    /// With it, what its rank may do without a message: a race is found between that and what comes later only.
+    /// With it, what its rank may do without a message: a race is found between that and what comes later only. Where a
+    /// race asks for a step that is not needed: what its rank may do instead is tried where the step comes later.
     static void try_beside(state& here, std::size_t index) {
         for (std::size_t i = 0; i < here.possible.size(); ++i)
             if (i == index || (here.possible[i].rank == here.possible[index].rank && !here.possible[i].has_message))
@@ -303,7 +304,10 @@ class search_tree {
             if (e.what.has_message && e.what.channel == delivery.channel) return;  // the message before it
             if (i > last_question_[at(delivery.rank)]) continue;
             state& here = path_[at(i)];
-            if (const int now = find(here, delivery); now >= 0) return try_beside(here, at(now));
+            if (const int now = find(here, delivery); now >= 0) {
+                here.tried[at(now)] = true;
+                return;
+            }
             return reverse(i, end);
         }
     }
@@ -318,7 +322,7 @@ class search_tree {
             if (here.tried[at(now)]) return;
             if (first < 0) first = now;
         }
-        if (first >= 0) try_beside(here, at(first));
+        if (first >= 0) here.tried[at(first)] = true;
     }
     [[nodiscard]] bool is_initial(int i, int k) const {
         for (int m = i + 1; m < k; ++m)

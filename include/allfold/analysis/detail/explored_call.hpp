@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "allfold/error.hpp"
+#include "allfold/message/detail/post_office.hpp"
+#include "allfold/transport/communicator.hpp"
+
+/// @file
+/// Calls of a rank that is explored, and in words.
+
+namespace allfold::detail {
+
+/// A call of a rank, or another start of what it has prepared.
+struct explored_call {
+    const char* what = "collective";
+    int to = -1, from = -1;  // of a message; in the whole program; -2: from any
+    int label = 0;           // its tag; -2: any
+    bool is_message = false;
+    std::uint64_t group = 0;
+    lane first = 0;
+    unsigned lanes = 0;
+    const char* file = nullptr;
+    unsigned line = 0;
+};
+
+/// "1st", "2nd".
+[[nodiscard]] inline std::string ordinal(std::size_t number) {
+    const bool is_teen = number / 10 % 10 == 1;
+    const char* const ends[] = {"th", "st", "nd", "rd"};
+    return text({number, ends[!is_teen && number % 10 < 4 ? number % 10 : 0]});
+}
+/// "receive from rank 2, tag 7 (its 3rd call, program.cpp:34)"
+[[nodiscard]] inline std::string text_of(const explored_call& call, std::size_t number) {
+    std::string words = call.what;
+    if (call.to >= 0) words += text({" to rank ", call.to});
+    if (call.from >= 0) words += text({" from rank ", call.from});
+    if (call.from == -2) words += " from any rank";
+    if (call.is_message && call.label == -2) words += ", any tag";
+    if (call.is_message && call.label > 0) words += text({", tag ", call.label});
+    words += " (its " + ordinal(number) + " call";
+    if (call.file != nullptr) {
+        const std::string_view path = call.file;
+        words += text({", ", path.substr(path.find_last_of('/') + 1), ":", call.line});
+    }
+    return words + ")";
+}
+
+}  // namespace allfold::detail

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <ostream>
+#include <ranges>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allfold/error.hpp"
+
+/// @file
+/// Whether the ranks of a program return the same in each execution.
+
+namespace allfold::detail {
+
+/// A value as people read it, where it can be written.
+template <class T>
+[[nodiscard]] std::string value_text(const T& value) {
+    if constexpr (requires(std::ostream& out) { out << value; }) {
+        std::ostringstream out;
+        out << value;
+        return out.str();
+    } else if constexpr (std::ranges::input_range<const T>) {
+        std::string all = "{";
+        for (const auto& each : value) all += (all.size() > 1 ? ", " : "") + value_text(each);
+        return all + "}";
+    } else {
+        return "a value that cannot be written";
+    }
+}
+
+/// What the ranks of a program return, beside what they have returned in the first execution.
+class explored_values {
+  public:
+    virtual ~explored_values() = default;
+    virtual void begin() = 0;
+    /// Of the execution that has just ended; keeps the values of the first one. Empty where nothing differs.
+    [[nodiscard]] virtual std::string difference() = 0;
+    virtual void forget() = 0;
+};
+
+class no_values final : public explored_values {
+  public:
+    void begin() override {}
+    [[nodiscard]] std::string difference() override { return {}; }
+    void forget() override {}
+};
+
+template <class T>
+class values_of final : public explored_values {
+  public:
+    explicit values_of(int size) : now_(static_cast<std::size_t>(size)), first_(now_) {}
+    void begin() override {
+        for (auto& each : now_) each.reset();
+    }
+    void set(int rank, T value) { now_[static_cast<std::size_t>(rank)].emplace(std::move(value)); }
+    [[nodiscard]] std::string difference() override {
+        if (!std::exchange(has_first_, true)) first_.swap(now_);
+        for (std::size_t r = 0; r < now_.size(); ++r)
+            if (now_[r] && first_[r] && !(*now_[r] == *first_[r]))
+                return text({"rank ", r, " returns ", value_text(*now_[r]), ", but ", value_text(*first_[r]),
+                             " in the first execution"});
+        return {};
+    }
+    void forget() override { has_first_ = false; }
+
+  private:
+    std::vector<std::optional<T>> now_, first_;
+    bool has_first_ = false;
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "allfold/analysis/detail/explored_call.hpp"
+#include "allfold/analysis/detail/explored_mail.hpp"
+#include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/search_tree.hpp"
+#include "allfold/error.hpp"
+#include "allfold/message/detail/message_head.hpp"
+#include "allfold/message/detail/post_office.hpp"
+#include "allfold/transport/detail/envelope.hpp"
+
+/// @file
+/// The end of an execution, in words: where each rank is, and which messages are left.
+
+namespace allfold::detail {
+
+/// What a rank does at the end of an execution.
+[[nodiscard]] inline std::string text_of_state(explored_world& world, int rank) {
+    const auto& each = world.of(rank);
+    if (each.at == explored_world::place::returned) return text({"rank ", rank, " has returned"});
+    if (each.at == explored_world::place::tests)
+        return text({"rank ", rank, " has tested ", each.tests_in_vain, " times since its latest message"});
+    std::string words = text({"rank ", rank, " waits in ", each.where.what});
+    if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
+    const explored_call* const call = world.call_of(rank);
+    if (call != nullptr && call->from == -2) {
+        words += ", for a message of any rank";
+    } else if (each.where.peer >= 0) {
+        words += text({", for rank ", each.where.peer});
+        if (world.of(each.where.peer).at == explored_world::place::returned) words += ", which has returned";
+    } else if (!each.asked.empty()) {
+        words += ", for a message of rank ";
+        for (std::size_t i = 0; i < each.asked.size(); ++i) words += text({i == 0 ? "" : " or ", each.asked[i].from});
+    }
+    if (call != nullptr) words += ": " + text_of(*call, each.where.call);
+    return words;
+}
+[[nodiscard]] inline std::string text_of_ranks(explored_world& world) {
+    std::string all;
+    for (int r = 0; r < world.size(); ++r) all += "\n    " + text_of_state(world, r);
+    return all;
+}
+[[nodiscard]] inline std::string text_of_end(explored_world& world, int rank) {
+    const auto& each = world.of(rank);
+    if (each.failure) return "fails: " + each.failure->why;
+    const std::string words = text_of_state(world, rank);
+    return words.substr(words.find(' ', words.find(' ') + 1) + 1);
+}
+
+/// Of a message of the program's.
+[[nodiscard]] inline std::string text_of_lost(const message_head& head, int from, int to) {
+    const std::size_t amount = head.is_encoded() ? static_cast<std::size_t>(head.elements) : head.bytes();
+    return text({"a message of ", amount, head.is_encoded() ? " element" : " byte", amount == 1 ? "" : "s",
+                 " under tag ", head.tag, " from rank ", from, " to rank ", to, " is never received"});
+}
+
+[[nodiscard]] inline message_head head_of(const explored_letter& letter) {
+    message_head head;
+    std::memcpy(&head, letter.memory.data(), sizeof head);
+    return head;
+}
+/// Between post offices: the program knows nothing of it.
+[[nodiscard]] inline bool is_an_answer(const explored_channel& from, const explored_letter& letter) {
+    if (from.on != envelopes_lane) return false;
+    const auto what = head_of(letter).what;
+    return what != message_head::kind::eager && what != message_head::kind::request;
+}
+[[nodiscard]] inline std::string text_of_leftover(const explored_world& world, int to, const explored_channel& from,
+                                                  const explored_letter& first) {
+    if (from.on == envelopes_lane) return text_of_lost(head_of(first), from.from, to);
+    std::string words = text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ",
+                              from.from, " to rank ", to, " is never received"});
+    if (const auto* const call = world.find_opened(from.group, from.from, from.on))
+        words += text({" (", call->what.what, ")"});
+    return words;
+}
+
+}  // namespace allfold::detail

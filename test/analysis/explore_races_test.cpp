@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "allfold/analysis/explore.hpp"
+#include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/message.hpp"
+#include "test/support/catch.hpp"
+
+/// @file
+/// Which races the reduction finds, one small program each: a race that is overlooked costs an execution, one that is
+/// none costs an execution that is given up.
+///
+/// At first the lowest rank that can take its message does, unless another one waits for nothing else. So a rank that
+/// is to be later has a higher number, and asks for messages that never come.
+
+using allfold::any;
+using allfold::explain;
+using allfold::exploration;
+using allfold::explore;
+using allfold::explored_communicator;
+using allfold::from;
+using allfold::receive;
+using allfold::send;
+using allfold::tag;
+using allfold::to;
+
+namespace {
+
+allfold::explore_options held() {
+    allfold::explore_options options;
+    options.sends = allfold::standard_sends::held;
+    return options;
+}
+
+/// Without a fault, unless `is_clean` says otherwise; and that a search without reduction ends as well or as badly.
+template <class Program>
+void check_count(int size, std::uint64_t expected, Program program, allfold::explore_options options = held(),
+                 bool is_clean = true) {
+    const exploration found = explore(size, program, options);
+    options.reduced = false;
+    const exploration all = explore(size, program, options);
+    INFO(explain(found) << found.redundant() << " given up; without reduction " << explain(all));
+    CHECK((found.complete() && found.executions() == expected && found.redundant() == 0));
+    CHECK((all.complete() && found.ok() == is_clean && all.ok() == is_clean));
+    CHECK(found.findings().size() == all.findings().size());
+}
+
+/// One message of a rank that takes the first of any.
+void take(explored_communicator& comm) {
+    int x = 0;
+    receive(comm, x, from{any});
+}
+void tell(explored_communicator& comm, int rank) { send(comm, comm.rank(), to{rank}); }
+
+/// Messages as a transport has them: a rank asks for those of some ranks only.
+void post(explored_communicator& comm, int rank) {
+    std::array<std::byte, 1> nothing{};
+    const std::array<allfold::part, 1> parts{{{nothing.data(), 1}}};
+    std::atomic<int> lent = 0;
+    REQUIRE(comm.try_post(rank, 0, {parts, 1, 1, true, 1, &lent}));
+}
+struct first_of {
+    explored_communicator& comm;
+    std::span<const int> ranks;
+    int from = -1;
+
+    bool poll() {
+        for (const int r : ranks)
+            if (from < 0 && comm.try_receive(r, 0, [](auto&&) {})) from = r;
+        return from >= 0;
+    }
+    [[nodiscard]] static allfold::waiting blocked_on() { return {.what = "take"}; }
+    static void check() {}
+};
+template <std::size_t Count>
+int take_first(explored_communicator& comm, const std::array<int, Count>& ranks) {
+    first_of next{comm, ranks};
+    comm.wait(next, std::nullopt);
+    return next.from;
+}
+
+}  // namespace
+
+TEST_CASE("a message is not tried in place of the one that it is due to") {
+    // Rank 0 takes a message of 3, and then that of 2, which its own message has made go on. Meanwhile rank 1 takes one
+    // too, which is no reason to try what 0 does after what 1 does.
+    const auto program = [](bool takes_both) {
+        return [takes_both](explored_communicator& comm) {
+            switch (comm.rank()) {
+                case 0:
+                    take(comm), tell(comm, 2);
+                    if (takes_both) take(comm);
+                    break;
+                case 1: take(comm); break;
+                case 2: take(comm), tell(comm, 0); break;
+                default: tell(comm, 0), tell(comm, 1);
+            }
+        };
+    };
+    check_count(4, 1, program(true));
+    check_count(4, 1, program(false), held(), false);  // nor if nobody takes it
+}
+
+TEST_CASE("a message is tried first though what leads to it comes later than the one that is taken now") {
+    // Rank 0 takes a message of 1 and one of 2, which sends it when it has taken both of 3 and 4: 2 orders each.
+    check_count(5, 4, [](explored_communicator& comm) {
+        switch (comm.rank()) {
+            case 0: take(comm), take(comm); break;
+            case 1: tell(comm, 0); break;
+            case 2: take(comm), take(comm), tell(comm, 0); break;
+            default: tell(comm, 2);
+        }
+    });
+    // Each of three messages first: the one of 3 too, which goes on when rank 4 has told it to, though between it and
+    // the first one comes one that may be first as well.
+    check_count(6, 3, [](explored_communicator& comm) {
+        static_cast<void>(comm.open({}, 1));
+        switch (comm.rank()) {
+            case 0: {
+                const int first = take_first(comm, std::array{1, 2, 3});
+                for (int r = 1; r <= 3; ++r)
+                    if (r != first) take_first(comm, std::array{r});
+                break;
+            }
+            case 3: take_first(comm, std::array{4, 5}), post(comm, 0); break;
+            case 4: post(comm, 3); break;
+            case 5: break;
+            default: post(comm, 0);
+        }
+    });
+}
+
+TEST_CASE("an answer that nobody sees may come before a message that is seen, and is not tried before its own cause") {
+    const allfold::explore_options all_or_none;
+    // Where sends wait, that of rank 0 ends before or after it gets the message of 1; where they do not, it is received
+    // or not by the time that 0 asks.
+    check_count(
+        3, 2 + 2,
+        [](explored_communicator& comm) {
+            int x = 0;
+            if (comm.rank() == 1) tell(comm, 0);
+            if (comm.rank() == 2) take(comm);
+            if (comm.rank() != 0) return;
+            auto receives = receive.start(comm, x, from{1});
+            tell(comm, 2);
+            static_cast<void>(receives.done());
+            receives.wait();
+        },
+        all_or_none);
+    // Rank 4 answers 0 only after 1, which waits for 0 to receive: of the two orders of before, one remains where sends
+    // wait.
+    const auto due = [](explored_communicator& comm) {
+        int x = 0;
+        switch (comm.rank()) {
+            case 0: {
+                auto receives = receive.start(comm, x, from{1});
+                tell(comm, 4);
+                static_cast<void>(receives.done());
+                receives.wait();
+                break;
+            }
+            case 1: {
+                auto sends = send.start(comm, x, to{2});
+                tell(comm, 0), tell(comm, 3);
+                sends.wait();
+                break;
+            }
+            case 2: take(comm); break;
+            case 3: take(comm), tell(comm, 4); break;
+            default: receive(comm, x, from{3}), receive(comm, x, from{0});
+        }
+    };
+    const exploration found = explore(5, due);
+    INFO(explain(found) << found.redundant() << " given up");
+    CHECK((found.ok() && found.complete() && found.executions() == 2 + 1 && found.redundant() == 0));
+}
