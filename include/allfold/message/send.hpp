@@ -31,7 +31,8 @@ struct send_verb {
     template <communicator Comm, class X, class... Options>
     [[nodiscard]] operation start(Comm& comm, X&& x, const Options&... options) const {
         if constexpr (fits<Comm, true, X, Options...>()) {
-            if (goes_shortly(comm, x, options...)) return operation(ended_at_once{});
+            if (goes_shortly(comm, x, options...) || goes_in_turn(comm, x, options...))
+                return operation(ended_at_once{});
             return start_message(comm, [&] { return request(comm, x, options...); });
         }
     }
@@ -53,6 +54,16 @@ struct send_verb {
         if constexpr (has_short_messages<Comm>)
             return !has_gaps(x) &&
                    send_shortly(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
+        return false;
+    }
+    /// A function of its own: what it looks at must not keep the short way's from staying in registers.
+    template <class Comm, class X, class... Options>
+    [[nodiscard, gnu::cold, gnu::noinline]] static bool goes_in_turn([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
+                                                                     const Options&... options) {
+        if constexpr (has_short_messages<Comm>)
+            return !has_gaps(x) &&
+                   take_turns(comm, message_data_of<Comm::shares_memory>(x), message_options(options...)) &&
+                   goes_shortly(comm, x, options...);
         return false;
     }
     template <class Comm, class X, class... Options>

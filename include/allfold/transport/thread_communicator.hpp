@@ -134,7 +134,9 @@ class thread_communicator : public transport_defaults {
             known->link.prepare_buffer();
             look_out_shortly([&] { return known->link.next_is_in(); });
         }
-        return known->link.next_is_in() && known->link.look_at_next(on, here);
+        if (!known->link.next_is_in() || !known->link.look_at_next(on, here)) return false;
+        if (!waits) known->link.fetch_one_after();
+        return true;
     }
     /// That message is not needed any more.
     void take_in_place(int from) noexcept {

@@ -155,4 +155,12 @@ template <communicator Comm>
     return static_cast<post_office&>(*kept);
 }
 
+/// Takes in what has come from one rank.
+template <communicator Comm>
+void take_turns_with(Comm& comm, post_office& office, int peer) {
+    port_of<Comm> port(comm, office);
+    office.take_turns_with(peer, port);
+    office.settle();
+}
+
 }  // namespace allfold::detail

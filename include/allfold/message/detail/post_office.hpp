@@ -128,6 +128,14 @@ class post_office final : public background::keepsake {
         collect();
     }
 
+    /// Takes in what has come from one rank, which lets it go on and tells what it has taken in.
+    void take_turns_with(int peer, post_port& port) {
+        port.progress();
+        if (peer != rank_) port.take_in(peer);
+        if (queued_ != 0) flush(port);
+        collect();
+    }
+
     /// The first message held that fits; null where there is none.
     [[nodiscard]] std::unique_ptr<held_message> take_held(const receiving& r) { return matching_.take_held(r); }
     /// Of a probe, whose message was not received after all.

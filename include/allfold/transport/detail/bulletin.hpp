@@ -114,7 +114,7 @@ class alignas(line_bytes) bulletin {
     void show(cell& c, lane on, std::uint32_t signature, carriage how, std::size_t bytes_in_cell) noexcept {
         c.on = on;
         c.signature = signature;
-        c.news.store({posted_, how, static_cast<std::uint8_t>(bytes_in_cell), 0, 0}, std::memory_order_release);
+        c.news.store(cell_news::of(posted_, how, static_cast<std::uint8_t>(bytes_in_cell)), std::memory_order_release);
     }
     void ask_readers(std::span<const bulletin> all, std::size_t self) noexcept {
         std::uint32_t most_left = 0;
