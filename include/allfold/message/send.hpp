@@ -60,7 +60,7 @@ struct send_verb {
     template <class Comm, class X, class... Options>
     [[nodiscard, gnu::cold, gnu::noinline]] static bool goes_in_turn([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
                                                                      const Options&... options) {
-        if constexpr (has_short_messages<Comm>)
+        if constexpr (has_short_messages<Comm> && Comm::shares_memory)
             return !has_gaps(x) &&
                    take_turns(comm, message_data_of<Comm::shares_memory>(x), message_options(options...)) &&
                    goes_shortly(comm, x, options...);
@@ -87,9 +87,10 @@ struct send_verb {
 ///   share memory anything that can be assigned goes, from where it lies.
 /// - Order: of two messages of one rank to another that a receive could both take, it takes the one that was sent, or
 ///   started, first. Messages and collectives never mix.
-/// - Cost: a message of 64 KiB or less, and of no more than the transport copies, is one message as long as its
-///   receiver holds less than 256 KiB of this rank's that it has not received; otherwise it is three, and waits for the
-///   receive. Do not rely on being held.
+/// - Cost: a message of 64 KiB or less (between threads 6 KiB), and of no more than the transport copies, is one
+/// message
+///   as long as its receiver holds less than 256 KiB of this rank's that it has not received; otherwise it is three
+///   (between threads two), and waits for the receive. Do not rely on being held.
 /// - Errors: `bad_rank`, `bad_argument` for `tag{any}`, a negative tag, null data, or no room for `mode::buffered`,
 ///   before anything is sent; `bad_argument` where `mode::ready` found no receive; `peer_failed` if the receiver
 ///   returns without having received what must be.

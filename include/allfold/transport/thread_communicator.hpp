@@ -194,6 +194,10 @@ class thread_communicator : public transport_defaults {
         for (int r = 0; r < size_; ++r)
             if (r != rank_) bulletins_.take(r);
     }
+    /// What another rank has, which waits until this one says that it has been read. Throws where somebody has given
+    /// up.
+    void begin_to_read() { borrow(); }
+    void end_reading() noexcept { borrower_.end(); }
     template <pending_work Work>
     void wait(Work& work, detail::wait_deadline deadline) {
         detail::wait(*this, board_, world_.tuning_, work, deadline);
