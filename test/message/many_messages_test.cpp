@@ -151,8 +151,9 @@ TEST_CASE("a send that finds no room takes in what has come") {
             apart.arrive_and_wait();
             std::vector<operation> sent;
             for (std::size_t i = 0; i < many; ++i) sent.push_back(send.start(comm, x, to{0}));
-            expect(found.elements == 100 && y == x, "it has come");
+            const bool has_come = found.elements == 100 && y == x;
             apart.arrive_and_wait();
+            expect(has_come, "taken in");
             received.wait();
             wait_all(sent);
         }
