@@ -144,7 +144,7 @@ class thread_link {
     }
     /// The lines that the next message of the same kind is written to come from the other core meanwhile. Of buffers,
     /// 64 messages each way, two cores near each other and far: 512 bytes 0.81 and 0.65 of the time, 1 KiB 0.85 and
-    /// 0.74, 2 KiB 0.90, 4 KiB 0.95. Not where this rank waits after each: there and back 1.04 of the time.
+    /// 0.74, 2 KiB 0.90, 4 KiB 0.95. Not where this rank waits after each: no gain there.
     void take_over_next(carriage how) noexcept {
         constexpr std::size_t most_bytes = 2048;
         if (how == carriage::in_cell) return take_over_lines(line_of(out_, posted_.sent() + lines_ahead), 1);
