@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <array>
+#include <barrier>
 #include <cstddef>
 #include <numeric>
 #include <vector>
@@ -123,6 +124,56 @@ TEST_CASE("a rank that sends no messages may wait in collectives for long while 
                 }
         }
         wait_all(sent);
+    });
+    SUCCEED();
+}
+
+// Rank 1 has sent as many as there is room for, and rank 0 takes in none: so there is none for the next one.
+TEST_CASE("a send that finds no room takes in what has come") {
+    std::barrier<> apart(2);
+    on_ranks(2, [&](allfold::thread_communicator& comm) {
+        constexpr std::size_t many = allfold::detail::buffers_of_a_channel + 1;
+        const std::vector<int> x(100, 42);
+        std::vector<int> y(100);
+        if (comm.rank() == 0) {
+            apart.arrive_and_wait();  // once it is waited for
+            send(comm, x, to{1});
+            apart.arrive_and_wait();
+            apart.arrive_and_wait();  // while what the other one sends lies in the channel
+            for (std::size_t i = 0; i < many; ++i) {
+                receive(comm, y, from{1});
+                expect(y == x, "each of them");
+            }
+        } else {
+            status found;
+            operation received = receive.start(comm, y, from{0}, status_in{found});
+            apart.arrive_and_wait();
+            apart.arrive_and_wait();
+            std::vector<operation> sent;
+            for (std::size_t i = 0; i < many; ++i) sent.push_back(send.start(comm, x, to{0}));
+            const bool has_come = found.elements == 100 && y == x;
+            apart.arrive_and_wait();
+            expect(has_come, "taken in");
+            received.wait();
+            wait_all(sent);
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("between threads a long message is read while its sender does something else") {
+    std::barrier<> apart(2);
+    on_ranks(2, [&](allfold::thread_communicator& comm) {
+        std::vector<int> x(100000, 7), y(100000);
+        if (comm.rank() == 0) {
+            operation sent = send.start(comm, x, to{1});
+            apart.arrive_and_wait();
+            sent.wait();
+        } else {
+            receive(comm, y, from{0});
+            expect(x == y, "it has come");
+            apart.arrive_and_wait();  // the sender does not take part before
+        }
     });
     SUCCEED();
 }

@@ -134,7 +134,9 @@ class thread_communicator : public transport_defaults {
             known->link.prepare_buffer();
             look_out_shortly([&] { return known->link.next_is_in(); });
         }
-        return known->link.next_is_in() && known->link.look_at_next(on, here);
+        if (!known->link.next_is_in() || !known->link.look_at_next(on, here)) return false;
+        if (!waits) known->link.fetch_one_after();
+        return true;
     }
     /// That message is not needed any more.
     void take_in_place(int from) noexcept {
@@ -185,6 +187,10 @@ class thread_communicator : public transport_defaults {
         return sender == ranks;
     }
     void take_all_in_place() noexcept { bulletins_.take_oldest_of_all(); }
+    /// What another rank has, which waits until this one says that it has been read. Throws where somebody has given
+    /// up.
+    void begin_to_read() { borrow(); }
+    void end_reading() noexcept { borrower_.end(); }
     template <pending_work Work>
     void wait(Work& work, detail::wait_deadline deadline) {
         detail::wait(*this, board_, world_.tuning_, work, deadline);

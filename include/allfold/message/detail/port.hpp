@@ -111,8 +111,11 @@ class port_of final : public post_port {
     }
     void take_rest(int sender, const message_head& head, std::span<const std::byte> data) {
         const bool is_eager = head.what == message_head::kind::eager;
-        const std::size_t expected =
-            head.is_encoded() ? (is_eager ? data.size() : sizeof(std::uint64_t)) : (is_eager ? head.bytes() : 0);
+        const bool has_place = head.what == message_head::kind::request && !data.empty();
+        const std::size_t expected = head.is_encoded() ? (is_eager ? data.size() : sizeof(std::uint64_t))
+                                                       : (is_eager    ? head.bytes()
+                                                          : has_place ? sizeof(std::byte*)
+                                                                      : 0);
         if (data.size() != expected) refuse(sender);
         office_.take_envelope(sender, head, data);
     }
@@ -147,12 +150,28 @@ template <communicator Comm>
 template <communicator Comm>
 using carrier = std::remove_reference_t<decltype(carrier_of(std::declval<Comm&>()))>;
 
+template <communicator Comm>
+[[nodiscard]] reading_there reading_through([[maybe_unused]] Comm& comm) noexcept {
+    if constexpr (reads_of_others<Comm>)
+        return {&comm, [](void* through) { static_cast<Comm*>(through)->begin_to_read(); },
+                [](void* through) noexcept { static_cast<Comm*>(through)->end_reading(); }};
+    return {};
+}
+
 /// The office of a communicator, made when it is first asked for.
 template <communicator Comm>
 [[nodiscard]] post_office& office_of(Comm& comm) {
     std::shared_ptr<background::keepsake>& kept = comm.background().office;
-    if (!kept) kept = std::make_shared<post_office>(comm.rank(), comm.size());
+    if (!kept) kept = std::make_shared<post_office>(comm.rank(), comm.size(), reading_through(comm));
     return static_cast<post_office&>(*kept);
+}
+
+/// Takes in what has come from one rank.
+template <communicator Comm>
+void take_turns_with(Comm& comm, post_office& office, int peer) {
+    port_of<Comm> port(comm, office);
+    office.take_turns_with(peer, port);
+    office.settle();
 }
 
 }  // namespace allfold::detail

@@ -27,6 +27,9 @@ concept has_short_messages = Comm::has_short_way && requires(Comm& comm, void (*
     { comm.write_copied(0, lane{}, 0u, std::size_t{}, write) } -> std::same_as<bool>;
 };
 
+template <communicator Comm>
+void take_turns_with(Comm& comm, post_office& office, int peer);
+
 /// The office of a communicator, if it has one, while no operator runs, as the one who uses it now.
 template <communicator Comm>
 [[nodiscard]] post_office* office_at_hand(Comm& comm) noexcept {
@@ -39,16 +42,34 @@ template <communicator Comm>
 // in large ones before all that was stored earlier is through, such as the message before it, whose line another core
 // holds. Ping-pong of 8 bytes took 1.3 times as long.
 
+template <class Comm>
+concept reads_of_others = requires(Comm& comm) {
+    comm.begin_to_read();
+    comm.end_reading();
+};
+template <class Comm>
+[[nodiscard]] constexpr std::size_t longest_held(bool by_itself) noexcept {
+    return reads_of_others<Comm> && !by_itself ? longest_not_read_there : credit::longest_message;
+}
+
+/// Whether a message goes this way where there is room for it.
+template <communicator Comm>
+[[nodiscard, gnu::always_inline]] inline bool is_held_as_sent(const Comm& comm, const message_data& data,
+                                                              const message_options& said) {
+    const int receiver = said.destination->rank;
+    const std::size_t bytes = data.bytes();
+    return said.how == mode::standard && data.type->copies_bytes() && receiver >= 0 && receiver < comm.size() &&
+           said.label.value >= 0 && bytes <= longest_held<Comm>(receiver == comm.rank()) &&
+           !comm.lends(sizeof(message_head) + bytes, true) && (data.data != nullptr || bytes == 0);
+}
+
 /// Sends a message; false where nothing has been done.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool send_shortly(Comm& comm, const message_data& data,
                                                            const message_options& said) {
+    if (!is_held_as_sent(comm, data, said)) return false;
     const int receiver = said.destination->rank, label = said.label.value;
     const std::size_t bytes = data.bytes();
-    if (said.how != mode::standard || !data.type->copies_bytes() || receiver < 0 || receiver >= comm.size() ||
-        label < 0 || bytes > credit::longest_message || comm.lends(sizeof(message_head) + bytes, true) ||
-        (data.data == nullptr && bytes != 0))
-        return false;
     post_office* const office = office_at_hand(comm);
     if (office == nullptr || !office->may_post_at_once(receiver, bytes)) return false;
     if (!Comm::shares_memory && !office->has_named(receiver, data.type->hash())) return false;
@@ -69,6 +90,18 @@ template <communicator Comm>
         office->note_posted(receiver, bytes);
     }
     if (said.told != nullptr) *said.told = {};
+    return true;
+}
+
+/// Takes in what has come from the one to whom a message would go this way, so that both find room; false where it goes
+/// another way. 64 messages each way, two cores near each other and far: 512 bytes 0.75 and 0.85 of the time, 1 KiB 0.8
+/// and 0.9, 4 KiB 0.94 and 0.98: without it most of them became operations that wait.
+template <communicator Comm>
+[[nodiscard]] bool take_turns(Comm& comm, const message_data& data, const message_options& said) {
+    if (!is_held_as_sent(comm, data, said)) return false;
+    post_office* const office = office_at_hand(comm);
+    if (office == nullptr) return false;
+    take_turns_with(comm, *office, said.destination->rank);
     return true;
 }
 

@@ -91,10 +91,9 @@ class alignas(line_bytes) bulletin {
 
     /// Message number `number`; null where it is not in.
     [[nodiscard]] const cell* find(std::uint32_t number) const noexcept {
-        const cell& c = cell_of(number);
+        const cell& c = cells_[number % cells];
         return c.has(number) ? &c : nullptr;
     }
-    [[nodiscard]] const cell& cell_of(std::uint32_t number) const noexcept { return cells_[number % cells]; }
 
     /// Where what it says to one reader lies, if it was copied when it was posted.
     [[nodiscard]] static bool locate(const cell& found, std::size_t reader, message_in_place& here) noexcept {
@@ -115,7 +114,7 @@ class alignas(line_bytes) bulletin {
     void show(cell& c, lane on, std::uint32_t signature, carriage how, std::size_t bytes_in_cell) noexcept {
         c.on = on;
         c.signature = signature;
-        c.news.store({posted_, how, static_cast<std::uint8_t>(bytes_in_cell), 0, 0}, std::memory_order_release);
+        c.news.store(cell_news::of(posted_, how, static_cast<std::uint8_t>(bytes_in_cell)), std::memory_order_release);
     }
     void ask_readers(std::span<const bulletin> all, std::size_t self) noexcept {
         std::uint32_t most_left = 0;
@@ -180,11 +179,10 @@ class bulletin_reader {
         for (const std::size_t ranks = read_.size(); sender < ranks; ++sender) {
             if (sender == self_) continue;
             const reading& r = read_[sender];
-            const cell& next = r.of->cell_of(r.taken + 1);
-            const cell_news news = next.news.load(std::memory_order_acquire);
-            if (news.number != r.taken + 1 || next.on != on || next.signature != signature || r.gone != 0) break;
+            const cell* const next = r.at(0);
+            if (next == nullptr || next->on != on || next->signature != signature || r.gone != 0) break;
             message_in_place here;
-            if (!next.locate(news, here) || here.bytes != bytes) break;
+            if (!next->locate(here) || here.bytes != bytes) break;
             data[sender - (sender > self_ ? 1 : 0)] = here.data;
         }
         return sender;

@@ -47,8 +47,8 @@ struct sender {
 template <std::uint32_t Cells, std::uint32_t Buffers>
 class posted_messages {
   public:
-    static_assert(Buffers <= 8, "one byte tells which buffers are free");
-    static constexpr std::uint8_t every_buffer = static_cast<std::uint8_t>((1u << Buffers) - 1);
+    static_assert(Buffers <= 24, "so many bits of a cell tell which buffers are free");
+    static constexpr std::uint32_t every_buffer = (1u << Buffers) - 1;
 
     [[nodiscard]] constexpr std::uint32_t sent() const noexcept { return sent_; }
     [[nodiscard]] constexpr bool has_cell() const noexcept { return sent_ - taken_ < Cells; }
@@ -86,7 +86,7 @@ class posted_messages {
 
     constexpr void fill_buffer(std::uint32_t buffer, sender of) noexcept {
         in_buffers_[buffer] = of;
-        filled_ = static_cast<std::uint16_t>(filled_ ^ 1u << buffer);
+        filled_ ^= 1u << buffer;
         latest_buffer_ = buffer;
     }
     /// A message has got the next cell; returns its number.
@@ -100,19 +100,19 @@ class posted_messages {
 
     /// What the receiver tells: how many messages it has taken out, and which buffers it has freed an odd number of
     /// times.
-    constexpr void hear(std::uint32_t taken, std::uint8_t freed) noexcept {
+    constexpr void hear(std::uint32_t taken, std::uint32_t freed) noexcept {
         taken_ = taken;
         freed_ = freed;
     }
     /// The same with the last byte of the count, which is never more than a few messages ahead of what is known.
-    constexpr void hear_last_byte(std::uint8_t taken, std::uint8_t freed) noexcept {
+    constexpr void hear_last_byte(std::uint8_t taken, std::uint32_t freed) noexcept {
         taken_ += static_cast<std::uint8_t>(taken - static_cast<std::uint8_t>(taken_));
         freed_ = freed;
     }
 
   private:
     /// A buffer is occupied when it has been filled once more than freed.
-    [[nodiscard]] constexpr unsigned occupied() const noexcept { return static_cast<unsigned>(filled_ ^ freed_); }
+    [[nodiscard]] constexpr unsigned occupied() const noexcept { return filled_ ^ freed_; }
 
     std::uint32_t sent_ = 0;
     std::uint32_t taken_ = 0;
@@ -120,8 +120,8 @@ class posted_messages {
     bool has_unordered_ = false;   // or none that is unordered, when false
     bool is_of_one_lane_ = false;  // all messages in the channel, when true: of the newest one
     std::uint32_t latest_buffer_ = Buffers;
-    std::uint16_t filled_ = 0;
-    std::uint16_t freed_ = 0;
+    std::uint32_t filled_ = 0;
+    std::uint32_t freed_ = 0;
     std::array<sender, Cells> in_cells_{};
     std::array<sender, Buffers> in_buffers_{};
 };

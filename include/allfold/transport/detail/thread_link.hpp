@@ -95,11 +95,21 @@ class thread_link {
     [[nodiscard]] bool look_at_next(lane on, message_in_place& here) const noexcept {
         return next().on == on && next().locate(here);
     }
+    /// Where the message after the next one has come too, both in buffers: its lines come while this rank looks at the
+    /// next one. With `take_over_next` 64 messages of 512 bytes to 1 KiB each way 0.93 to 0.96 of the time, alone 0.97.
+    void fetch_one_after() const noexcept {
+        constexpr std::size_t most_bytes = 1024;
+        if (next().news.load(std::memory_order_relaxed).how != carriage::in_buffer) return;  // to look costs a line
+        const cell& later = in_.cells[(received_ + 1) % cells_of_a_channel];
+        if (!later.has(received_ + 2) || later.news.load(std::memory_order_relaxed).how != carriage::in_buffer) return;
+        const auto where = later.reference<packed_message>();
+        fetch_lines(where.data, std::min(where.bytes, most_bytes));
+    }
     /// That message is not needed any more.
     void take_next() noexcept {
         const cell& c = next();
         if (c.news.load(std::memory_order_relaxed).how == carriage::in_buffer) {
-            freed_ = static_cast<std::uint8_t>(freed_ ^ 1u << c.reference<packed_message>().buffer);
+            freed_ ^= 1u << c.reference<packed_message>().buffer;
             in_.freed.store(freed_, std::memory_order_release);
         }
         empty_cell();
@@ -110,13 +120,13 @@ class thread_link {
         if (outdated_ > 0)
             --outdated_;
         else
-            posted_.hear_last_byte(news.taken, news.freed);
+            posted_.hear_last_byte(static_cast<std::uint8_t>(news.taken), news.freed);
         in_.taken.store(++received_, std::memory_order_release);
         if (news.how == carriage::in_cell) __builtin_prefetch(line_of(in_, received_ + lines_ahead));
         ring();  // it may be waiting for a cell
     }
     void free_buffer(std::uint32_t buffer) noexcept {
-        freed_ = static_cast<std::uint8_t>(freed_ ^ 1u << buffer);
+        freed_ ^= 1u << buffer;
         in_.freed.store(freed_, std::memory_order_release);
         ring();
     }
@@ -126,10 +136,22 @@ class thread_link {
     void show(cell& c, sender of, std::uint32_t signature, carriage how, std::uint8_t length) noexcept {
         c.on = of.on;
         c.signature = signature;
-        const cell_news news{posted_.post(of), how, length, static_cast<std::uint8_t>(received_), freed_};
-        c.news.store(news, std::memory_order_release);
+        publish(c, posted_.post(of), how, length);
         ring();
-        if (how == carriage::in_cell) take_over_lines(line_of(out_, posted_.sent() + lines_ahead), 1);
+        take_over_next(how);
+    }
+    void publish(cell& c, std::uint32_t number, carriage how, std::uint8_t length) noexcept {
+        c.news.store(cell_news::of(number, how, length, received_, freed_), std::memory_order_release);
+    }
+    /// The lines that the next message of the same kind is written to come from the other core meanwhile. Of buffers,
+    /// 64 messages each way, two cores near each other and far: 512 bytes 0.81 and 0.65 of the time, 1 KiB 0.85 and
+    /// 0.74, 2 KiB 0.90, 4 KiB 0.95. Not where this rank waits after each: no gain there.
+    void take_over_next(carriage how) noexcept {
+        constexpr std::size_t most_bytes = 2048;
+        if (how == carriage::in_cell) return take_over_lines(line_of(out_, posted_.sent() + lines_ahead), 1);
+        if (!is_in_a_row_ || !posted_.has_buffer()) return;
+        const channel::buffer& next = out_.buffers[posted_.free_buffer()];
+        take_over_lines(next.data, std::min({next.room, unprepared_, most_bytes}));
     }
     [[nodiscard]] bool finds_cell() noexcept {
         if (!posted_.has_cell()) ask_channel();
@@ -167,9 +189,10 @@ class thread_link {
     std::uint32_t received_ = 0;
     std::uint32_t outdated_ = 0;  // cells to come that may tell less than the channel told us
     std::uint32_t called_ = 0;    // the message for which this rank has called for a cell last
-    std::uint8_t freed_ = 0;
+    std::uint32_t freed_ = 0;
     std::uint32_t prepared_ = buffers_of_a_channel;  // the one that is filled next; none
     std::size_t unprepared_ = 0;  // bytes of the message that filled a buffer last, if it has not waited since
+    bool is_in_a_row_ = false;    // nor between that and the one before
 };
 
 inline thread_link::posting thread_link::post(lane on, const outgoing& message) {
@@ -195,8 +218,9 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
     const std::uint32_t number = posted_.post(of);
     if (is_urgent) [[unlikely]]
         out_.urgent.store(number, std::memory_order_relaxed);
-    c.news.store({number, how, length, static_cast<std::uint8_t>(received_), freed_}, std::memory_order_release);
+    publish(c, number, how, length);
     ring();
+    if (how == carriage::in_buffer) take_over_next(how);
     return how == carriage::lent ? posting::lent : posting::copied;
 }
 
@@ -232,7 +256,7 @@ inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes) {
     channel::buffer& filled = out_.buffers[free];
     if (filled.data == nullptr || filled.room < bytes) make_room(filled, bytes);
     posted_.fill_buffer(free, of);
-    unprepared_ = bytes;
+    is_in_a_row_ = std::exchange(unprepared_, bytes) != 0;
     return {filled.data, bytes, free};
 }
 
