@@ -16,6 +16,7 @@
 #include "allfold/data/tensors.hpp"
 #include "allfold/error.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 
 /// @file
@@ -147,4 +148,23 @@ TEST_CASE("a remembered list is looked at again: the blocks of the tensors must 
         allfold::all_gather(comm, backwards(shard, {4, 2}), allfold::tensors(all.first(8), all.subspan(6, 4)));
     });
     for (const auto& each : outcomes) CHECK(each.says("tensors of the output share memory"));
+}
+
+TEST_CASE("a list is cut into blocks of what belongs to them of each tensor") {
+    std::vector<int> memory(31);
+    const std::vector<std::size_t> lengths{5, 5, 0, 1, 20};
+    const auto list = backwards(memory, lengths).by(&allfold::partition::ceil);
+    constexpr int P = 3;
+    const allfold::detail::cut_list<int> cut(list, P);
+    REQUIRE(cut.is_plain());
+    for (int b = 0; b < P; ++b) {
+        std::vector<std::size_t> block;
+        for (const std::size_t each : lengths) block.push_back(allfold::partition::ceil(each, P).extent(b));
+        CHECK(cut.has_block(b, block));
+        CHECK(cut.extents()[static_cast<std::size_t>(b)] ==
+              std::accumulate(block.begin(), block.end(), std::size_t{0}));
+        ++block.back();
+        CHECK_FALSE(cut.has_block(b, block));
+    }
+    CHECK_FALSE(allfold::detail::cut_list<int>(list, 7).is_plain());  // of more pieces than are remembered
 }
