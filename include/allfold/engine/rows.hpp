@@ -27,22 +27,32 @@ namespace allfold::detail {
 /// Rows of one column that lie in several pieces of memory.
 class scattered {
   public:
+    struct piece {
+        std::byte* first;
+        std::size_t end;  ///< the number of the row after its last one
+    };
     /// The rows from one on that lie one after the other.
     struct run {
         std::byte* first;
         std::size_t rows;
     };
 
-    void reserve(std::size_t pieces) { pieces_.reserve(pieces); }
+    scattered() = default;
+    /// Pieces that somebody else keeps, none of them empty.
+    explicit scattered(std::span<piece> all) noexcept : pieces_(all) {}
+
+    void reserve(std::size_t pieces) {
+        if (pieces > own_.size()) grow(pieces);
+    }
     void add(std::byte* first, std::size_t rows) {
-        if (rows != 0) pieces_.push_back({first, (pieces_.empty() ? 0 : pieces_.back().end) + rows});
+        if (rows == 0) return;
+        if (pieces_.size() >= own_.size()) grow(std::max<std::size_t>(4, 2 * pieces_.size()));
+        const std::size_t end = (pieces_.empty() ? 0 : pieces_.back().end) + rows;
+        pieces_ = {own_.data(), pieces_.size() + 1};
+        pieces_.back() = {first, end};
     }
     [[nodiscard]] run at(std::size_t row, std::size_t row_bytes) const noexcept {
-        const auto found = std::upper_bound(pieces_.begin(), pieces_.end(), row,
-                                            [](std::size_t r, const piece& each) { return r < each.end; });
-        if (found == pieces_.end()) return {nullptr, 0};
-        const std::size_t begin = found == pieces_.begin() ? 0 : std::prev(found)->end;
-        return {found->first + (row - begin) * row_bytes, found->end - row};
+        return run_from(find(row), row, row_bytes);
     }
     [[nodiscard]] std::size_t size() const noexcept { return pieces_.size(); }
     /// Calls visit(first, rows) for each of them.
@@ -53,11 +63,28 @@ class scattered {
     }
 
   private:
-    struct piece {
-        std::byte* first;
-        std::size_t end;  ///< the number of the row after its last one
-    };
-    std::vector<piece> pieces_;
+    friend class run_cursor;
+
+    /// The one that has a row.
+    [[nodiscard]] const piece* find(std::size_t row) const noexcept {
+        const piece* const first = pieces_.data();
+        return std::upper_bound(first, end(), row, [](std::size_t r, const piece& one) { return r < one.end; });
+    }
+    [[nodiscard]] run run_from(const piece* found, std::size_t row, std::size_t row_bytes) const noexcept {
+        if (found == end()) return {nullptr, 0};
+        const std::size_t begin = found == pieces_.data() ? 0 : std::prev(found)->end;
+        return {found->first + (row - begin) * row_bytes, found->end - row};
+    }
+    [[nodiscard]] const piece* end() const noexcept { return pieces_.data() + pieces_.size(); }
+    [[gnu::cold, gnu::noinline]] void grow(std::size_t pieces) {
+        heap_array<piece> larger(pieces);
+        std::copy(pieces_.begin(), pieces_.end(), larger.data());
+        own_ = std::move(larger);
+        pieces_ = {own_.data(), pieces_.size()};
+    }
+
+    std::span<piece> pieces_;
+    heap_array<piece> own_;
 };
 
 /// Where some rows lie: where each column begins, and the number of the first of them from there.
@@ -69,6 +96,40 @@ struct place {
     [[nodiscard]] friend place operator+(place at, std::size_t rows) noexcept {
         return {at.columns, at.row + rows, at.pieces};
     }
+};
+
+/// Goes over rows of one column, from one place on: run by run of those that lie one after the other.
+class run_cursor {
+  public:
+    run_cursor() = default;
+    run_cursor(const place& at, std::size_t row_bytes) noexcept : row_bytes_(row_bytes) {
+        if (at.pieces == nullptr) {
+            now_ = {at.columns[0] + at.row * row_bytes, static_cast<std::size_t>(-1)};
+            piece_ = end_ = nullptr;
+        } else {
+            const scattered::piece* const found = at.pieces->find(at.row);
+            now_ = at.pieces->run_from(found, at.row, row_bytes);
+            piece_ = found;
+            end_ = at.pieces->end();
+        }
+    }
+    /// Where this row lies. The address of the pointer stays the same.
+    [[nodiscard]] std::byte* const& first() const noexcept { return now_.first; }
+    /// How many rows there are, from this one on, before the end of the run.
+    [[nodiscard]] std::size_t rows() const noexcept { return now_.rows; }
+    /// By so many rows of those.
+    void advance(std::size_t rows) noexcept {
+        now_.first += rows * row_bytes_;
+        now_.rows -= rows;
+        if (now_.rows != 0 || ++piece_ == end_) return;
+        now_ = {piece_->first, piece_->end - std::prev(piece_)->end};
+    }
+
+  private:
+    scattered::run now_;
+    std::size_t row_bytes_;
+    const scattered::piece* piece_;  // unless all rows are one run
+    const scattered::piece* end_;
 };
 
 struct row_layout;
@@ -153,10 +214,10 @@ struct row_layout {
     /// Calls visit(address, rows) for rows that lie one after the other in one column.
     template <class Visit>
     void for_each_run(const place& at, std::size_t rows, Visit visit) const {
-        for (std::size_t done = 0, count = 0; done < rows; done += count) {
-            count = run(at + done, rows - done);
-            visit(address(at + done, 0), count);
-        }
+        if (rows == 0) return;
+        if (at.pieces == nullptr) return visit(address(at, 0), rows);
+        along_runs(std::array{run_cursor(at, bytes[0])}, rows,
+                   [&visit](const auto& all, std::size_t count) { visit(all[0].first(), count); });
     }
     /// How many of some rows lie one after the other, from the first on.
     [[nodiscard]] std::size_t run(const place& at, std::size_t rows) const noexcept {
@@ -172,23 +233,19 @@ struct row_layout {
     /// to ← from, which may be the same place.
     void copy(const place& from, const place& to, std::size_t rows, store how = store::plain) const {
         if (from.pieces != nullptr || to.pieces != nullptr) [[unlikely]]
-            return in_runs(std::array{from, to}, rows,
-                           [&](const auto& run, std::size_t count) { copy(run[0], run[1], count, how); });
-        for (std::size_t c = 0; c < columns(); ++c) {
-            const std::byte* const source = address(from, c);
-            std::byte* const target = address(to, c);
-            if (source == target || rows == 0) continue;
-            if (functions->copyable)
-                store_bytes(target, source, rows * bytes[c], how);
-            else
-                functions->copy(source, target, rows);
-        }
+            return along_runs(
+                std::array{run_cursor(from, bytes[0]), run_cursor(to, bytes[0])}, rows,
+                [&](const auto& all, std::size_t count) { copy_run(all[0].first(), all[1].first(), count, 0, how); });
+        for (std::size_t c = 0; rows > 0 && c < columns(); ++c)
+            copy_run(address(from, c), address(to, c), rows, c, how);
     }
     void fold(const place& left, const place& right, const place& to, std::size_t rows) const {
         if (left.pieces != nullptr || right.pieces != nullptr || to.pieces != nullptr) [[unlikely]]
-            return in_runs(std::array{left, right, to}, rows, [&](const auto& run, std::size_t count) {
-                functions->fold(*this, run[0], run[1], run[2], count);
-            });
+            return along_runs(
+                std::array{run_cursor(left, bytes[0]), run_cursor(right, bytes[0]), run_cursor(to, bytes[0])}, rows,
+                [&](const auto& all, std::size_t count) {
+                    functions->fold_column(operation, all[0].first(), all[1].first(), all[2].first(), count);
+                });
         functions->fold(*this, left, right, to, rows);
     }
     void set_identity(const place& to, std::size_t rows) const {
@@ -231,10 +288,10 @@ struct row_layout {
         std::copy(sources.begin(), sources.end(), all.data());
         std::copy(targets.begin(), targets.end(), all.data() + sources.size());
         small_array<place, 16> runs;
-        small_array<std::byte*, 16> first;
+        small_array<run_cursor, 16> cursors;
         runs.resize(all.size());
-        first.resize(all.size());
-        in_runs_of(all.span(), runs.span(), first.data(), rows, [&](std::size_t count) {
+        cursors.resize(all.size());
+        in_runs_of(all.span(), runs.span(), cursors.data(), rows, [&](std::size_t count) {
             visit(std::span<const place>(runs.data(), sources.size()),
                   std::span<const place>(runs.data() + sources.size(), targets.size()), count);
         });
@@ -245,8 +302,8 @@ struct row_layout {
     void in_runs(const std::array<place, Places>& places, std::size_t rows, Visit visit) const {
         if (!are_scattered(places)) return visit(places, rows);
         std::array<place, Places> runs{};
-        std::array<std::byte*, Places> first{};
-        in_runs_of(places, runs, first.data(), rows, [&](std::size_t count) { visit(runs, count); });
+        std::array<run_cursor, Places> cursors;
+        in_runs_of(places, runs, cursors.data(), rows, [&](std::size_t count) { visit(runs, count); });
     }
 
     /// How many rows are handled at once, so that what is made of them stays in the first-level cache.
@@ -257,22 +314,46 @@ struct row_layout {
                                                   std::size_t chunk_rows) const noexcept;
 
   private:
-    /// Calls visit(rows) after `runs` have been set. `first`: where the columns begin of those that are scattered.
+    /// Calls visit(rows) after `runs` have been set. `cursors`: of those that are scattered.
     template <class Visit>
-    void in_runs_of(std::span<const place> places, std::span<place> runs, std::byte** first, std::size_t rows,
+    void in_runs_of(std::span<const place> places, std::span<place> runs, run_cursor* cursors, std::size_t rows,
                     Visit visit) const {
+        for (std::size_t i = 0; i < places.size(); ++i) {
+            runs[i] = places[i];
+            if (places[i].pieces == nullptr) continue;
+            cursors[i] = run_cursor(places[i], bytes[0]);
+            runs[i] = {&cursors[i].first(), 0};
+        }
         for (std::size_t done = 0, count = 0; done < rows; done += count) {
             count = rows - done;
-            for (std::size_t i = 0; i < places.size(); ++i) {
-                runs[i] = places[i] + done;
-                if (places[i].pieces == nullptr) continue;
-                const scattered::run found = places[i].pieces->at(runs[i].row, bytes[0]);
-                first[i] = found.first;
-                runs[i] = {first + i, 0};
-                count = std::min(count, found.rows);
-            }
+            for (std::size_t i = 0; i < places.size(); ++i)
+                if (places[i].pieces != nullptr) count = std::min(count, cursors[i].rows());
             visit(count);
+            for (std::size_t i = 0; i < places.size(); ++i)
+                if (places[i].pieces != nullptr)
+                    cursors[i].advance(count);
+                else
+                    runs[i].row += count;
         }
+    }
+    /// Calls visit(cursors, rows) for rows that lie one after the other at all of them.
+    template <std::size_t Cursors, class Visit>
+    static void along_runs(std::array<run_cursor, Cursors> all, std::size_t rows, Visit visit) {
+        while (rows > 0) {
+            std::size_t count = rows;
+            for (const run_cursor& each : all) count = std::min(count, each.rows());
+            visit(all, count);
+            for (run_cursor& each : all) each.advance(count);
+            rows -= count;
+        }
+    }
+    /// Of column c.
+    void copy_run(const std::byte* from, std::byte* to, std::size_t rows, std::size_t c, store how) const {
+        if (from == to) return;
+        if (functions->copyable)
+            store_bytes(to, from, rows * bytes[c], how);
+        else
+            functions->copy(from, to, rows);
     }
 
     struct chunk {

@@ -3,16 +3,15 @@
 
 #include "allfold/detail/requirements.hpp"
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
 #include <iterator>
 #include <memory>
-#include <span>
 #include <type_traits>
 
 #include "allfold/engine/arguments.hpp"
+#include "allfold/engine/short_list.hpp"
 #include "allfold/engine/short_task.hpp"
 
 /// @file
@@ -50,7 +49,7 @@ class short_operand : public bound_rows<X> {
     }
 };
 template <class X>
-    requires(!tensor_view<X> && !is_records<std::remove_cv_t<X>>)
+    requires(!tensor_view<X> && !is_records<std::remove_cv_t<X>> && !is_tensors<std::remove_cv_t<X>>)
 class short_operand<X> {
   public:
     explicit short_operand(X& x) {
@@ -77,44 +76,11 @@ class short_operand<X> {
 };
 
 /// A list of few tensors: as they lie.
-template <class T>
-class short_operand<tensors<T>> {
+template <class X>
+    requires is_tensors<std::remove_cv_t<X>>
+class short_operand<X> : public few_pieces<typename X::element_type> {
   public:
-    explicit short_operand(const tensors<T>& list) : rows_(list.size()), is_plain_(list.pieces().size() <= most) {
-        if (!is_plain_) return;
-        pieces_.reserve(list.pieces().size());
-        for (const std::span<T> each : list.pieces()) {
-            is_plain_ = is_plain_ && each.data() != nullptr;
-            auto* const first = reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(each.data()));
-            pieces_.add(first, each.size());
-            ranges_[count_++] = {first, first + each.size_bytes()};
-        }
-        std::sort(ranges_.begin(), ranges_.begin() + static_cast<std::ptrdiff_t>(count_), begins_before);
-        for (std::size_t i = 1; i < count_; ++i) is_plain_ = is_plain_ && ranges_[i - 1].end <= ranges_[i].begin;
-    }
-    [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
-    [[nodiscard]] static std::size_t bytes(std::size_t) noexcept { return sizeof(T); }
-    [[nodiscard]] bool is_plain() const noexcept { return is_plain_; }
-    [[nodiscard]] short_memory memory() const noexcept { return {nullptr, &pieces_}; }
-    [[nodiscard]] memory_range range(std::size_t) const noexcept {
-        return count_ == 0 ? memory_range() : memory_range{ranges_[0].begin, ranges_[count_ - 1].end};
-    }
-    /// In the order of their addresses.
-    [[nodiscard]] std::span<const memory_range> ranges() const noexcept { return {ranges_.data(), count_}; }
-
-  private:
-    static constexpr std::size_t most = short_call::most_pieces;
-    static bool begins_before(const memory_range& a, const memory_range& b) noexcept { return a.begin < b.begin; }
-
-    scattered pieces_;
-    std::array<memory_range, most> ranges_;
-    std::size_t count_ = 0, rows_;
-    bool is_plain_;
-};
-template <class T>
-class short_operand<const tensors<T>> : public short_operand<tensors<T>> {
-  public:
-    using short_operand<tensors<T>>::short_operand;
+    using few_pieces<typename X::element_type>::few_pieces;
 };
 
 /// In the in-place form `In` is `absent`.

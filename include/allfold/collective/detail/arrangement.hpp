@@ -23,6 +23,7 @@
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/binding.hpp"
 #include "allfold/engine/options.hpp"
+#include "allfold/engine/short_list.hpp"
 #include "allfold/error.hpp"
 
 /// @file
@@ -321,18 +322,33 @@ template <class Collective, class In, class Out, class... Options>
            has_single_elements && (!has_list || may_list) && !list_has_axis && !list_has_blocks;
 }
 
-/// What all ranks must say alike.
+/// Hashes what all ranks must say alike.
+class list_hash {
+  public:
+    template <class Numbers>
+    list_hash& add(const Numbers& numbers) noexcept {
+        for (const auto number : numbers) add_one(static_cast<std::uint64_t>(number));
+        return *this;
+    }
+    void add_one(std::uint64_t number) noexcept { value_ = (value_ ^ number) * 0x9e3779b97f4a7c15u + 1; }
+    [[nodiscard]] list_mark mark() const noexcept { return {value_}; }
+
+  private:
+    std::uint64_t value_ = 0;
+};
 template <class X>
 [[nodiscard]] list_mark mark_of_lists([[maybe_unused]] const X& list, const shards* order,
                                       const partition* blocks = nullptr) {
-    std::uint64_t mark = 0;
-    const auto mix = [&mark](std::uint64_t value) { mark = (mark ^ value) * 0x9e3779b97f4a7c15u + 1; };
-    if constexpr (is_tensors<std::remove_cvref_t<X>>)
-        for (const std::size_t length : list.lengths()) mix(length);
-    if (order != nullptr)
-        for (const int block : order->blocks()) mix(static_cast<std::uint64_t>(block));
-    for (int block = 0; blocks != nullptr && block < blocks->blocks(); ++block) mix(blocks->extent(block));
-    return {mark};
+    list_hash hash;
+    if constexpr (is_tensors<std::remove_cvref_t<X>>) hash.add(list.lengths());
+    if (order != nullptr) hash.add(order->blocks());
+    for (int block = 0; blocks != nullptr && block < blocks->blocks(); ++block) hash.add_one(blocks->extent(block));
+    return hash.mark();
+}
+/// The same of a list whose blocks have not been brought in order.
+template <class T>
+[[nodiscard]] list_mark mark_of_list(const cut_list<T>& cut) noexcept {
+    return list_hash().add(cut.list().lengths()).add(cut.extents()).mark();
 }
 
 /// One argument that a collective cuts, in the order of its blocks.

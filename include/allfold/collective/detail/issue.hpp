@@ -382,6 +382,61 @@ auto made_or_given_up(Comm& comm, Make make) {
     }
 }
 
+/// Whether the one argument that a collective cuts is a list of tensors, which calls that are remembered cut
+/// themselves.
+template <class Collective, class In, class Out>
+inline constexpr bool cuts_list =
+    cuts_input<Collective> != cuts_output<Collective> &&
+    is_tensors<std::remove_cvref_t<std::conditional_t<cuts_input<Collective> && !std::same_as<In, absent>, In, Out>>>;
+
+/// Whether calls of such a list may be remembered, if nothing is wrong with their types.
+template <class Collective, class In, class Out, class Comm, class Op, class... Options>
+[[nodiscard]] consteval bool may_remember_list() {
+    if constexpr (!cuts_list<Collective, In, Out> || !Comm::has_short_way || !(short_option<Options> && ...))
+        return false;
+    else if constexpr (!require_arguments<Op, In, Out>())
+        return false;
+    else if constexpr (!fits<Collective, reach_of<Comm>, automatic, Op, typename call_types<Op, In, Out>::state,
+                             order_among<Options...>>())
+        return false;
+    else
+        return may_be_short<Op, In, Out>;
+}
+
+template <class X>
+using cut_list_of = const cut_list<typename std::remove_reference_t<X>::element_type>;
+
+/// Runs a call of a list that is cut, if the communicator remembers it: to bring the pieces in the order of the blocks
+/// takes longer than a short call.
+template <class Collective, class X, class Comm, class Op, class... Options>
+[[nodiscard]] bool run_list_in_place(Comm& comm, const Op& op, X& x, const Options&... options) {
+    cut_list_of<X> cut(x, comm.size());
+    call_key key;
+    return cut.is_plain() && run_remembered<Collective, absent, cut_list_of<X>>(
+                                 comm, op, [&](auto use) { return use(cut); }, key, options..., mark_of_list(cut));
+}
+template <class Collective, class In, class Out, class Comm, class Op, class... Options>
+[[nodiscard]] bool run_list_out_of_place(Comm& comm, const Op& op, In& in, Out& out, const Options&... options) {
+    const auto is_block = [&comm](const auto& cut, const auto& of) {
+        if constexpr (is_tensors<std::remove_cvref_t<decltype(of)>>)
+            return cut.has_block(comm.rank(), of.lengths());
+        else
+            return true;
+    };
+    call_key key;
+    if constexpr (cuts_input<Collective>) {
+        cut_list_of<In> cut(in, comm.size());
+        return cut.is_plain() && is_block(cut, out) &&
+               run_remembered<Collective, cut_list_of<In>, Out>(
+                   comm, op, [&](auto use) { return use(cut, out); }, key, options..., mark_of_list(cut));
+    } else {
+        cut_list_of<Out> cut(out, comm.size());
+        return cut.is_plain() && is_block(cut, in) &&
+               run_remembered<Collective, In, cut_list_of<Out>>(
+                   comm, op, [&](auto use) { return use(in, cut); }, key, options..., mark_of_list(cut));
+    }
+}
+
 /// Runs collectives on memory of our own, which a transport may still hold where they fail: then it is never freed.
 template <class Comm, class Call, class... Memory>
 void run_on_own_memory(Comm& comm, Call call, Memory&... memory) {
@@ -431,9 +486,11 @@ inline constexpr bool may_be_arranged = is_tensors<std::remove_cvref_t<X>> || (i
 /// The same as `issue`, of arguments whose blocks may lie anywhere.
 template <verb V, class Collective, class X, class Comm, class Op, class... Options>
 outcome_of<V> issue_in_place(Comm& comm, const Op& op, X&& x, const Options&... options) {
-    if constexpr (!may_be_arranged<X, Options...>)
+    if constexpr (!may_be_arranged<X, Options...>) {
         return issue<V, Collective, absent, X>(comm, op, [&](auto use) { return use(x); }, options...);
-    else if constexpr (require_arrangement<Collective, absent, X, Options...>())
+    } else if constexpr (require_arrangement<Collective, absent, X, Options...>()) {
+        if constexpr (V == verb::call && may_remember_list<Collective, absent, X, Comm, Op, Options...>())
+            if (made_or_given_up(comm, [&] { return run_list_in_place<Collective>(comm, op, x, options...); })) return;
         return in_block_order<Collective, !cuts_output<Collective> || cuts_input<Collective>>(
             comm, std::forward<X>(x),
             [&]<class Arranged>(Arranged&& data, const auto&... more) -> outcome_of<V> {
@@ -441,14 +498,19 @@ outcome_of<V> issue_in_place(Comm& comm, const Op& op, X&& x, const Options&... 
                                                               more...);
             },
             options...);
-    else if constexpr (V != verb::call)
+    } else if constexpr (V != verb::call) {
         return {};
+    }
 }
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class... Options>
 outcome_of<V> issue_out_of_place(Comm& comm, const Op& op, In&& in, Out&& out, const Options&... options) {
     if constexpr (!may_be_arranged<In, Options...> && !may_be_arranged<Out, Options...>) {
         return issue<V, Collective, In, Out>(comm, op, [&](auto use) { return use(in, out); }, options...);
     } else if constexpr (require_arrangement<Collective, In, Out, Options...>()) {
+        if constexpr (V == verb::call && may_remember_list<Collective, In, Out, Comm, Op, Options...>())
+            if (made_or_given_up(comm,
+                                 [&] { return run_list_out_of_place<Collective>(comm, op, in, out, options...); }))
+                return;
         if constexpr (is_tensors<std::remove_cvref_t<In>> && is_tensors<std::remove_cvref_t<Out>>)
             made_or_given_up(comm, [&] {
                 const arrangement_place at{Collective::promise.name, comm.rank(), comm.size()};
