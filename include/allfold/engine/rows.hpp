@@ -233,9 +233,7 @@ struct row_layout {
     /// to ← from, which may be the same place.
     void copy(const place& from, const place& to, std::size_t rows, store how = store::plain) const {
         if (from.pieces != nullptr || to.pieces != nullptr) [[unlikely]]
-            return along_runs(
-                std::array{run_cursor(from, bytes[0]), run_cursor(to, bytes[0])}, rows,
-                [&](const auto& all, std::size_t count) { copy_run(all[0].first(), all[1].first(), count, 0, how); });
+            return copy_pieces(from, to, rows, how);
         for (std::size_t c = 0; rows > 0 && c < columns(); ++c)
             copy_run(address(from, c), address(to, c), rows, c, how);
     }
@@ -346,6 +344,11 @@ struct row_layout {
             for (run_cursor& each : all) each.advance(count);
             rows -= count;
         }
+    }
+    void copy_pieces(const place& from, const place& to, std::size_t rows, store how) const {
+        along_runs(
+            std::array{run_cursor(from, bytes[0]), run_cursor(to, bytes[0])}, rows,
+            [&](const auto& all, std::size_t count) { copy_run(all[0].first(), all[1].first(), count, 0, how); });
     }
     /// Of column c.
     void copy_run(const std::byte* from, std::byte* to, std::size_t rows, std::size_t c, store how) const {

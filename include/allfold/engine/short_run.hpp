@@ -88,10 +88,8 @@ struct short_operands {
         std::array<part, std::max(short_call::most_columns, short_call::most_pieces)> parts;
         const place from = (now.sends_result ? result : input).at(next.rows.first);
         std::size_t count = 0;
-        if (from.pieces != nullptr)
-            rows.for_each_run(from, next.rows.count, [&](std::byte* first, std::size_t many) {
-                parts[count++] = {first, many * rows.row_bytes};
-            });
+        if (from.pieces != nullptr) [[unlikely]]
+            count = list_pieces(from, next.rows.count, parts.data());
         else
             for (; count < rows.columns() && next.rows.count > 0; ++count)
                 parts[count] = {rows.address(from, count), next.rows.count * rows.bytes[count]};
@@ -99,6 +97,15 @@ struct short_operands {
     }
     [[nodiscard]] outgoing message_of(std::span<const part> parts, std::size_t bytes) const noexcept {
         return {parts, bytes, rows.alignment, true, hash, nullptr, unordered, true};
+    }
+
+    /// Apart, so that all other calls have registers enough: with its cursors in one function all_gather of two blocks
+    /// of 128 to 512 bytes took 1.1 times as long (g++ 12, -O3 -march=znver4).
+    [[gnu::noinline]] std::size_t list_pieces(const place& from, std::size_t many, part* parts) const {
+        std::size_t count = 0;
+        rows.for_each_run(from, many,
+                          [&](std::byte* first, std::size_t run) { parts[count++] = {first, run * rows.row_bytes}; });
+        return count;
     }
 
     /// Throws unless a message is the one that is expected.
