@@ -108,14 +108,21 @@ TEST_CASE("what is expected is found only if it is the next one, and as expected
     REQUIRE(g.post(1, 10, 8));
     REQUIRE(g.post(2, 20, 8));
     bulletin_reader& reader = g.readers[0];
-    CHECK(reader.find(0, 1, hash + 1, 8) == nullptr);
-    CHECK(reader.find(0, 1, hash, 7) == nullptr);
-    CHECK(reader.find(0, 2, hash, 8) == nullptr);
-    REQUIRE(reader.find(0, 1, hash, 8) != nullptr);
-    CHECK(*reader.find(0, 1, hash, 8) == std::byte{10});
+    std::array<std::byte*, bulletin::most_ranks> data{};
+    const auto is_found = [&](lane on, std::uint32_t signature, std::size_t bytes) {
+        data = {};
+        return reader.find_oldest(0, on, signature, bytes, data.data()) > 0;
+    };
+    CHECK_FALSE(is_found(1, hash + 1, 8));
+    CHECK_FALSE(is_found(1, hash, 7));
+    CHECK_FALSE(is_found(2, hash, 8));
+    REQUIRE(is_found(1, hash, 8));
+    CHECK(*data[0] == std::byte{10});
+    REQUIRE(reader.find(0, 1) != nullptr);
     reader.take(0);
-    REQUIRE(reader.find(0, 2, hash, 8) != nullptr);
-    CHECK(*reader.find(0, 2, hash, 8) == std::byte{20});
+    CHECK_FALSE(is_found(1, hash, 8));
+    REQUIRE(is_found(2, hash, 8));
+    CHECK(*data[0] == std::byte{20});
 }
 
 TEST_CASE("what finds no room goes in channels, and is received whichever way it came, in any order of lanes") {
