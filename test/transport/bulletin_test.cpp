@@ -191,9 +191,11 @@ TEST_CASE("of a message for each reader each finds its own, of any length") {
         });
         for (const own& each : to) {
             bulletin_reader& reader = g.readers[static_cast<std::size_t>(each.peer) - 1];
-            CHECK(reader.find(0, 5, hash, each.bytes + 1) == nullptr);
-            const std::byte* const found = reader.find(0, 5, hash, each.bytes);
-            REQUIRE(found != nullptr);
+            const cell* const posted = reader.find(0, 5);
+            allfold::message_in_place here{};
+            REQUIRE((posted != nullptr && reader.locate(*posted, here)));
+            CHECK((here.signature == hash && here.bytes == each.bytes));
+            const std::byte* const found = here.data;
             CHECK(std::all_of(found, found + each.bytes,
                               [&](std::byte b) { return b == static_cast<std::byte>(each.peer); }));
             reader.take(0);
