@@ -392,15 +392,13 @@ inline constexpr bool cuts_list =
 /// Whether calls of such a list may be remembered, if nothing is wrong with their types.
 template <class Collective, class In, class Out, class Comm, class Op, class... Options>
 [[nodiscard]] consteval bool may_remember_list() {
-    if constexpr (!cuts_list<Collective, In, Out> || !Comm::has_short_way || !(short_option<Options> && ...))
-        return false;
-    else if constexpr (!require_arguments<Op, In, Out>())
-        return false;
-    else if constexpr (!fits<Collective, reach_of<Comm>, automatic, Op, typename call_types<Op, In, Out>::state,
-                             order_among<Options...>>())
-        return false;
-    else
-        return may_be_short<Op, In, Out>;
+    if constexpr (cuts_list<Collective, In, Out> && Comm::has_short_way && (short_option<Options> && ...)) {
+        if constexpr (require_arguments<Op, In, Out>() &&
+                      fits<Collective, reach_of<Comm>, automatic, Op, typename call_types<Op, In, Out>::state,
+                           order_among<Options...>>())
+            return may_be_short<Op, In, Out>;
+    }
+    return false;
 }
 
 template <class X>
