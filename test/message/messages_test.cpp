@@ -53,6 +53,18 @@ TEST_CASE("messages of one rank under one tag come in their order, whatever come
     SUCCEED();
 }
 
+TEST_CASE("an empty message that waits for its receive has no place, and nothing is read there") {
+    on_all_transports(2, [](auto& comm) {
+        std::vector<int> nothing, one{7};
+        send(comm, one, to{comm.rank()});
+        receive(comm, one, from{comm.rank()});  // the memory in which it was held is used again
+        auto sent = send.start(comm, nothing, to{comm.rank()}, mode::synchronous);
+        expect(receive(comm, one, from{comm.rank()}).elements == 0, "empty");
+        sent.wait();
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a message goes to the receive that was started first, whichever of them are open") {
     on_all_transports(2, [](auto& comm) {
         const std::array<from, 3> sources{from{0}, from{any}, from{0}};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,14 +32,14 @@ struct record;
 struct held_message : chain_link<by_envelope>, chain_link<by_age> {
     int source = 0;
     message_head head;
-    std::vector<std::byte> data;  // of an eager one; or how long it is
-    std::byte* there = nullptr;   // or where its sender has it
-    std::uint64_t number = 0;     // in the order in which they came
+    std::vector<std::byte> data;      // of an eager one; or how long it is
+    std::optional<std::byte*> there;  // or where its sender has it, which may be nowhere if it is empty
+    std::uint64_t number = 0;         // in the order in which they came
 
     [[nodiscard]] int label() const noexcept { return head.tag; }
     /// What came behind its head.
     [[nodiscard]] std::span<const std::byte> rest() const noexcept {
-        return there != nullptr ? std::as_bytes(std::span(&there, 1)) : std::span<const std::byte>(data);
+        return there ? std::as_bytes(std::span(&*there, 1)) : std::span<const std::byte>(data);
     }
     [[nodiscard]] status about() const noexcept { return head.from_rank(source); }
 };

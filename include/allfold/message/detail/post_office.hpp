@@ -501,7 +501,7 @@ inline std::unique_ptr<held_message> post_office::make_held(int source, const me
     std::unique_ptr<held_message> made = spare_held_.take();
     made->source = source;
     made->head = head;
-    made->there = nullptr;
+    made->there.reset();
     if (is_read_there(head, data))
         made->there = place_in(data);
     else
