@@ -6,12 +6,14 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <type_traits>
 
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/short_list.hpp"
+#include "allfold/engine/short_pair.hpp"
 #include "allfold/engine/short_task.hpp"
 
 /// @file
@@ -121,12 +123,11 @@ class short_arguments {
     }
 
     [[nodiscard]] call_key key(const void* types, const call_options& options) const noexcept {
+        const std::uint64_t form = call_key::form_of(options.root, in_place, has_list, options.delegation);
         if constexpr (in_place)
-            return {types, output_.rows(), output_.rows(),     options.root,
-                    true,  has_list,       options.delegation, options.list_mark};
+            return {types, output_.rows(), output_.rows(), form, options.list_mark};
         else
-            return {types, input_.rows(), output_.rows(),     options.root,
-                    false, has_list,      options.delegation, options.list_mark};
+            return {types, input_.rows(), output_.rows(), form, options.list_mark};
     }
     /// Of rows.
     [[nodiscard]] std::size_t alignment() const noexcept
@@ -137,30 +138,39 @@ class short_arguments {
     /// If the communicator remembers a call like this: runs it again.
     template <class Comm>
     [[nodiscard]] bool run(Comm& comm, const Op& op, const call_key& key) const {
-        std::array<std::size_t, columns> bytes;
-        const row_layout rows = layout(op, bytes);
-        const short_call* const known = short_calls::find(comm.background(), key, rows);
+        const std::array<std::size_t, columns> bytes = row_bytes();
+        const short_call* const known = short_calls::find(comm.background(), key, bytes);
         if (known == nullptr) return false;
-        run_again(comm, *known, rows, input(), output_.memory());
-        if constexpr (!has_list) known->lower(rows, output_.memory().columns);
+        if (columns == 1 && !has_list && known->is_pair && known->is_flat)
+            run_flat_pair(comm, *known, functions_of_rows<Op, state>, std::addressof(op), input().columns[0],
+                          output_.memory().columns[0]);
+        else
+            (known->is_pair ? run_pair_of_rows<Comm> : run_again<Comm>)(comm, *known, layout(op, bytes), input(),
+                                                                        output_.memory());
+        if constexpr (!has_list && functions_of_rows<Op, state>.lower != nullptr)
+            known->lower(layout(op, bytes), output_.memory().columns);
         return true;
     }
     /// The same in the background; null where the communicator remembers none. Not of lists.
     template <class Comm>
     [[nodiscard]] std::unique_ptr<pending> prepare(Comm& comm, const Op& op, const call_key& key) const {
-        std::array<std::size_t, columns> bytes;
-        const row_layout rows = layout(op, bytes);
-        const short_call* const known = short_calls::find(comm.background(), key, rows);
+        const std::array<std::size_t, columns> bytes = row_bytes();
+        const short_call* const known = short_calls::find(comm.background(), key, bytes);
         if (known == nullptr) return nullptr;
-        return std::make_unique<short_task_with<Comm, Op>>(comm, *known, rows, input().columns,
+        return std::make_unique<short_task_with<Comm, Op>>(comm, *known, layout(op, bytes), input().columns,
                                                            output_.memory().columns, op);
     }
 
   private:
-    [[nodiscard]] row_layout layout(const Op& op, std::array<std::size_t, columns>& bytes) const noexcept {
-        std::size_t row_bytes = 0;
-        for (std::size_t c = 0; c < columns; ++c) row_bytes += bytes[c] = output_.bytes(c);
-        row_layout rows{&functions_of_rows<Op, state>, std::addressof(op), bytes.data(), row_bytes};
+    [[nodiscard]] std::array<std::size_t, columns> row_bytes() const noexcept {
+        std::array<std::size_t, columns> bytes;
+        for (std::size_t c = 0; c < columns; ++c) bytes[c] = output_.bytes(c);
+        return bytes;
+    }
+    [[nodiscard]] row_layout layout(const Op& op, const std::array<std::size_t, columns>& bytes) const noexcept {
+        std::size_t all = 0;
+        for (const std::size_t each : bytes) all += each;
+        row_layout rows{&functions_of_rows<Op, state>, std::addressof(op), bytes.data(), all};
         if constexpr (is_raw) rows.alignment = output_.alignment();
         return rows;
     }

@@ -26,11 +26,16 @@ namespace allfold::detail {
 struct call_key {
     const void* types = nullptr;  ///< of the collective, operator, elements and order
     std::size_t input_rows = 0, output_rows = 0;
-    int root = 0;
-    bool in_place = false;   ///< then a schedule may need a copy of the input
-    bool in_pieces = false;  ///< an argument is a list
-    delegate delegation = delegate::automatic;
+    std::uint64_t form = 0;         ///< see `form_of`
     std::uint64_t permutation = 0;  ///< see `mark_of`: of so few ranks it says all; or which list
+
+    /// In place a schedule may need a copy of the input; in pieces: an argument is a list.
+    [[nodiscard]] static constexpr std::uint64_t form_of(int root, bool in_place, bool in_pieces,
+                                                         delegate delegation) noexcept {
+        return static_cast<std::uint32_t>(root) | std::uint64_t{in_place} << 32 | std::uint64_t{in_pieces} << 33 |
+               static_cast<std::uint64_t>(delegation) << 34;
+    }
+    [[nodiscard]] constexpr bool in_pieces() const noexcept { return (form >> 33 & 1u) != 0; }
 
     friend bool operator==(const call_key&, const call_key&) = default;
 };
@@ -50,18 +55,22 @@ struct short_call {
 
     call_key key;
     std::array<std::size_t, most_columns> bytes{};  ///< of a row in each column
+    std::size_t alignment = 1;
     short_program program;
     signature agreed;
     std::uint32_t hash = 0;         ///< of it
-    bool is_flat = false;           ///< one column, aligned as cells are
+    bool is_aligned = false;        ///< as cells are, and no list
+    bool is_flat = false;           ///< this, and one column
+    bool is_pair = false;           ///< aligned so, and one message each way at most
     int contributions = 0;          ///< for how many operands the result stands
     short_program::rows_of result;  ///< the rows of it
     mutable unsigned users = 0;     ///< `remembered_call`s that refer to it
 
-    [[nodiscard]] bool is(const call_key& other, const row_layout& rows) const noexcept {
+    template <std::size_t Columns>
+    [[nodiscard]] bool is(const call_key& other, const std::array<std::size_t, Columns>& row_bytes) const noexcept {
         if (!(key == other)) return false;
-        for (std::size_t c = 0; c < rows.columns(); ++c)
-            if (bytes[c] != rows.bytes[c]) return false;
+        for (std::size_t c = 0; c < Columns; ++c)
+            if (bytes[c] != row_bytes[c]) return false;
         return true;
     }
     /// When it is complete: what an operator has folded becomes what the caller wants of it.
@@ -117,18 +126,16 @@ class remembered_call {
 class short_calls final : public background::keepsake {
   public:
     /// Null where it knows none like this.
+    template <std::size_t Columns>
     [[nodiscard]] static const short_call* find(const background& of, const call_key& key,
-                                                const row_layout& rows) noexcept {
+                                                const std::array<std::size_t, Columns>& row_bytes) noexcept {
         auto* const all = static_cast<short_calls*>(of.kept.get());
         if (all == nullptr) return nullptr;
-        const short_call* found = all->latest_;
-        if (found == nullptr || !found->is(key, rows)) {
-            found = all->among_calls(key, rows);
-            if (found == nullptr) return nullptr;
-            all->latest_ = found;
-        }
+        const short_call* const latest = all->latest_;
+        if (latest == nullptr || !latest->is(key, row_bytes)) [[unlikely]]
+            return all->among_calls(key.types, key.input_rows, key.output_rows, key.form, key.permutation, row_bytes);
         ++all->found_;
-        return found;
+        return latest;
     }
     /// Remembers a call, if it is short; else null.
     template <communicator Comm>
@@ -139,11 +146,13 @@ class short_calls final : public background::keepsake {
         if (!found->program.make(made)) return nullptr;
         found->key = key;
         for (std::size_t c = 0; c < made.rows.columns(); ++c) found->bytes[c] = made.rows.bytes[c];
+        found->alignment = made.rows.alignment;
         found->agreed = made.agreed;
         found->hash = made.agreed.hash();
-        found->is_flat = made.rows.columns() == 1 && !key.in_pieces &&
-                         (!made.goal.folds || made.rows.functions->fold_column != nullptr) &&
-                         made.rows.alignment <= alignof(std::max_align_t);
+        found->is_aligned = !key.in_pieces() && made.rows.alignment <= alignof(std::max_align_t);
+        found->is_flat = found->is_aligned && made.rows.columns() == 1 &&
+                         (!made.goal.folds || made.rows.functions->fold_column != nullptr);
+        found->is_pair = found->is_aligned && found->program.is_pair();
         found->contributions = where.contributions;
         if (where.receives)
             found->result = {made.memory.result.first.row + where.result_first - made.memory.result.first_row,
@@ -164,12 +173,21 @@ class short_calls final : public background::keepsake {
     static constexpr std::size_t sets = 8, ways = 4;
     [[nodiscard]] static std::size_t set_of(const call_key& key) noexcept {
         const std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(key.types) / sizeof(int) + key.input_rows * 5 +
-                                    key.output_rows * 3 + static_cast<unsigned>(key.root) + key.permutation;
+                                    key.output_rows * 3 + static_cast<std::uint32_t>(key.form) + key.permutation;
         return static_cast<std::size_t>(mixed * 0x9e3779b97f4a7c15u >> 32) % sets;
     }
-    [[nodiscard]] const short_call* among_calls(const call_key& key, const row_layout& rows) const noexcept {
+    /// A key in pieces, so that those who look at the latest call have theirs in registers.
+    template <std::size_t Columns>
+    [[nodiscard, gnu::noinline]] const short_call* among_calls(const void* types, std::size_t input_rows,
+                                                               std::size_t output_rows, std::uint64_t form,
+                                                               std::uint64_t permutation,
+                                                               std::array<std::size_t, Columns> row_bytes) noexcept {
+        const call_key key{types, input_rows, output_rows, form, permutation};
         for (const auto& each : calls_[set_of(key)])
-            if (each.get() != nullptr && each.get()->is(key, rows)) return each.get();
+            if (each.get() != nullptr && each.get()->is(key, row_bytes)) {
+                ++found_;
+                return latest_ = each.get();
+            }
         return nullptr;
     }
 

@@ -64,6 +64,12 @@ class short_program {
     };
 
     [[nodiscard]] int rounds() const noexcept { return rounds_; }
+    /// Whether it is one message each way at most, and what is sent is the input as it lies.
+    [[nodiscard]] bool is_pair() const noexcept {
+        const round& only = round_[0];
+        return rounds_ == 1 && only.to.size() <= 1 && only.from.size() <= 1 && !only.sends_result &&
+               !only.is_local_first && !only.folds_together();
+    }
     [[nodiscard]] const round& operator[](int r) const noexcept { return round_[static_cast<std::size_t>(r)]; }
 
     short_program() = default;

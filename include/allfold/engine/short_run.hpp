@@ -47,19 +47,32 @@ struct short_operands {
         using kind = local_work::kind;
         if (now.local == kind::none) return;
         const place to = result.at(now.result.first);
-        if (now.local == kind::copy)
+        if (now.local == kind::copy && what.is_flat)
+            copy_flat(now);
+        else if (now.local == kind::copy)
             rows.copy(input.at(now.input.first), to, now.input.count);
         else if (rows.functions->set_identity != nullptr && now.result.count > 0)
             rows.functions->set_identity(rows, to, now.result.count);
     }
 
     [[nodiscard]] bool post(const round& now, const message& next) const {
-        if (what.is_flat) [[likely]] {
-            const std::byte* const from = (now.sends_result ? result : input).columns[0] + next.first_byte;
-            if (comm.post_in_cell(next.peer, on, unordered, hash, from, next.bytes)) [[likely]]
+        const short_memory& from = now.sends_result ? result : input;
+        if (what.is_aligned) [[likely]]
+            if (comm.post_copy(next.peer, on, unordered, hash, next.bytes, false,
+                               [=, this](std::byte* memory) { write(next, from, memory); })) [[likely]]
                 return true;
-        }
         return post_parts(now, next);
+    }
+    /// A message as it travels: its columns one after the other, each aligned.
+    void write(const message& next, const short_memory& from, std::byte* memory) const {
+        if (what.is_flat) [[likely]]
+            return copy_to_shared(memory, from.columns[0] + next.first_byte, next.bytes);
+        for (std::size_t c = 0, at = 0; c < rows.columns() && next.rows.count > 0; ++c) {
+            const std::size_t bytes = next.rows.count * rows.bytes[c];
+            at = align_up(at, rows.alignment);
+            copy_to_shared(memory + at, rows.address(from.at(next.rows.first), c), bytes);
+            at += bytes;
+        }
     }
     /// Posts the messages of a round at once, where that can be done, and has been with those before on its lane.
     [[nodiscard]] bool post_at_once(const round& now) const {
@@ -157,7 +170,22 @@ struct short_operands {
         }
     }
 
+    /// The message of a call that has one only, where it lies; false where it has not come, or is not as expected.
+    [[nodiscard]] bool use_only(const round& now) const {
+        const message& from = now.from[0];
+        return comm.use_in_place(from.peer, on, hash, from.bytes, [this, &now](const std::byte* data) {
+            combine(now, now.from[0], const_cast<std::byte*>(data));
+        });
+    }
+
   private:
+    void copy_flat(const round& now) const {
+        const std::size_t bytes = rows.bytes[0];
+        std::byte* const to = result.columns[0] + now.result.first * bytes;
+        const std::byte* const from = input.columns[0] + now.input.first * bytes;
+        if (to != from) copy_short(to, from, now.input.count * bytes);
+    }
+
     static constexpr std::size_t most_at_once = 4096;  // bytes, so that what is folded stays in the first-level cache
     static constexpr std::size_t most_values = short_program::most_ranks + short_program::most_levels;
 
@@ -326,7 +354,9 @@ class short_run {
         if (!std::exchange(has_worked_, true)) all_.work(now);
     }
     void take_in_place(const short_program::round& now, bool waits) {
-        if (!now.folds_together())
+        if (waits && all_.what.is_pair)
+            received_ = received_ < now.from.size() && all_.use_only(now) ? 1 : received_;
+        else if (!now.folds_together())
             received_ += take_apart(all_, now, received_, waits);
         else if (received_ == 0)
             received_ = take_together(all_, now, waits);

@@ -115,11 +115,16 @@ class background {
     /// before it, so that a difference between ranks is found with the next message, whichever call that belongs to.
     /// Never 0.
     std::uint32_t follow(std::uint32_t call, std::uint32_t first_lane) noexcept {
+        note_call(first_lane);
+        return chain(call);
+    }
+    /// Both halves of it.
+    std::uint32_t chain(std::uint32_t call) noexcept {
         history_ = (history_ ^ call) * 0x9e3779b1u;
         history_ ^= history_ >> 15;
-        latest_calls_[calls_++ % latest_calls_.size()] = first_lane;
         return history_ | 1u;
     }
+    void note_call(std::uint32_t first_lane) noexcept { latest_calls_[calls_++ % latest_calls_.size()] = first_lane; }
     /// Calls visit(number, first lane) for the latest calls, oldest first, until it returns true.
     template <class Visit>
     void for_each_call(Visit visit) const {

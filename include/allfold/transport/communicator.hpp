@@ -216,6 +216,7 @@ struct any_message {
 };
 struct any_writer {
     void operator()(const any_message&, std::byte*) const {}
+    void operator()(const std::byte*) const {}
 };
 struct any_work {
     bool poll() { return true; }
@@ -270,10 +271,12 @@ struct transport_defaults {
     /// Whether calls that are made again may be run without a plan, as `engine/short_call.hpp` does. Such a transport
     /// has more members: `open_again(signature, hash)` is `open` of one lane, and `reopen(lane, signature)` is
     /// `announce` of one, but they need not make the signature known before `announce_again(lane, signature, hash)`,
-    /// which comes after the first messages; `post_in_cell(to, lane, unordered, signature, data, bytes)` is `try_post`
-    /// of a few bytes, and may return false for no reason; `find_in_place(from, lane, bytes, here, waits)` looks, once
-    /// or for a moment, whether the next message of a rank, which should have so many bytes, is of this lane, and where
-    /// it lies, until `take_in_place(from)`; it may fail for no reason too.
+    /// which comes after the first messages; `post_copy(to, lane, unordered, signature, bytes, waits, write)` is
+    /// `try_post` of a message that is copied, which `write(memory)` writes where it will be read, and may return false
+    /// for no reason; `waits`: this rank posts no more before it waits; `find_in_place(from, lane, bytes, here, waits)`
+    /// looks, once or for a moment, whether the next message of a rank, which should have so many bytes, is of this
+    /// lane, and where it lies, until `take_in_place(from)`; it may fail for no reason too. `use_in_place(from, lane,
+    /// signature, bytes, use)` is both, for a message that is as expected.
     static constexpr bool has_short_way = false;
     /// Such a transport may post once what a rank has for all others. `post_to_all(lane, message)` does for them at
     /// once what `try_post` does for one, for a message that is copied if it may be, and the first one that this rank
@@ -323,13 +326,14 @@ concept posting_notices = requires(C& comm, const C& view, const peers& to, lane
 /// What a transport with `has_short_way` has besides.
 template <class C>
 concept going_short = requires(C& comm, const C& view, const signature& what, std::uint32_t hash, lane on,
-                               const std::byte* data, const outgoing& message, message_in_place& here) {
+                               const outgoing& message, message_in_place& here) {
     { comm.open_again(what, hash) } -> std::same_as<lane>;
     comm.reopen(on, what);
     comm.announce_again(on, what, hash);
-    { comm.post_in_cell(0, on, false, std::uint32_t{}, data, std::size_t{}) } -> std::same_as<bool>;
+    { comm.post_copy(0, on, false, std::uint32_t{}, std::size_t{}, true, detail::any_writer()) } -> std::same_as<bool>;
     { comm.find_in_place(0, on, std::size_t{}, here, true) } -> std::same_as<bool>;
     comm.take_in_place(0);
+    { comm.use_in_place(0, on, hash, std::size_t{}, detail::any_writer()) } -> std::same_as<bool>;
     { comm.post_to_all(on, message) } -> std::same_as<bool>;
     { comm.post_to_each(on, hash, std::span<const detail::any_message>(), detail::any_writer()) } -> std::same_as<bool>;
     { comm.find_all_in_place(on, std::uint32_t{}, std::size_t{}, &here.data) } -> std::same_as<bool>;

@@ -133,11 +133,11 @@ class communicator : public transport_defaults {
         control_.throw_if_failed(latest_call_);
     }
     void announce_again(lane, const signature&, std::uint32_t) noexcept {}
-    [[nodiscard]] bool post_in_cell(int to, lane on, bool unordered, std::uint32_t signature, const std::byte* data,
-                                    std::size_t bytes) {
+    template <class Write>
+    [[nodiscard]] bool post_copy(int to, lane on, bool unordered, std::uint32_t signature, std::size_t bytes, bool,
+                                 Write write) {
         const auto* const call = opened_.find(on);
-        const auto pack = [&](std::byte* into) { allfold::detail::copy_to_shared(into, data, bytes); };
-        return call != nullptr && outbox_.send_plain(to, {on, unordered}, signature, bytes, pack, call);
+        return call != nullptr && outbox_.send_plain(to, {on, unordered}, signature, bytes, write, call);
     }
     /// Sends a short message between two ranks, which `write(memory)` writes where MPI reads it; false where it has to
     /// be posted in the general way. Two processes, Open MPI 4.1, there and back: 8 bytes 0.65 of the general way's
@@ -154,6 +154,15 @@ class communicator : public transport_defaults {
                (allfold::detail::is_of_messages(on) || outbox_.has_let_go());
     }
     void take_in_place(int from) { inbox_.take_plain(from); }
+    template <class Use>
+    [[nodiscard]] bool use_in_place(int from, lane on, std::uint32_t signature, std::size_t bytes, Use use) {
+        message_in_place here;
+        if (!find_in_place(from, on, bytes, here, true) || here.signature != signature || here.bytes != bytes)
+            return false;
+        use(static_cast<const std::byte*>(here.data));
+        take_in_place(from);
+        return true;
+    }
 
     void announce(lane first, unsigned lanes, const signature& what) {
         latest_call_ = what.what;

@@ -110,12 +110,14 @@ class thread_communicator : public transport_defaults {
         sink(std::move(message));
         return true;
     }
-    /// Posts one piece of bytes; false where it has to be posted in the general way.
-    [[nodiscard]] bool post_in_cell(int to, lane on, bool unordered, std::uint32_t signature, const std::byte* data,
-                                    std::size_t bytes) noexcept {
+    /// Posts a message that is copied: `write(memory)` writes it where it will be read; false where it has to be posted
+    /// in the general way. `waits`: this rank posts no more before it waits.
+    template <class Write>
+    [[nodiscard, gnu::always_inline]] bool post_copy(int to, lane on, bool unordered, std::uint32_t signature,
+                                                     std::size_t bytes, bool waits, Write write) {
         acquaintance* const known = by_rank_[static_cast<std::size_t>(to)].get();
         return known != nullptr && (known->refused_in == 0 || known->refused_in != background_.pass()) &&
-               known->link.post_in_cell({on, unordered}, signature, data, bytes);
+               known->link.post_copy({on, unordered}, signature, bytes, waits, write);
     }
     /// Posts an unordered message of so many bytes, which is copied, and which `write(memory)` writes where it will be
     /// read; false where it has to be posted in the general way.
@@ -137,6 +139,22 @@ class thread_communicator : public transport_defaults {
         if (!known->link.next_is_in() || !known->link.look_at_next(on, here)) return false;
         if (!waits) known->link.fetch_one_after();
         return true;
+    }
+    /// Looks for a moment for the next message of a rank, and calls `use(data)` where it lies, if it is as expected;
+    /// then it is not needed any more. False if it is not, or has not come.
+    template <class Use>
+    [[nodiscard, gnu::always_inline]] bool use_in_place(int from, lane on, std::uint32_t signature, std::size_t bytes,
+                                                        Use use) {
+        acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
+        if (known == nullptr || known->early.count() != 0 || bulletins_.is_there()) [[unlikely]]
+            return false;
+        detail::thread_link& link = known->link;
+        if (!link.next_is_in()) {
+            if (world_.tuning_.spins == 0) return false;
+            link.prepare_buffer();
+            link.look_out();
+        }
+        return link.use_next(on, signature, bytes, use);
     }
     /// That message is not needed any more.
     void take_in_place(int from) noexcept {

@@ -268,37 +268,43 @@ template <class Collective, class Order, class Used>
     }
 }
 
-/// Tells the call from others in `key`; false where the engine has to look at its arguments.
+/// Tells the call from others; without types where the engine has to look at its arguments.
 template <class Collective, class Used, class... Options>
-[[nodiscard]] bool find_key(const Used& data, const typename Used::operation& op, [[maybe_unused]] int size,
-                            call_key& key, const Options&... options) {
-    if (!data.are_plain()) return false;
+[[nodiscard]] call_key find_key(const Used& data, const typename Used::operation& op, [[maybe_unused]] int size,
+                                const Options&... options) {
+    if (!data.are_plain()) return {};
     const call_options understood(options...);
-    key = data.key(mark_of_types<Collective, order_among<Options...>>(data, op), understood);
+    call_key key = data.key(mark_of_types<Collective, order_among<Options...>>(data, op), understood);
     if constexpr ((is_permutation<Options> || ...))
-        if (!find_permutation(understood, size, key.permutation)) {
-            key.types = nullptr;
-            return false;
-        }
-    return true;
+        if (!find_permutation(understood, size, key.permutation)) return {};
+    return key;
 }
-/// Runs a call that the communicator remembers; false where it does not, and the engine has to. `key`: to remember it.
+/// Runs a call that the communicator remembers; false where it does not, and the engine has to.
 template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
-[[nodiscard]] bool run_remembered(Comm& comm, const Op& op, Data bind, call_key& key, const Options&... options) {
+[[nodiscard]] bool run_remembered(Comm& comm, const Op& op, Data bind, const Options&... options) {
     if (comm.background().is_running() || background::in_flight()) return false;
     using used = short_arguments<Op, In, Out>;
     const used data = bind([](auto&... x) { return used(x...); });
-    return find_key<Collective>(data, op, comm.size(), key, options...) && data.run(comm, op, key);
+    const call_key key = find_key<Collective>(data, op, comm.size(), options...);
+    return key.types != nullptr && data.run(comm, op, key);
 }
 /// The same in the background: null where the engine has to.
 template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
-[[nodiscard]] std::unique_ptr<pending> prepare_remembered(Comm& comm, const Op& op, Data bind, call_key& key,
+[[nodiscard]] std::unique_ptr<pending> prepare_remembered(Comm& comm, const Op& op, Data bind,
                                                           const Options&... options) {
     if (comm.background().is_running()) return nullptr;
     using used = short_arguments<Op, In, Out>;
     bind([](auto&... x) { used::require_retained(x...); });
     const used data = bind([](auto&... x) { return used(x...); });
-    return find_key<Collective>(data, op, comm.size(), key, options...) ? data.prepare(comm, op, key) : nullptr;
+    const call_key key = find_key<Collective>(data, op, comm.size(), options...);
+    return key.types != nullptr ? data.prepare(comm, op, key) : nullptr;
+}
+/// What a call that the engine runs is remembered by: without types where it is not.
+template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+[[nodiscard]] call_key key_to_remember(Comm& comm, const Op& op, Data bind, const Options&... options) {
+    if (comm.background().is_running() || (V == verb::call && background::in_flight())) return {};
+    using used = short_arguments<Op, In, Out>;
+    return find_key<Collective>(bind([](auto&... x) { return used(x...); }), op, comm.size(), options...);
 }
 
 template <verb V>
@@ -321,33 +327,43 @@ inline constexpr bool goes_flat = std::same_as<algorithm_among<Options...>, auto
                                     (has_option<input_blocks, Options...> || has_option<output_blocks, Options...> ||
                                      has_option<partition, Options...>)));
 
-/// The end of the line for types: arguments are bound, and the engine does what the verb says. A rank that finds its
-/// arguments wrong breaks the communicator, so that nobody waits for it.
+/// The end of the line for types: arguments are bound, and the engine does what the verb says. Apart from the short
+/// way, which needs few registers and little memory.
+template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
+[[gnu::noinline]] outcome_of<V> issue_to_engine(Comm& comm, const Op& op, Data bind, const Options&... options) {
+    using bound = arguments_for<Op, In, Out, Options...>;
+    using element = typename call_types<Op, In, Out>::state;
+    [[maybe_unused]] call_key key;
+    request what = make_request<Collective, reach_of<Comm>, Op, element>(options...);
+    if constexpr (may_be_remembered<Comm, Op, In, Out, Options...> &&
+                  (V == verb::call || !has_option<list_mark, Options...>)) {
+        key = key_to_remember<V, Collective, In, Out>(comm, op, bind, options...);
+        if (key.types != nullptr) what.key = &key;
+    }
+    if constexpr (says_commutative<Op, element>) ask_operator<element, order_among<Options...>>(what, op, comm.rank());
+    if constexpr (V == verb::call) {
+        auto data = bind([&](auto&... x) { return bound(op, x...); });
+        engine<Comm>::run(comm, what, data,
+                          native_for<Comm, Collective, bound, algorithm_among<Options...>>(what.level));
+    } else {
+        auto data = bind([&](auto&... x) { return std::make_unique<bound>(op, x...); });
+        return hand_out<V>(engine<Comm>::prepare(comm, what, std::move(data)));
+    }
+}
+
+/// The same, or what the communicator remembers of such a call. A rank that finds its arguments wrong breaks the
+/// communicator, so that nobody waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue_here(Comm& comm, const Op& op, Data bind, const Options&... options) {
-    using element = typename call_types<Op, In, Out>::state;
-    using bound = arguments_for<Op, In, Out, Options...>;
     try {
-        [[maybe_unused]] call_key key;
         if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>) {
-            if (run_remembered<Collective, In, Out>(comm, op, bind, key, options...)) return;
+            if (run_remembered<Collective, In, Out>(comm, op, bind, options...)) return;
         } else if constexpr (V != verb::call && may_be_remembered<Comm, Op, In, Out, Options...> &&
                              !has_option<list_mark, Options...>) {
-            if (auto known = prepare_remembered<Collective, In, Out>(comm, op, bind, key, options...))
+            if (auto known = prepare_remembered<Collective, In, Out>(comm, op, bind, options...))
                 return hand_out<V>(std::move(known));
         }
-        request what = make_request<Collective, reach_of<Comm>, Op, element>(options...);
-        if constexpr (says_commutative<Op, element>)
-            ask_operator<element, order_among<Options...>>(what, op, comm.rank());
-        if (key.types != nullptr) what.key = &key;
-        if constexpr (V == verb::call) {
-            auto data = bind([&](auto&... x) { return bound(op, x...); });
-            engine<Comm>::run(comm, what, data,
-                              native_for<Comm, Collective, bound, algorithm_among<Options...>>(what.level));
-        } else {
-            auto data = bind([&](auto&... x) { return std::make_unique<bound>(op, x...); });
-            return hand_out<V>(engine<Comm>::prepare(comm, what, std::move(data)));
-        }
+        return issue_to_engine<V, Collective, In, Out>(comm, op, bind, options...);
     } catch (...) {
         give_up(comm);
         throw;
@@ -409,9 +425,8 @@ using cut_list_of = const cut_list<typename std::remove_reference_t<X>::element_
 template <class Collective, class X, class Comm, class Op, class... Options>
 [[nodiscard]] bool run_list_in_place(Comm& comm, const Op& op, X& x, const Options&... options) {
     cut_list_of<X> cut(x, comm.size());
-    call_key key;
     return cut.is_plain() && run_remembered<Collective, absent, cut_list_of<X>>(
-                                 comm, op, [&](auto use) { return use(cut); }, key, options..., mark_of_list(cut));
+                                 comm, op, [&](auto use) { return use(cut); }, options..., mark_of_list(cut));
 }
 template <class Collective, class In, class Out, class Comm, class Op, class... Options>
 [[nodiscard]] bool run_list_out_of_place(Comm& comm, const Op& op, In& in, Out& out, const Options&... options) {
@@ -421,17 +436,16 @@ template <class Collective, class In, class Out, class Comm, class Op, class... 
         else
             return true;
     };
-    call_key key;
     if constexpr (cuts_input<Collective>) {
         cut_list_of<In> cut(in, comm.size());
         return cut.is_plain() && is_block(cut, out) &&
                run_remembered<Collective, cut_list_of<In>, Out>(
-                   comm, op, [&](auto use) { return use(cut, out); }, key, options..., mark_of_list(cut));
+                   comm, op, [&](auto use) { return use(cut, out); }, options..., mark_of_list(cut));
     } else {
         cut_list_of<Out> cut(out, comm.size());
         return cut.is_plain() && is_block(cut, in) &&
                run_remembered<Collective, In, cut_list_of<Out>>(
-                   comm, op, [&](auto use) { return use(in, cut); }, key, options..., mark_of_list(cut));
+                   comm, op, [&](auto use) { return use(in, cut); }, options..., mark_of_list(cut));
     }
 }
 

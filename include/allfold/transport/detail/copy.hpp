@@ -26,8 +26,8 @@ namespace allfold::detail {
 #endif
 #endif
 
-/// Copies a few bytes: without a call where they are 64 at most.
-inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+/// Copies a few bytes: without a call where they fit into a cell, so that who copies them keeps its registers.
+[[gnu::always_inline]] inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     const auto ends = [&]<std::size_t N>() {  // the first N bytes, and the last ones
         std::byte first[N], last[N];
         std::memcpy(first, from, N);
@@ -35,8 +35,10 @@ inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) 
         std::memcpy(to, first, N);
         std::memcpy(to + bytes - N, last, N);
     };
-    if (bytes > 64)
+    if (bytes > 128)
         std::memcpy(to, from, bytes);
+    else if (bytes > 64)
+        ends.template operator()<64>();
     else if (bytes > 32)
         ends.template operator()<32>();
     else if (bytes > 16)

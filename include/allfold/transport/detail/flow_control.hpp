@@ -65,24 +65,7 @@ class posted_messages {
                !(is_of_one_lane_ && mine.on == newest_);
     }
     /// Whether a later lane is before a message of `mine`, in a cell or a buffer.
-    [[nodiscard]] constexpr bool overtakes(sender mine) noexcept {
-        if (!may_overtake(mine)) [[likely]]
-            return false;
-        bool has_unordered = false, has_others = false;
-        const auto is_overtaken = [&](sender before) {
-            has_unordered |= before.unordered;
-            has_others |= before.on != mine.on;
-            return gives_way(before, mine);
-        };
-        for (std::uint32_t n = taken_; n != sent_; ++n)
-            if (is_overtaken(in_cells_[n % Cells])) return true;
-        for (std::uint32_t b = 0, rest = occupied(); rest != 0; ++b, rest >>= 1)
-            if ((rest & 1u) != 0 && is_overtaken(in_buffers_[b])) return true;
-        newest_ = mine.on;  // the latest one is through
-        has_unordered_ = has_unordered;
-        is_of_one_lane_ = !has_others;
-        return false;
-    }
+    [[nodiscard]] constexpr bool overtakes(sender mine) noexcept { return may_overtake(mine) && is_behind_later(mine); }
 
     constexpr void fill_buffer(std::uint32_t buffer, sender of) noexcept {
         in_buffers_[buffer] = of;
@@ -92,9 +75,11 @@ class posted_messages {
     /// A message has got the next cell; returns its number.
     constexpr std::uint32_t post(sender of) noexcept {
         in_cells_[sent_ % Cells] = of;
-        is_of_one_lane_ = is_of_one_lane_ && of.on == newest_;
-        if (is_later(of.on, newest_)) newest_ = of.on;
-        has_unordered_ |= of.unordered;
+        if (of.on != newest_) {
+            is_of_one_lane_ = false;
+            if (is_later(of.on, newest_)) newest_ = of.on;
+        }
+        if (of.unordered) has_unordered_ = true;
         return ++sent_;
     }
 
@@ -111,6 +96,22 @@ class posted_messages {
     }
 
   private:
+    [[nodiscard, gnu::noinline]] constexpr bool is_behind_later(sender mine) noexcept {
+        bool has_unordered = false, has_others = false;
+        const auto is_overtaken = [&](sender before) {
+            has_unordered |= before.unordered;
+            has_others |= before.on != mine.on;
+            return gives_way(before, mine);
+        };
+        for (std::uint32_t n = taken_; n != sent_; ++n)
+            if (is_overtaken(in_cells_[n % Cells])) return true;
+        for (std::uint32_t b = 0, rest = occupied(); rest != 0; ++b, rest >>= 1)
+            if ((rest & 1u) != 0 && is_overtaken(in_buffers_[b])) return true;
+        newest_ = mine.on;  // the latest one is through
+        has_unordered_ = has_unordered;
+        is_of_one_lane_ = !has_others;
+        return false;
+    }
     /// A buffer is occupied when it has been filled once more than freed.
     [[nodiscard]] constexpr unsigned occupied() const noexcept { return filled_ ^ freed_; }
 

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include "allfold/detail/requirements.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "allfold/engine/rows.hpp"
+#include "allfold/engine/short_call.hpp"
+#include "allfold/engine/short_program.hpp"
+#include "allfold/engine/short_run.hpp"
+#include "allfold/transport/background.hpp"
+#include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/copy.hpp"
+
+/// @file
+/// Runs a remembered call that is one message each way at most, as most between two ranks are: straight on, with no
+/// loop over rounds or messages. What is decided in `short_run` where a call waits is decided there still.
+
+namespace allfold::detail {
+
+/// What does not come at once, or not as expected, of a call that is one message each way at most.
+template <communicator Comm>
+[[gnu::noinline]] void finish_pair(const short_operands<Comm>& all, bool has_posted) {
+    const short_program::round& now = all.what.program[0];
+    const std::size_t posted = has_posted ? now.to.size() : 0;
+    const std::size_t received = has_posted ? take_messages(all, now) : 0;
+    if (!has_posted || received < now.from.size()) wait_for_rest(all, 0, posted, received, false);
+}
+
+/// Runs a call again that is one message each way at most, as most between two ranks are. Between the message that
+/// comes and the one that goes lies as little as can be: the rest is done while they travel. Of its operands:
+/// `write(message, memory)`, `work(round)`, `combine(round, data)` and `finish(lane, hash, has_posted)`.
+template <communicator Comm, class Operands>
+[[gnu::always_inline]] inline void run_pair(Comm& comm, const short_call& what, Operands operands) {
+    const short_program::round& now = what.program[0];
+    const lane on = comm.open_again(what.agreed, what.hash);
+    const std::uint32_t hash = comm.background().chain(what.hash);
+    bool has_posted = true;
+    if (!now.to.empty()) {
+        const short_program::message& to = now.to[0];
+        has_posted = comm.post_copy(to.peer, on, false, hash, to.bytes, true,
+                                    [operands, &to](std::byte* memory) { operands.write(to, memory); });
+    }
+    comm.background().note_call(on);
+    comm.announce_again(on, what.agreed, what.hash);
+    if (has_posted && now.local != local_work::kind::none) operands.work(now);
+    if (has_posted && now.from.empty()) return;
+    if (has_posted) [[likely]]
+        if (const short_program::message& from = now.from[0];
+            comm.use_in_place(from.peer, on, hash, from.bytes,
+                              [operands, &now](const std::byte* data) { operands.combine(now, data); })) [[likely]]
+            return;
+    operands.finish(on, hash, has_posted);
+}
+
+/// Operands of one column.
+template <communicator Comm>
+struct flat_operands {
+    Comm& comm;
+    const short_call& what;
+    const row_functions& functions;
+    const void* operation;
+    std::byte* input;
+    std::byte* result;
+
+    using round = short_program::round;
+    using message = short_program::message;
+
+    [[gnu::always_inline]] void write(const message& to, std::byte* memory) const {
+        copy_to_shared(memory, input + to.first_byte, to.bytes);
+    }
+    [[gnu::always_inline]] void combine(const round& now, const std::byte* data) const {
+        const message& from = now.from[0];
+        std::byte* const to = result + from.first_byte;
+        if (now.how == fold::store) return copy_short(to, data, from.bytes);
+        const std::byte* const own = (now.folds_result ? result : input) + now.own_first_byte;
+        const background::running inside(comm.background());
+        functions.fold_column(operation, now.how == fold::left ? data : own, now.how == fold::left ? own : data, to,
+                              from.rows.count);
+    }
+    [[gnu::always_inline]] void work(const round& now) const { work(*this, now); }
+    [[gnu::always_inline]] void finish(lane on, std::uint32_t hash, bool has_posted) const {
+        finish(*this, on, hash, has_posted);
+    }
+
+  private:
+    // By value, so that otherwise all members are in registers.
+    [[gnu::noinline]] static void work(flat_operands self, const round& now) {
+        self.with_all(0, 0, [&](const auto& all) { all.work(now); });
+    }
+    [[gnu::noinline]] static void finish(flat_operands self, lane on, std::uint32_t hash, bool has_posted) {
+        self.with_all(on, hash, [has_posted](const auto& all) { finish_pair(all, has_posted); });
+    }
+    template <class Use>
+    void with_all(lane on, std::uint32_t hash, Use use) const {
+        std::byte* const from = input;
+        std::byte* const to = result;
+        const row_layout rows{&functions, operation, what.bytes.data(), what.bytes[0], what.alignment};
+        use(short_operands<Comm>{comm, what, rows, {&from}, {&to}, on, hash});
+    }
+};
+template <communicator Comm>
+[[gnu::noinline]] void run_flat_pair(Comm& comm, const short_call& what, const row_functions& functions,
+                                     const void* operation, std::byte* input, std::byte* result) {
+    run_pair(comm, what, flat_operands<Comm>{comm, what, functions, operation, input, result});
+}
+
+/// Operands of several columns.
+template <communicator Comm>
+struct row_operands {
+    Comm& comm;
+    const short_call& what;
+    const row_layout& rows;
+    const short_memory& input;
+    const short_memory& result;
+
+    [[nodiscard]] short_operands<Comm> all(lane on = 0, std::uint32_t hash = 0) const {
+        return {comm, what, rows, input, result, on, hash};
+    }
+    void write(const short_program::message& to, std::byte* memory) const { all().write(to, input, memory); }
+    void work(const short_program::round& now) const { all().work(now); }
+    void combine(const short_program::round& now, const std::byte* data) const {
+        all().combine(now, now.from[0], const_cast<std::byte*>(data));
+    }
+    void finish(lane on, std::uint32_t hash, bool has_posted) const { finish_pair(all(on, hash), has_posted); }
+};
+template <communicator Comm>
+[[gnu::noinline]] void run_pair_of_rows(Comm& comm, const short_call& what, const row_layout& rows,
+                                        const short_memory& input, const short_memory& result) {
+    run_pair(comm, what, row_operands<Comm>{comm, what, rows, input, result});
+}
+
+}  // namespace allfold::detail

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/engine/short_pair.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/algebra/operator.hpp"
+#include "allfold/collective.hpp"
+#include "allfold/data/records.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+
+/// @file
+/// Calls of two ranks that are made again, byte by byte: what fits into a cell, and just does not; what is copied in
+/// one way, and in another.
+
+using namespace test;
+
+namespace {
+
+using byte = std::uint8_t;
+using bytes = std::vector<byte>;
+
+constexpr byte untouched = 0xEE;
+
+/// The right operand, unless it is 0: its order matters.
+constexpr auto latest = allfold::associative([](byte a, byte b) { return b != 0 ? b : a; });
+
+[[nodiscard]] byte sample(int rank, std::size_t i, int turn) {
+    const std::size_t mixed = (i + 1) * 37 + static_cast<std::size_t>(rank) * 101 + static_cast<std::size_t>(turn) * 59;
+    return mixed % 3 == 0 ? byte{0} : static_cast<byte>(mixed);
+}
+[[nodiscard]] bytes operand(int rank, std::size_t n, int turn) {
+    bytes made(n);
+    for (std::size_t i = 0; i < n; ++i) made[i] = sample(rank, i, turn);
+    return made;
+}
+[[nodiscard]] bytes fold(const bytes& a, const bytes& b) {
+    bytes out(a.size());
+    for (std::size_t i = 0; i < a.size(); ++i) out[i] = latest(a[i], b[i]);
+    return out;
+}
+
+/// What a call writes, and one byte behind it.
+class guarded_output {
+  public:
+    explicit guarded_output(std::size_t n) : memory_(n + 1, untouched) {}
+    [[nodiscard]] std::span<byte> span() { return std::span(memory_).first(memory_.size() - 1); }
+    void require(const bytes& wanted, const std::string& where) const {
+        expect(bytes(memory_.begin(), memory_.end() - 1) == wanted, where + ": wrong bytes");
+        expect(memory_.back() == untouched, where + ": a byte behind them");
+    }
+
+  private:
+    bytes memory_;
+};
+
+template <class Comm>
+void check_bytes(Comm& comm, std::size_t n, int turn) {
+    const std::string where = "n = " + std::to_string(n) + ", turn " + std::to_string(turn);
+    const int rank = comm.rank();
+    const bytes first = operand(0, n, turn), second = operand(1, n, turn), both = fold(first, second);
+    const bytes& own = rank == 0 ? first : second;
+    const std::span<const byte> in(own);
+
+    guarded_output sum(n), prefix(n), in_place(n), sent(n), moved(n), all(2 * n), block(n), swapped(2 * n);
+    allfold::all_reduce(comm, in, sum.span(), latest);
+    sum.require(both, where + ": all_reduce");
+    allfold::inclusive_scan(comm, in, prefix.span(), latest);
+    prefix.require(rank == 0 ? first : both, where + ": inclusive_scan");
+    for (std::size_t i = 0; i < n; ++i) in_place.span()[i] = own[i];
+    allfold::all_reduce(comm, in_place.span(), latest);
+    in_place.require(both, where + ": in place");
+    for (std::size_t i = 0; i < n; ++i) sent.span()[i] = own[i];
+    allfold::broadcast(comm, sent.span(), allfold::root{1});
+    sent.require(second, where + ": broadcast");
+    allfold::permute(comm, in, moved.span(), allfold::shift{1});
+    moved.require(rank == 0 ? second : first, where + ": permute");
+
+    bytes joined(first);
+    joined.insert(joined.end(), second.begin(), second.end());
+    allfold::all_gather(comm, in, all.span());
+    all.require(joined, where + ": all_gather");
+    bytes other(second);  // what rank 1 has; rank 0 has `joined`
+    other.insert(other.end(), first.begin(), first.end());
+    const std::span<const byte> twice(rank == 0 ? joined : other);
+    allfold::reduce_scatter(comm, twice, block.span(), latest);
+    block.require(rank == 0 ? fold(first, second) : fold(second, first), where + ": reduce_scatter");
+    allfold::all_to_all(comm, twice, swapped.span());
+    bytes wanted = rank == 0 ? first : second;  // of rank 0, and then of rank 1
+    const bytes& theirs = rank == 0 ? second : first;
+    wanted.insert(wanted.end(), theirs.begin(), theirs.end());
+    swapped.require(wanted, where + ": all_to_all");
+}
+
+/// Rows of two columns, one of which is a byte long.
+template <class Comm>
+void check_rows(Comm& comm, std::size_t width, std::size_t rows, int turn) {
+    bytes a = operand(comm.rank(), rows, turn), b = operand(comm.rank(), rows * width, turn);
+    allfold::all_reduce(
+        comm,
+        allfold::records(allfold::tensor<byte, 1>(a.data(), {rows}), allfold::tensor<byte, 2>(b.data(), {rows, width})),
+        allfold::max());
+    for (bytes* const column : {&a, &b})
+        for (std::size_t i = 0; i < column->size(); ++i)
+            expect((*column)[i] == std::max(sample(0, i, turn), sample(1, i, turn)),
+                   "rows of " + std::to_string(width) + ", turn " + std::to_string(turn));
+}
+
+}  // namespace
+
+TEST_CASE("two ranks exchange each number of bytes, in calls that are made again and again") {
+    on_ranks(2, [](auto& comm) {
+        std::vector<std::size_t> lengths;
+        for (std::size_t n = 0; n <= 130; ++n) lengths.push_back(n);
+        for (const std::size_t n : {255, 256, 257, 511, 512, 513, 4096, 7000}) lengths.push_back(n);
+        for (const std::size_t n : lengths)
+            for (int turn = 0; turn < 3; ++turn) check_bytes(comm, n, turn);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("two ranks exchange rows of several columns, in calls that are made again and again") {
+    on_ranks(2, [](auto& comm) {
+        for (const std::size_t width : {1, 3, 4, 7, 8, 55, 110, 111, 112, 200, 511, 600})
+            for (const std::size_t rows : {0, 1, 2, 5})
+                for (int turn = 0; turn < 3; ++turn) check_rows(comm, width, rows, turn);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a call of two ranks that is made again waits for who comes late, on either side") {
+    on_ranks(2, [](auto& comm) {
+        for (int turn = 0; turn < 40; ++turn) {
+            if (turn > 2 && turn % 2 == comm.rank()) std::this_thread::sleep_for(std::chrono::microseconds(turn * 40));
+            check_bytes(comm, turn % 3 == 0 ? 8 : 300, 0);
+        }
+    });
+    SUCCEED();
+}
