@@ -147,3 +147,52 @@ TEST_CASE("a call of two ranks that is made again waits for who comes late, on e
     });
     SUCCEED();
 }
+
+TEST_CASE(
+    "two ranks that make different calls, both of them made before, hear of it, though their messages look alike") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        std::vector<int> x(5, comm.rank());
+        for (int turn = 0; turn < 5; ++turn) {
+            allfold::all_reduce(comm, x, allfold::sum());
+            allfold::all_reduce(comm, x, allfold::max());
+        }
+        if (comm.rank() == 0)
+            allfold::all_reduce(comm, x, allfold::sum());
+        else
+            allfold::all_reduce(comm, x, allfold::max());
+        expect(false, "a call has returned");
+    });
+    for (const auto& each : outcomes) {
+        INFO(each.text);
+        CHECK_FALSE(each.succeeded());
+        CHECK_FALSE(each.says("a call has returned"));
+    }
+    CHECK((outcomes[0].says("but rank 1") || outcomes[1].says("but rank 0")));
+}
+
+TEST_CASE("a message is used where it lies only if its lane, its signature and its length are as expected") {
+    constexpr std::uint32_t signature = 77;
+    for (const std::size_t length : {std::size_t{8}, std::size_t{200}}) {  // in a cell, and in a buffer
+        allfold::thread_world world(2);
+        auto sender = world.communicator(0), receiver = world.communicator(1);
+        const allfold::signature what{};
+        const allfold::lane on = sender.open(what, 1);
+        REQUIRE(receiver.open(what, 1) == on);
+        REQUIRE_FALSE(receiver.try_receive(0, on, [](auto&&) {}));  // from now on it knows the other one
+        bytes sent(length, byte{5});
+        const allfold::part whole{reinterpret_cast<std::byte*>(sent.data()), length};
+        REQUIRE(
+            sender.try_post(1, on, {.parts = {&whole, 1}, .bytes = length, .alignment = 1, .signature = signature}));
+
+        const auto refuse = [](const std::byte*) { FAIL("not as expected"); };
+        CHECK_FALSE(receiver.use_in_place(0, on, signature, length - 1, refuse));
+        CHECK_FALSE(receiver.use_in_place(0, on, signature + 1, length, refuse));
+        CHECK_FALSE(receiver.use_in_place(0, on + 1, signature, length, refuse));
+        bool is_used = false;
+        CHECK(receiver.use_in_place(0, on, signature, length, [&](const std::byte* data) {
+            is_used = std::equal(sent.begin(), sent.end(), reinterpret_cast<const byte*>(data));
+        }));
+        CHECK(is_used);
+        CHECK_FALSE(receiver.use_in_place(0, on, signature, length, refuse));
+    }
+}
