@@ -122,7 +122,7 @@ TEST_CASE("two ranks exchange each number of bytes, in calls that are made again
     on_ranks(2, [](auto& comm) {
         std::vector<std::size_t> lengths;
         for (std::size_t n = 0; n <= 130; ++n) lengths.push_back(n);
-        for (const std::size_t n : {255, 256, 257, 511, 512, 513, 4096, 7000}) lengths.push_back(n);
+        for (const std::size_t n : {255u, 256u, 257u, 511u, 512u, 513u, 4096u, 7000u}) lengths.push_back(n);
         for (const std::size_t n : lengths)
             for (int turn = 0; turn < 3; ++turn) check_bytes(comm, n, turn);
     });
@@ -131,8 +131,8 @@ TEST_CASE("two ranks exchange each number of bytes, in calls that are made again
 
 TEST_CASE("two ranks exchange rows of several columns, in calls that are made again and again") {
     on_ranks(2, [](auto& comm) {
-        for (const std::size_t width : {1, 3, 4, 7, 8, 55, 110, 111, 112, 200, 511, 600})
-            for (const std::size_t rows : {0, 1, 2, 5})
+        for (const std::size_t width : {1u, 3u, 4u, 7u, 8u, 55u, 110u, 111u, 112u, 200u, 511u, 600u})
+            for (const std::size_t rows : {0u, 1u, 2u, 5u})
                 for (int turn = 0; turn < 3; ++turn) check_rows(comm, width, rows, turn);
     });
     SUCCEED();
