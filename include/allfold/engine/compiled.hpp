@@ -5,6 +5,7 @@
 
 #include "allfold/engine/engine.hpp"
 #include "allfold/engine/short_call.hpp"
+#include "allfold/engine/short_pair.hpp"
 
 /// @file
 /// The engine of threads, where it is compiled apart: programs that link with `allfold::compiled` find it there, and do
@@ -20,4 +21,12 @@ extern template void allfold::detail::run_again(allfold::thread_communicator&, c
                                                 const allfold::detail::row_layout&,
                                                 const allfold::detail::short_memory&,
                                                 const allfold::detail::short_memory&);
+extern template void allfold::detail::run_flat_pair(allfold::thread_communicator&, const allfold::detail::short_call&,
+                                                    const allfold::detail::row_functions&, const void*, std::byte*,
+                                                    std::byte*);
+extern template void allfold::detail::run_pair_of_rows(allfold::thread_communicator&,
+                                                       const allfold::detail::short_call&,
+                                                       const allfold::detail::row_layout&,
+                                                       const allfold::detail::short_memory&,
+                                                       const allfold::detail::short_memory&);
 #endif
