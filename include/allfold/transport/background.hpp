@@ -118,7 +118,7 @@ class background {
         note_call(first_lane);
         return chain(call);
     }
-    /// Both halves of it.
+    /// Its two halves, for those who note the call once its message is on its way.
     std::uint32_t chain(std::uint32_t call) noexcept {
         history_ = (history_ ^ call) * 0x9e3779b1u;
         history_ ^= history_ >> 15;

@@ -96,6 +96,7 @@ class posted_messages {
     }
 
   private:
+    /// Looks along all that is in the channel: rare, so apart.
     [[nodiscard, gnu::noinline]] constexpr bool is_behind_later(sender mine) noexcept {
         bool has_unordered = false, has_others = false;
         const auto is_overtaken = [&](sender before) {

@@ -93,7 +93,8 @@ class thread_link {
         const auto where = later.reference<packed_message>();
         fetch_lines(where.data, std::min(where.bytes, most_bytes));
     }
-    /// The same, if it is as expected: then `use(data)` is called, and it is not needed any more.
+    /// Calls `use(data)` where the next message lies, if it has come and is as expected; then it is not needed any
+    /// more.
     template <class Use>
     [[nodiscard, gnu::always_inline]] bool use_next(lane on, std::uint32_t signature, std::size_t bytes, Use use) {
         const cell& c = next();
