@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/operands.hpp"
 #include "allfold/engine/prefixes.hpp"
+#include "allfold/engine/scratch.hpp"
 #include "allfold/schedule/fusion.hpp"
 
 /// @file
@@ -33,13 +35,9 @@ class fused_walk {
         posted_ = received_ = 0;
         folded_ = false;
         pass_ = *all.memory.fused;
-        const std::size_t columns = all.rows.columns();
-        parts_.resize(2 * columns);
-        for (std::size_t c = 0; c < columns; ++c) {
-            parts_[c] = told_of(all.memory.input.first, c);
-            parts_[columns + c] = told_of(all.memory.result.first, c);
-        }
+        list_own(all);
         arrived_.resize(static_cast<std::size_t>(all.comm.size() - 1));
+        if (all.comm.size() == 2 && all.rows.packable()) consider_distance(all);
     }
 
     bool advance(const context& all) {
@@ -67,6 +65,35 @@ class fused_walk {
 
   private:
     static constexpr peers everyone = peers::everyone();
+
+    void list_own(const context& all) {
+        const std::size_t columns = all.rows.columns();
+        own_.resize(2 * columns);
+        parts_.resize(2 * columns);
+        for (std::size_t c = 0; c < columns; ++c) {
+            parts_[c] = own_[c] = told_of(all.memory.input.first, c);
+            parts_[columns + c] = own_[columns + c] = told_of(all.memory.result.first, c);
+        }
+    }
+    /// Between two ranks whose cores are far from each other: what the other one stores in is not read through caches,
+    /// and what it reads is not left in those of this rank.
+    void consider_distance(const context& all) {
+        const int peer = 1 - all.comm.rank();
+        const partition& blocks = *all.memory.blocks;
+        const std::size_t first = blocks.offset(peer), rows = blocks.extent(peer);
+        is_far_ = all.comm.is_far(peer, rows * all.rows.row_bytes);
+        const bool is_read = pass_.each != share::copy && all.memory.input.first.pieces == nullptr;
+        if (!is_far_ || !is_read || rows == 0 || rows * all.rows.row_bytes > most_staged_bytes) return;
+        if (staged_.empty()) staged_.allocate(all.rows, rows, all.memory.input.first);
+        all.rows.copy(all.memory.input.first + first, staged_.first(), rows, store::streaming);
+        finish_streams();
+        for (std::size_t c = 0; c < all.rows.columns(); ++c)
+            parts_[c] = {before(all.rows.address(staged_.first(), c), first * all.rows.bytes[c]), 0};
+    }
+    /// Where the first row of all would lie, of which only some are there.
+    [[nodiscard]] static std::byte* before(std::byte* at, std::size_t bytes) noexcept {
+        return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(at) - bytes);
+    }
 
     bool post(const context& all) {
         const outgoing message{parts_.span(), 0, all.rows.alignment, false, all.hash, &lent_, all.unordered};
@@ -111,21 +138,22 @@ class fused_walk {
         where.resize(static_cast<std::size_t>(size) * 2 * columns);
         sources.resize(static_cast<std::size_t>(size));
         targets.resize(static_cast<std::size_t>(size));
-        std::size_t count = 0;  // of targets
+        std::size_t count = 0, own = targets.size();  // of targets, the number of this rank's
         for (int r = 0; r < size; ++r) {
-            const std::span<const part> lent = r == self ? std::span<const part>(parts_.span()) : lent_by(r, self);
+            const std::span<const part> lent = r == self ? std::span<const part>(own_.span()) : lent_by(r, self);
             std::byte** const lists = where.data() + static_cast<std::size_t>(r) * 2 * columns;
             for (std::size_t c = 0; c < 2 * columns; ++c) lists[c] = lent[c].data;
             sources[static_cast<std::size_t>(r)] = {lists, row, pieces_of(lent[0])};
             const bool gets_it = r == self ? pass_.keeps_own : pass_.targets.contains(r, self);
+            if (gets_it && r == self) own = count;
             if (gets_it) targets[count++] = {lists + columns, row, pieces_of(lent[columns])};
         }
-        const store how = way_to_store(all, count);
+        const ways_to_store how = ways_to_keep(all, count, own);
         if (pass_.each == share::fold)
             return all.rows.fold(sources.span(), targets.first(count), rows, how, all.memory.contributions);
-        const auto without = static_cast<std::size_t>(1 - pass_.operands_of(0, size));  // rank 0's share may be none
-        fold_prefixes(all.rows, sources.first(count - without), targets.span().subspan(without), rows, how);
-        if (without > 0) fill_with_identity(all.rows, targets[0], rows, how);
+        if (pass_.operands_of(0, size) > 0) return fold_prefixes(all.rows, sources.span(), targets.span(), rows, how);
+        fold_prefixes(all.rows, sources.first(count - 1), targets.span().subspan(1), rows, how.without_first());
+        fill_with_identity(all.rows, targets[0], rows, how[0]);
     }
 
     /// Stores its own block of one input where it belongs. Who gets it has the whole result; only an input may be a
@@ -142,15 +170,15 @@ class fused_walk {
         const place source = pass_.source == self ? all.memory.input.first + (row - all.memory.input.first_row)
                                                   : lent_place(pass_.source, self, 0, row, from.data());
         const bool streams = blocks.total() * all.rows.row_bytes * 2 > streaming_prefix_bytes;
+        const store how = streams || is_far_ ? store::streaming : store::shared;  // at another rank
         for (int r = 0; r < size; ++r) {
             if (r == self && pass_.keeps_own)
                 all.rows.copy(source, all.memory.result.first + (row - all.memory.result.first_row), rows,
                               streams ? store::streaming : store::plain);
             else if (r != self && pass_.targets.contains(r, self))
-                all.rows.copy(source, lent_place(r, self, columns, row, where.data()), rows,
-                              streams ? store::streaming : store::shared);
+                all.rows.copy(source, lent_place(r, self, columns, row, where.data()), rows, how);
         }
-        if (streams) finish_streams();
+        if (how == store::streaming) finish_streams();
     }
     /// Where a row lies at another rank, of the columns that it has lent from number `first` on.
     [[nodiscard]] place lent_place(int rank, int self, std::size_t first, std::size_t row, std::byte** columns) const {
@@ -171,12 +199,14 @@ class fused_walk {
         return arrived_[static_cast<std::size_t>(rank < self ? rank : rank - 1)].parts();
     }
 
-    /// Past the cache once inputs and results exceed it.
-    [[nodiscard]] store way_to_store(const context& all, std::size_t targets) const noexcept {
+    /// Past the cache once inputs and results exceed it; or to where it is far.
+    [[nodiscard]] ways_to_store ways_to_keep(const context& all, std::size_t targets, std::size_t own) const noexcept {
         const std::size_t bytes = all.memory.blocks->total() * all.rows.row_bytes;
         const std::size_t most = pass_.each == share::fold ? streaming_bytes : streaming_prefix_bytes;
-        return bytes * (static_cast<std::size_t>(all.comm.size()) + targets) > most ? store::streaming : store::plain;
+        if (bytes * (static_cast<std::size_t>(all.comm.size()) + targets) > most) return store::streaming;
+        return {is_far_ ? store::streaming : store::plain, store::plain, own};
     }
+    static constexpr std::size_t most_staged_bytes = std::size_t{8} << 20;
     /// Of all inputs and results. all_reduce, a Xeon (Sapphire Rapids), P = 2, 4 and 8, through the cache to streams:
     /// at 32 MiB 0.8, at 64 MiB 0.83 to 0.89, at 128 MiB 0.9 to 1.1, at 256 MiB 1.12 to 1.25. (It was 24 MiB: 4 MiB at
     /// P = 4 and 8 took 1.2 times as long.)
@@ -190,10 +220,12 @@ class fused_walk {
     int posted_ = 0;
     int received_ = 0;
     bool folded_ = false;
+    bool is_far_ = false;
     fused_pass pass_{};
-    small_array<part, 4> parts_;
+    small_array<part, 4> own_, parts_;  // what this rank has, and what it tells others
     std::atomic<int> lent_{0};
     small_array<typename Comm::arrival_type, 1> arrived_;
+    scratch staged_;  // what the other rank reads of this one's input, where it is far
 };
 
 /// For ranks that share no memory.

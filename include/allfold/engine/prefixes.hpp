@@ -32,7 +32,7 @@ namespace allfold::detail {
 /// Past the cache it is stored before the next one is folded: the other way round took 1.3 times as long where cores
 /// are far from each other.
 inline void fold_prefixes(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
-                          std::size_t rows, store how = store::plain) {
+                          std::size_t rows, ways_to_store how = {}) {
     if (sources.empty() || rows * all.row_bytes == 0) return;
     if (row_layout::are_scattered(sources) || row_layout::are_scattered(targets)) [[unlikely]]
         return all.in_runs(sources, targets, rows,
@@ -40,14 +40,14 @@ inline void fold_prefixes(const row_layout& all, std::span<const place> sources,
                                fold_prefixes(all, from, to, count, how);
                            });
     const bool stores_later = overwrites_next(all, sources, targets);  // not before the next source is read
-    const bool in_buffers = stores_later || how == store::streaming;
+    const bool in_buffers = stores_later || how.any_streams();
     const std::size_t chunk_rows = all.chunk_rows();
     std::array<scratch, 2> buffers;
     if (in_buffers && sources.size() > 1)
         for (scratch& each : buffers) each.allocate(all, std::min(rows, chunk_rows), sources[0]);
     std::size_t count = std::min(rows, all.rows_to_line_border(targets, chunk_rows));
     for (std::size_t done = 0; done < rows; done += count, count = std::min(chunk_rows, rows - done)) {
-        const auto put = [&](const place& prefix, std::size_t i) { all.copy(prefix, targets[i] + done, count, how); };
+        const auto put = [&](const place& prefix, std::size_t i) { all.copy(prefix, targets[i] + done, count, how[i]); };
         place prefix = sources[0] + done;
         if (!stores_later) put(prefix, 0);
         for (std::size_t i = 1; i < sources.size(); ++i) {
@@ -61,7 +61,7 @@ inline void fold_prefixes(const row_layout& all, std::span<const place> sources,
         }
         if (stores_later) put(prefix, sources.size() - 1);
     }
-    if (how == store::streaming) finish_streams();
+    if (how.any_streams()) finish_streams();
 }
 
 /// Sets rows to the identity, if the operator has one.

@@ -257,7 +257,7 @@ struct row_layout {
     /// Every target ← the canonical tree of the sources. A target may be a source.
     /// `contributions`: where that is more than 0, the fold is complete, and lowered where the operator can.
     void fold(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
-              store how = store::plain, int contributions = 0) const {
+              ways_to_store how = {}, int contributions = 0) const {
         if (rows * row_bytes == 0) return;
         if (are_scattered(sources) || are_scattered(targets)) [[unlikely]]
             return in_runs(sources, targets, rows,
@@ -267,8 +267,8 @@ struct row_layout {
         if (!functions->copyable) return functions->fold_tree(*this, sources, targets, rows);
         const bool lowers = contributions > 0 && functions->lower != nullptr;
         if (sources.size() == 1 && !lowers) {
-            for (const place& target : targets) copy(sources[0], target, rows, how);
-        } else if (sources.size() == 2 && targets.size() == 1 && how == store::plain && !lowers) {
+            for (std::size_t i = 0; i < targets.size(); ++i) copy(sources[0], targets[i], rows, how[i]);
+        } else if (sources.size() == 2 && targets.size() == 1 && how[0] == store::plain && !lowers) {
             fold(sources[0], sources[1], targets[0], rows);
         } else {
             fold_in_chunks(sources, targets, rows, how, lowers ? contributions : 0);
@@ -370,15 +370,15 @@ struct row_layout {
     static constexpr std::size_t stack_bytes = 16384;
     static constexpr std::size_t buffer_alignment = 64;
 
-    void fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows, store how,
-                        int contributions) const;
+    void fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
+                        ways_to_store how, int contributions) const;
     [[nodiscard]] place fold_tree(const chunk& all, int low, int high, std::size_t depth,
                                   const place* into = nullptr) const;
 };
 
 /// A few kilobytes at a time, so that partial folds stay in the first-level cache and go to memory once.
 inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
-                                       store how, int contributions) const {
+                                       ways_to_store how, int contributions) const {
     const int size = static_cast<int>(sources.size());
     const auto levels = std::max<std::size_t>(1, static_cast<std::size_t>(power_of_two_fold(size).rounds()));
     const std::size_t chunk_rows = this->chunk_rows();
@@ -398,21 +398,22 @@ inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span
         buffers[i] = next;
         next += align_up(chunk_rows * bytes[i % columns()], line);
     }
+    const std::size_t nearest = how.nearest(targets.size());
+    const bool goes_there = nearest < targets.size() && contributions == 0;
     std::size_t count = std::min(rows, rows_to_line_border(targets, chunk_rows));
     for (std::size_t done = 0; done < rows; done += count, count = std::min(chunk_rows, rows - done)) {
         const chunk all{sources, done, count, buffers.data()};
-        const place first = targets.empty() ? place{} : targets[0] + done;
-        const bool goes_there = !targets.empty() && how == store::plain && contributions == 0;
-        place value = fold_tree(all, 0, size, 0, goes_there ? &first : nullptr);
+        const place there = goes_there ? targets[nearest] + done : place{};
+        place value = fold_tree(all, 0, size, 0, goes_there ? &there : nullptr);
         if (contributions > 0) {
             const place own{buffers.data(), 0};
             copy(value, own, count);
             functions->lower(*this, own, count, contributions);
             value = own;
         }
-        for (const place& target : targets) copy(value, target + done, count, how);
+        for (std::size_t i = 0; i < targets.size(); ++i) copy(value, targets[i] + done, count, how[i]);
     }
-    if (how == store::streaming) finish_streams();
+    if (how.any_streams()) finish_streams();
 }
 
 /// The value of the tree's node [low, high): a source, or `into`, or buffer `depth`. The left child uses its parent's

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <new>
 
+#include "allfold/engine/detail/kept_memory.hpp"
 #include "allfold/engine/rows.hpp"
 
 /// @file
@@ -14,9 +14,9 @@
 
 namespace allfold::detail {
 
-struct aligned_release {
-    std::size_t alignment = 64;
-    void operator()(std::byte* p) const noexcept { ::operator delete(p, std::align_val_t{alignment}); }
+struct release_kept {
+    kept_memory::block held;
+    void operator()(std::byte*) const noexcept { kept_memory::free(held); }
 };
 
 /// Rows of memory of our own, column by column. Objects in it are copies of a sample, since nobody promised that they
@@ -37,7 +37,8 @@ class scratch {
         const std::size_t line = rows.alignment > 64 ? rows.alignment : 64;
         std::size_t bytes = 0;
         for (std::size_t c = 0; c < rows.columns(); ++c) bytes += align_up(count * rows.bytes[c], line);
-        memory_ = {static_cast<std::byte*>(::operator new(bytes, std::align_val_t{line})), aligned_release{line}};
+        const kept_memory::block held = kept_memory::allocate(bytes, line);
+        memory_ = {held.first, release_kept{held}};
         std::byte* next = memory_.get();
         columns_.resize(rows.columns());
         for (std::size_t c = 0; c < rows.columns(); ++c) {
@@ -48,7 +49,7 @@ class scratch {
 
   private:
     small_array<std::byte*, 4> columns_;
-    std::unique_ptr<std::byte, aligned_release> memory_;
+    std::unique_ptr<std::byte, release_kept> memory_;
     object_array objects_;
 };
 

@@ -41,7 +41,7 @@ template <communicator Comm, class Operands>
     if (!now.to.empty()) {
         const short_program::message& to = now.to[0];
         has_posted = comm.post_copy(to.peer, on, false, hash, to.bytes, true,
-                                    [operands, &to](std::byte* memory) { operands.write(to, memory); });
+                                    [operands, &to](destination memory) { operands.write(to, memory); });
     }
     comm.background().note_call(on);
     comm.announce_again(on, what.agreed, what.hash);
@@ -68,7 +68,7 @@ struct flat_operands {
     using round = short_program::round;
     using message = short_program::message;
 
-    [[gnu::always_inline]] void write(const message& to, std::byte* memory) const {
+    [[gnu::always_inline]] void write(const message& to, destination memory) const {
         copy_to_shared(memory, input + to.first_byte, to.bytes);
     }
     [[gnu::always_inline]] void combine(const round& now, const std::byte* data) const {
@@ -119,7 +119,7 @@ struct row_operands {
     [[nodiscard]] short_operands<Comm> all(lane on = 0, std::uint32_t hash = 0) const {
         return {comm, what, rows, input, result, on, hash};
     }
-    void write(const short_program::message& to, std::byte* memory) const { all().write(to, input, memory); }
+    void write(const short_program::message& to, destination memory) const { all().write(to, input, memory); }
     void work(const short_program::round& now) const { all().work(now); }
     void combine(const short_program::round& now, const std::byte* data) const {
         all().combine(now, now.from[0], const_cast<std::byte*>(data));

@@ -59,12 +59,12 @@ struct short_operands {
         const short_memory& from = now.sends_result ? result : input;
         if (what.is_aligned) [[likely]]
             if (comm.post_copy(next.peer, on, unordered, hash, next.bytes, false,
-                               [=, this](std::byte* memory) { write(next, from, memory); })) [[likely]]
+                               [=, this](destination memory) { write(next, from, memory); })) [[likely]]
                 return true;
         return post_parts(now, next);
     }
     /// A message as it travels: its columns one after the other, each aligned.
-    void write(const message& next, const short_memory& from, std::byte* memory) const {
+    void write(const message& next, const short_memory& from, destination memory) const {
         if (what.is_flat) [[likely]]
             return copy_to_shared(memory, from.columns[0] + next.first_byte, next.bytes);
         for (std::size_t c = 0, at = 0; c < rows.columns() && next.rows.count > 0; ++c) {

@@ -8,12 +8,7 @@
 #include <cstring>
 
 #include "allfold/transport/detail/copy.hpp"
-
-#if defined(__SSE2__) && defined(__GNUC__) && !defined(ALLFOLD_WATCHED_ACCESSES)
-#define ALLFOLD_STREAMS 1
-#else
-#define ALLFOLD_STREAMS 0
-#endif
+#include "allfold/transport/detail/stream.hpp"
 
 /// @file
 /// Ways to put bytes in memory.
@@ -27,52 +22,33 @@ enum class store : std::uint8_t {
     streaming,  ///< past the cache, for results larger than it: saves reading the lines that are overwritten
 };
 
-#if ALLFOLD_STREAMS
-#if defined(__AVX512F__)
-inline constexpr std::size_t stream_width = 64;
-#elif defined(__AVX__)
-inline constexpr std::size_t stream_width = 32;
-#else
-inline constexpr std::size_t stream_width = 16;
-#endif
-using stream_vector [[gnu::vector_size(stream_width)]] = long long;
+/// How each of several results is stored, of which one may be this rank's own.
+class ways_to_store {
+  public:
+    constexpr ways_to_store(store all = store::plain) noexcept : others_(all), own_(all) {}
+    constexpr ways_to_store(store others, store own, std::size_t number_of_own) noexcept
+        : others_(others), own_(own), number_of_own_(number_of_own) {}
 
-/// Without <immintrin.h>, which alone takes a fifth of the time in which a compiler reads all else.
-inline void stream_one(std::byte* to, const std::byte* from) noexcept {
-    stream_vector value;
-    std::memcpy(&value, from, sizeof value);
-    auto* const line = reinterpret_cast<stream_vector*>(to);
-#if defined(__clang__)
-    __builtin_nontemporal_store(value, line);
-#elif defined(__AVX512F__)
-    __builtin_ia32_movntdq512(line, value);
-#elif defined(__AVX__)
-    __builtin_ia32_movntdq256(line, value);
-#else
-    __builtin_ia32_movntdq(line, value);
-#endif
-}
-
-/// Copies past the cache. The bytes are visible to others after `finish_streams`.
-inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    constexpr std::size_t width = stream_width;
-    const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % width;
-    if (bytes < head + width) {
-        if (bytes != 0) std::memcpy(to, from, bytes);
-        return;
+    [[nodiscard]] constexpr store operator[](std::size_t number) const noexcept {
+        return number == number_of_own_ ? own_ : others_;
     }
-    std::memcpy(to, from, head);
-    std::size_t i = head;
-    for (; i + width <= bytes; i += width) stream_one(to + i, from + i);
-    std::memcpy(to + i, from + i, bytes - i);
-}
-inline void finish_streams() noexcept { __builtin_ia32_sfence(); }
-#else
-inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    if (bytes != 0) std::memcpy(to, from, bytes);
-}
-inline void finish_streams() noexcept {}
-#endif
+    [[nodiscard]] constexpr ways_to_store without_first() const noexcept {
+        return {others_, own_, number_of_own_ - 1};
+    }
+    [[nodiscard]] constexpr bool any_streams() const noexcept {
+        return others_ == store::streaming || own_ == store::streaming;
+    }
+    /// Of so many results, the one that is used again soonest, if any is stored through the cache.
+    [[nodiscard]] constexpr std::size_t nearest(std::size_t results) const noexcept {
+        if (number_of_own_ < results && own_ == store::plain) return number_of_own_;
+        return others_ == store::plain ? 0 : results;
+    }
+
+  private:
+    store others_;
+    store own_;
+    std::size_t number_of_own_ = static_cast<std::size_t>(-1);
+};
 
 inline void store_bytes(std::byte* to, const std::byte* from, std::size_t bytes, store how) noexcept {
     switch (how) {

@@ -78,6 +78,7 @@ class thread_communicator : public transport_defaults {
         return world_.announced(peer).find(on);
     }
     [[nodiscard]] int processors() const noexcept { return world_.processors_; }
+    [[nodiscard]] bool is_far(int peer, std::size_t bytes) { return with(peer).link.is_far(bytes); }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const noexcept {
         return !copyable || bytes > world_.tuning_.eager_bytes;
     }

@@ -80,8 +80,8 @@ template <communicator Comm>
         office->take_envelope(receiver, head, {data.data, bytes});
         office->settle();
     } else {
-        const auto write = [&](std::byte* memory) {
-            auto* const head = ::new (memory) message_head(office->eager_head(data, receiver, label));
+        const auto write = [&](destination memory) {
+            auto* const head = ::new (memory.data) message_head(office->eager_head(data, receiver, label));
             if (!Comm::shares_memory) head->type_name = nullptr;
             copy_to_shared(memory + sizeof(message_head), data.data, bytes);
         };

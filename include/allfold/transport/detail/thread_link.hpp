@@ -12,6 +12,7 @@
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/distance.hpp"
 #include "allfold/transport/detail/flow_control.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
 
@@ -34,7 +35,9 @@ class thread_link {
 
     enum class posting : std::uint8_t { refused, copied, lent };
     posting post(lane on, const outgoing& message);
-    /// Posts a message that is not urgent, which `write(memory)` writes into a cell or a buffer; false where it has to
+    /// Whether so many bytes, which go to the peer next, go to a core that is far.
+    [[nodiscard]] bool is_far(std::size_t bytes) noexcept { return distance_.is_far(bytes, out_.taken); }
+    /// Posts a message that is not urgent, which `write(destination)` writes into a cell or a buffer; false where it has to
     /// be posted in the general way. `waits`: this rank posts no more before it waits.
     template <class Write>
     [[nodiscard, gnu::always_inline]] bool post_copy(sender of, std::uint32_t signature, std::size_t bytes, bool waits,
@@ -43,7 +46,7 @@ class thread_link {
             return false;
         if (bytes > inline_bytes) return posted_.has_buffer() && post_in_buffer(of, signature, bytes, write);
         cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
-        write(static_cast<std::byte*>(c.payload));
+        write(destination(c.payload));
         show(c, of, signature, carriage::in_cell, static_cast<std::uint8_t>(bytes));
         if (!waits) take_over_next(carriage::in_cell);
         return true;
@@ -156,8 +159,10 @@ class thread_link {
     template <class Write>
     [[nodiscard, gnu::noinline]] bool post_in_buffer(sender of, std::uint32_t signature, std::size_t bytes,
                                                      Write write) {
-        const packed_message where = fill_buffer(of, bytes);
-        write(where.data);
+        const bool far = is_far(bytes);
+        const packed_message where = fill_buffer(of, bytes, far);
+        write(destination(where.data, far));
+        if (far) finish_streams();
         cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
         c.refer_to(where);
         show(c, of, signature, carriage::in_buffer, 0);
@@ -194,13 +199,15 @@ class thread_link {
     }
     /// What has become of the messages sent, at the price of a line that the peer writes.
     void ask_channel() noexcept {
-        posted_.hear(out_.taken.load(std::memory_order_acquire), out_.freed.load(std::memory_order_acquire));
+        const std::uint32_t taken = out_.taken.load(std::memory_order_acquire);
+        distance_.note(taken);
+        posted_.hear(taken, out_.freed.load(std::memory_order_acquire));
         outdated_ = cells_of_a_channel;
     }
     [[gnu::cold]] void call_for_cell() noexcept;
 
     [[nodiscard]] carriage post_packed(cell& c, sender of, const outgoing& message);
-    [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes);
+    [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool far);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
 
     /// Lines of cells that are written, or read, soon come from the other core meanwhile. Two cores far from each
@@ -224,6 +231,7 @@ class thread_link {
     std::uint32_t prepared_ = buffers_of_a_channel;  // the one that is filled next; none
     std::size_t unprepared_ = 0;  // bytes of the message that filled a buffer last, if it has not waited since
     bool is_in_a_row_ = false;    // nor between that and the one before
+    distance distance_;
 };
 
 inline thread_link::posting thread_link::post(lane on, const outgoing& message) {
@@ -268,26 +276,29 @@ inline void thread_link::call_for_cell() noexcept {
 inline carriage thread_link::post_packed(cell& c, sender of, const outgoing& message) {
     packed_message where{nullptr, message.bytes, 0};
     carriage how = carriage::in_buffer;
+    const bool far = is_far(message.bytes);
     if (finds_buffer()) {
-        where = fill_buffer(of, message.bytes);
+        where = fill_buffer(of, message.bytes, far);
     } else if (posted_.overtakes(of)) {
         how = carriage::owned;
         where.data = allocate_message(message.bytes);
     } else {
         return carriage::nothing;
     }
-    pack(message.parts, message.alignment, where.data);
+    pack(message.parts, message.alignment, {where.data, far});
+    if (far) finish_streams();
     c.refer_to(where);
     return how;
 }
 
-inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes) {
+/// What goes past all caches needs no lines to be taken over.
+inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes, bool far) {
     const std::uint32_t prepared = std::exchange(prepared_, buffers_of_a_channel);
     const std::uint32_t free = prepared < buffers_of_a_channel ? prepared : posted_.free_buffer();
     channel::buffer& filled = out_.buffers[free];
     if (filled.data == nullptr || filled.room < bytes) make_room(filled, bytes);
     posted_.fill_buffer(free, of);
-    is_in_a_row_ = std::exchange(unprepared_, bytes) != 0;
+    is_in_a_row_ = std::exchange(unprepared_, far ? 0 : bytes) != 0;
     return {filled.data, bytes, free};
 }
 
