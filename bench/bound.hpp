@@ -203,11 +203,27 @@ class bound {
     void pull_from_slots() {
         const std::size_t parity = meetings_ / 2 % 2;
         each_other([&](std::size_t peer) { copy_slice<How>(peer, slot(rank_, parity), input_); });
+        finish<How>();
         meet();
         fold_ranks(ranks_, output_ + begin(rank_), begin(rank_), begin(rank_ + 1), slots(parity));
         copy_slice<How>(rank_, slot(rank_, parity), output_);
+        finish<How>();
         meet();
         each_other([&](std::size_t peer) { copy_slice<stores::plain>(peer, output_, slot(peer, parity)); });
+    }
+
+    /// As `push`, but what other ranks read lies in slots.
+    template <stores How>
+    void push_from_slots() {
+        const std::size_t parity = meetings_ / 2 % 2;
+        each_other([&](std::size_t peer) { copy_slice<How>(peer, slot(rank_, parity), input_); });
+        finish<How>();
+        meet();
+        by_chunks(begin(rank_), begin(rank_ + 1), [&](std::size_t i, std::size_t count, element*) {
+            fold_chunk(ranks_, output_ + i, i, count, slots(parity));
+            each_other([&](std::size_t peer) { copy<How>(output(peer) + i, output_ + i, count * sizeof(element)); });
+        });
+        leave<How>();
     }
 
     // --- reduce_scatter and all_gather, in blocks
@@ -268,7 +284,7 @@ class bound {
     }
     template <stores How>
     void broadcast_through_slot() {
-        if (rank_ == 0) copy<How>(slot(0, 0), output_, n_ * sizeof(element));
+        if (rank_ == 0) fill_slot<How>(0, output_);
         from_root(slot(0, 0));
     }
     void broadcast() { from_root(output(0)); }
@@ -295,7 +311,7 @@ class bound {
     }
     template <stores How>
     void deal_through_slot() {
-        if (rank_ == 0) copy<How>(slot(0, 0), input_, n_ * sizeof(element));
+        if (rank_ == 0) fill_slot<How>(0, input_);
         deal_from(slot(0, 0));
     }
     void deal() { deal_from(input(0)); }
@@ -315,7 +331,7 @@ class bound {
     }
     template <stores How>
     void collect_through_slots() {
-        if (rank_ != 0) copy<How>(slot(rank_, 0), input_, n_ * sizeof(element));
+        if (rank_ != 0) fill_slot<How>(0, input_);
         collect_from(slots(0));
     }
     void collect() { collect_from(inputs()); }
@@ -344,6 +360,7 @@ class bound {
     void exchange_through_slots() {
         const std::size_t parity = meetings_ % 2;
         each_other([&](std::size_t peer) { copy_block<How>(slot(rank_, parity), peer, input_, peer); });
+        finish<How>();
         meet();
         exchange_from<stores::plain>(slots(parity));
     }
@@ -396,7 +413,7 @@ class bound {
     }
     template <stores How>
     void reduce_through_slots() {
-        if (rank_ != 0) copy<How>(slot(rank_, 0), input_, n_ * sizeof(element));
+        if (rank_ != 0) fill_slot<How>(0, input_);
         to_root(slots(0));
     }
     void reduce() { to_root(inputs()); }
@@ -424,7 +441,7 @@ class bound {
     }
     template <stores How>
     void scan_through_slots(std::size_t own) {
-        copy<How>(slot(rank_, 0), input_, n_ * sizeof(element));
+        fill_slot<How>(0, input_);
         announce();
         await(0, rank_);
         fold_ranks(rank_ + own, output_, 0, n_, slots(0));
@@ -479,7 +496,7 @@ class bound {
     template <stores How>
     [[nodiscard]] auto posted() {
         const std::size_t parity = meetings_ % 2;
-        copy<How>(slot(rank_, parity), input_, n_ * sizeof(element));
+        fill_slot<How>(parity, input_);
         meet();
         return slots(parity);
     }
@@ -492,6 +509,17 @@ class bound {
         while (static_cast<std::int32_t>(number.load(std::memory_order_acquire) - wanted) < 0)
             yields_ ? std::this_thread::yield() : relax();
     }
+    template <stores How>
+    void fill_slot(std::size_t parity, const element* from) {
+        copy<How>(slot(rank_, parity), from, n_ * sizeof(element));
+        finish<How>();
+    }
+    /// Before others are told of what has been stored.
+    template <stores How>
+    static void finish() {
+        if constexpr (How == stores::streaming) finish_streaming();
+    }
+
     void count_up() {
         board_.counter.sequence.fetch_add(1, std::memory_order_acq_rel);
         reach(board_.counter.sequence, counted_ += static_cast<std::uint32_t>(ranks_));

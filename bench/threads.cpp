@@ -107,6 +107,16 @@ class bounds {
             (try_count(std::integral_constant<std::size_t, Counts>{}), ...);
         }(std::index_sequence<1, 2, 4, 8, 16>{});
     }
+    /// `call(hands, how)` for each way to fill slots.
+    template <class Call>
+    void measure_slots(const std::string& way, Call call) {
+        using enum stores;
+        if (!has_slots()) return;
+        measure(way, [&](auto& hands) { call(hands, std::integral_constant<stores, plain>{}); });
+        if (on_.what.bytes < 256) return;
+        measure(way + ", string", [&](auto& hands) { call(hands, std::integral_constant<stores, string>{}); });
+        measure(way + ", streaming", [&](auto& hands) { call(hands, std::integral_constant<stores, streaming>{}); });
+    }
     /// Above, copies into slots only cost.
     [[nodiscard]] bool has_slots() const { return on_.what.bytes <= 8 << 20; }
 
@@ -124,23 +134,18 @@ void bounds_of_all_reduce(thread_stage& on, bound_board& board) {
     bounds<Workload> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template in_cells<count()>(); });
     const bool folds_all = on.what.ranks == 2 || bytes <= 16 << 10;  // otherwise there is too much to fold
-    if (folds_all && bytes <= 256 << 10) {
-        by_hand.measure("slots", [](auto& hands) { hands.template through_slots<plain>(); });
-        if (bytes >= 256) by_hand.measure("slots, string", [](auto& hands) { hands.template through_slots<string>(); });
-    }
+    if (folds_all) by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template through_slots<how()>(); });
     if (bytes < 4 << 10) return;
 
     if (folds_all) by_hand.measure("everything", [](auto& hands) { hands.template everything<plain>(); });
     by_hand.measure("push", [](auto& hands) { hands.template push<plain>(); });
     by_hand.measure("push, string", [](auto& hands) { hands.template push<string>(); });
     by_hand.measure("pull", [](auto& hands) { hands.template pull<plain>(); });
-    if (by_hand.has_slots())
-        by_hand.measure("pull from slots", [](auto& hands) { hands.template pull_from_slots<string>(); });
-    if (bytes >= 1 << 20) {
-        if (folds_all)
-            by_hand.measure("everything, streaming", [](auto& hands) { hands.template everything<streaming>(); });
-        by_hand.measure("push, streaming", [](auto& hands) { hands.template push<streaming>(); });
-    }
+    by_hand.measure("push, streaming", [](auto& hands) { hands.template push<streaming>(); });
+    by_hand.measure_slots("pull from slots", [](auto& hands, auto how) { hands.template pull_from_slots<how()>(); });
+    by_hand.measure_slots("push from slots", [](auto& hands, auto how) { hands.template push_from_slots<how()>(); });
+    if (bytes >= 1 << 20 && folds_all)
+        by_hand.measure("everything, streaming", [](auto& hands) { hands.template everything<streaming>(); });
 }
 
 void all_reduce(thread_stage& on, communicator& comm, bound_board& board) {
@@ -164,10 +169,7 @@ void reduce_scatter(thread_stage& on, communicator& comm, bound_board& board) {
 
     bounds<sum_of_floats> by_hand(on, board);
     by_hand.measure("inputs", [](auto& hands) { hands.scatter(); });
-    if (by_hand.has_slots()) {
-        by_hand.measure("slots", [](auto& hands) { hands.template scatter_through_slots<plain>(); });
-        by_hand.measure("slots, string", [](auto& hands) { hands.template scatter_through_slots<string>(); });
-    }
+    by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template scatter_through_slots<how()>(); });
 }
 
 void all_gather(thread_stage& on, communicator& comm, bound_board& board) {
@@ -178,14 +180,10 @@ void all_gather(thread_stage& on, communicator& comm, bound_board& board) {
 
     bounds<blocks_of_floats> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template gather_in_cells<count()>(); });
-    if (by_hand.has_slots()) {
-        by_hand.measure("slots", [](auto& hands) { hands.template gather_through_slots<plain>(); });
-        by_hand.measure("slots, string", [](auto& hands) { hands.template gather_through_slots<string>(); });
-    }
+    by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template gather_through_slots<how()>(); });
     if (on.what.bytes < 4 << 10) return;
     by_hand.measure("pull", [](auto& hands) { hands.template gather<plain>(); });
     by_hand.measure("push, string", [](auto& hands) { hands.template gather_by_push<string>(); });
-    if (on.what.bytes < 1 << 20) return;
     by_hand.measure("pull, streaming", [](auto& hands) { hands.template gather<streaming>(); });
     by_hand.measure("push, streaming", [](auto& hands) { hands.template gather_by_push<streaming>(); });
 }
@@ -199,10 +197,7 @@ void permute(thread_stage& on, communicator& comm, bound_board& board) {
     bounds<floats_of_one> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template shift_in_cells<count()>(); });
     by_hand.measure("pull", [](auto& hands) { hands.template shift<plain>(); });
-    if (by_hand.has_slots()) {
-        by_hand.measure("slots", [](auto& hands) { hands.template shift_through_slots<plain>(); });
-        by_hand.measure("slots, string", [](auto& hands) { hands.template shift_through_slots<string>(); });
-    }
+    by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template shift_through_slots<how()>(); });
     if (on.what.bytes >= 1 << 20)
         by_hand.measure("pull, streaming", [](auto& hands) { hands.template shift<streaming>(); });
 }
@@ -215,14 +210,10 @@ void all_to_all(thread_stage& on, communicator& comm, bound_board& board) {
 
     bounds<blocks_of_floats> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template exchange_in_cells<count()>(); });
-    if (by_hand.has_slots()) {
-        by_hand.measure("slots", [](auto& hands) { hands.template exchange_through_slots<plain>(); });
-        by_hand.measure("slots, string", [](auto& hands) { hands.template exchange_through_slots<string>(); });
-    }
+    by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template exchange_through_slots<how()>(); });
     if (on.what.bytes < 4 << 10) return;
     by_hand.measure("pull", [](auto& hands) { hands.template exchange<plain>(); });
     by_hand.measure("push, string", [](auto& hands) { hands.template exchange_by_push<string>(); });
-    if (on.what.bytes < 1 << 20) return;
     by_hand.measure("pull, streaming", [](auto& hands) { hands.template exchange<streaming>(); });
     by_hand.measure("push, streaming", [](auto& hands) { hands.template exchange_by_push<streaming>(); });
 }
@@ -240,14 +231,10 @@ void broadcast(thread_stage& on, communicator& comm, bound_board& board) {
     bounds<sum_of_floats> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template broadcast_in_cells<count()>(); });
     by_hand.measure("root", [](auto& hands) { hands.broadcast(); });
-    if (by_hand.has_slots()) {
-        by_hand.measure("slot", [](auto& hands) { hands.template broadcast_through_slot<plain>(); });
-        by_hand.measure("slot, string", [](auto& hands) { hands.template broadcast_through_slot<string>(); });
-    }
+    by_hand.measure_slots("slot", [](auto& hands, auto how) { hands.template broadcast_through_slot<how()>(); });
     if (on.what.bytes < 16 << 10) return;
     by_hand.measure("slices", [](auto& hands) { hands.template broadcast_in_slices<plain>(); });
     by_hand.measure("slices, string", [](auto& hands) { hands.template broadcast_in_slices<string>(); });
-    if (on.what.bytes < 1 << 20) return;
     by_hand.measure("slices, streaming", [](auto& hands) { hands.template broadcast_in_slices<streaming>(); });
 }
 
@@ -263,10 +250,7 @@ void scatter(thread_stage& on, communicator& comm, bound_board& board) {
     bounds<floats_of_one> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template deal_in_cells<count()>(); });
     by_hand.measure("root", [](auto& hands) { hands.deal(); });
-    if (by_hand.has_slots()) {
-        by_hand.measure("slot", [](auto& hands) { hands.template deal_through_slot<plain>(); });
-        by_hand.measure("slot, string", [](auto& hands) { hands.template deal_through_slot<string>(); });
-    }
+    by_hand.measure_slots("slot", [](auto& hands, auto how) { hands.template deal_through_slot<how()>(); });
 }
 
 void gather(thread_stage& on, communicator& comm, bound_board& board) {
@@ -281,14 +265,10 @@ void gather(thread_stage& on, communicator& comm, bound_board& board) {
     bounds<blocks_of_floats> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template collect_in_cells<count()>(); });
     by_hand.measure("root", [](auto& hands) { hands.collect(); });
-    if (by_hand.has_slots()) {
-        by_hand.measure("slots", [](auto& hands) { hands.template collect_through_slots<plain>(); });
-        by_hand.measure("slots, string", [](auto& hands) { hands.template collect_through_slots<string>(); });
-    }
+    by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template collect_through_slots<how()>(); });
     if (on.what.bytes < 4 << 10) return;
     by_hand.measure("push", [](auto& hands) { hands.template collect_by_push<plain>(); });
     by_hand.measure("push, string", [](auto& hands) { hands.template collect_by_push<string>(); });
-    if (on.what.bytes < 1 << 20) return;
     by_hand.measure("push, streaming", [](auto& hands) { hands.template collect_by_push<streaming>(); });
 }
 
@@ -304,14 +284,10 @@ void reduce(thread_stage& on, communicator& comm, bound_board& board) {
     bounds<sum_of_floats> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template reduce_in_cells<count()>(); });
     by_hand.measure("inputs", [](auto& hands) { hands.reduce(); });
-    if (by_hand.has_slots()) {
-        by_hand.measure("slots", [](auto& hands) { hands.template reduce_through_slots<plain>(); });
-        by_hand.measure("slots, string", [](auto& hands) { hands.template reduce_through_slots<string>(); });
-    }
+    by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template reduce_through_slots<how()>(); });
     if (on.what.bytes < 16 << 10) return;
     by_hand.measure("slices", [](auto& hands) { hands.template reduce_in_slices<plain>(); });
     by_hand.measure("slices, string", [](auto& hands) { hands.template reduce_in_slices<string>(); });
-    if (on.what.bytes < 1 << 20) return;
     by_hand.measure("slices, streaming", [](auto& hands) { hands.template reduce_in_slices<streaming>(); });
 }
 
@@ -330,14 +306,10 @@ void scan_with(thread_stage& on, communicator& comm, bound_board& board, const a
     bounds<Workload> by_hand(on, board);
     by_hand.measure_in_cells([=](auto& hands, auto count) { hands.template scan_in_cells<count()>(own); });
     by_hand.measure("inputs", [=](auto& hands) { hands.scan(own); });
-    if (by_hand.has_slots()) {
-        by_hand.measure("slots", [=](auto& hands) { hands.template scan_through_slots<plain>(own); });
-        by_hand.measure("slots, string", [=](auto& hands) { hands.template scan_through_slots<string>(own); });
-    }
+    by_hand.measure_slots("slots", [=](auto& hands, auto how) { hands.template scan_through_slots<how()>(own); });
     if (on.what.bytes < 4 << 10) return;
     by_hand.measure("slices", [=](auto& hands) { hands.template scan_in_slices<plain>(own); });
     by_hand.measure("slices, string", [=](auto& hands) { hands.template scan_in_slices<string>(own); });
-    if (on.what.bytes < 1 << 20) return;
     by_hand.measure("slices, streaming", [=](auto& hands) { hands.template scan_in_slices<streaming>(own); });
 }
 

@@ -43,7 +43,8 @@ TEST_CASE("random programs give what a sequential one gives") {
 
 TEST_CASE("random programs of two ranks give what a sequential one gives, with slots of every size") {
     for (unsigned seed = 1000; seed < 1040; ++seed)
-        run_program(seed, 2, std::array{impatient, noticing, allfold::thread_tuning{.eager_bytes = 1024}}[seed % 3]);
+        run_program(seed, 2,
+                    std::array{impatient, noticing, allfold::thread_tuning{.eager_bytes = 1024}, scattered}[seed % 4]);
 }
 
 TEST_CASE("a random program that was never run before gives what a sequential one gives") {

@@ -129,6 +129,21 @@ TEST_CASE("two ranks exchange each number of bytes, in calls that are made again
     SUCCEED();
 }
 
+TEST_CASE("two ranks that are far from each other exchange the same") {
+    on_ranks(
+        2,
+        [](auto& comm) {
+            for (const std::size_t n : {2047u, 2048u, 2111u, 20'000u, 65'536u, 65'539u, 300'001u, 1'200'003u})
+                for (int turn = 0; turn < 3; ++turn) check_bytes(comm, n, turn);
+            expect(comm.is_far(1 - comm.rank(), 5000), "nobody is far");
+            for (const std::size_t width : {7u, 64u, 600u})
+                for (const std::size_t rows : {40u, 1000u, 2500u})
+                    for (int turn = 0; turn < 3; ++turn) check_rows(comm, width, rows, turn);
+        },
+        scattered);
+    SUCCEED();
+}
+
 TEST_CASE("two ranks exchange rows of several columns, in calls that are made again and again") {
     on_ranks(2, [](auto& comm) {
         for (const std::size_t width : {1u, 3u, 4u, 7u, 8u, 55u, 110u, 111u, 112u, 200u, 511u, 600u})

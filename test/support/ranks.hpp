@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <mutex>
 #include <optional>
@@ -69,5 +70,7 @@ std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_
 inline constexpr allfold::thread_tuning impatient{.eager_bytes = 64, .spins = 0, .yields = 1};
 /// The same where each message that all others get is written once for them, as it is with many ranks.
 inline constexpr allfold::thread_tuning noticing{.eager_bytes = 64, .spins = 0, .yields = 1, .notice_readers = 1};
+/// Every core counts as far from every other one, wherever threads run.
+inline constexpr allfold::thread_tuning scattered{.far_latency = std::chrono::nanoseconds(0)};
 
 }  // namespace test

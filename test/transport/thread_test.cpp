@@ -181,6 +181,31 @@ TEST_CASE("a lent message is read in the sender's memory, and given back with th
     CHECK_FALSE(p.a.lends(eager_bytes, true));
 }
 
+TEST_CASE("what would be lent is copied for who is far, as long as few such messages are on their way") {
+    pair p(test::scattered);
+    const auto lent_of = [&](std::size_t size, bool copyable) {
+        letter sent(pattern(size, 3));
+        REQUIRE(sent.post(p.a, 1, 0, copyable));
+        const int lent = sent.lent();
+        CHECK(receives(p.b, 0, 0, sent));
+        return lent;
+    };
+    static_cast<void>(lent_of(8, true));  // so that there has been one
+    CHECK(lent_of(eager_bytes + 1, true) == 0);
+    CHECK(lent_of(std::size_t{4} << 20, true) == 0);
+    CHECK(lent_of((std::size_t{4} << 20) + 1, true) == 1);
+    CHECK(lent_of(eager_bytes + 1, false) == 1);
+
+    std::deque<letter> sent;
+    int lent = 0;
+    for (int i = 0; i < 10; ++i) {
+        REQUIRE(sent.emplace_back(pattern(eager_bytes + 1, 4)).post(p.a, 1, 0));
+        lent += sent.back().lent();
+    }
+    CHECK(lent == 6);
+    for (const letter& each : sent) CHECK(receives(p.b, 0, 0, each));
+}
+
 TEST_CASE("a copied message may be overwritten as soon as it is posted") {
     pair p;
     for (const std::size_t size : {10U, 100U, 1000U, 32768U}) {

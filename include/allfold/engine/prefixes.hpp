@@ -47,7 +47,9 @@ inline void fold_prefixes(const row_layout& all, std::span<const place> sources,
         for (scratch& each : buffers) each.allocate(all, std::min(rows, chunk_rows), sources[0]);
     std::size_t count = std::min(rows, all.rows_to_line_border(targets, chunk_rows));
     for (std::size_t done = 0; done < rows; done += count, count = std::min(chunk_rows, rows - done)) {
-        const auto put = [&](const place& prefix, std::size_t i) { all.copy(prefix, targets[i] + done, count, how[i]); };
+        const auto put = [&](const place& prefix, std::size_t i) {
+            all.copy(prefix, targets[i] + done, count, how[i]);
+        };
         place prefix = sources[0] + done;
         if (!stores_later) put(prefix, 0);
         for (std::size_t i = 1; i < sources.size(); ++i) {

@@ -256,8 +256,8 @@ struct row_layout {
     }
     /// Every target ← the canonical tree of the sources. A target may be a source.
     /// `contributions`: where that is more than 0, the fold is complete, and lowered where the operator can.
-    void fold(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
-              ways_to_store how = {}, int contributions = 0) const {
+    void fold(std::span<const place> sources, std::span<const place> targets, std::size_t rows, ways_to_store how = {},
+              int contributions = 0) const {
         if (rows * row_bytes == 0) return;
         if (are_scattered(sources) || are_scattered(targets)) [[unlikely]]
             return in_runs(sources, targets, rows,

@@ -4,7 +4,6 @@
 #include "allfold/detail/requirements.hpp"
 
 #include <cstddef>
-#include <memory>
 
 #include "allfold/engine/detail/kept_memory.hpp"
 #include "allfold/engine/rows.hpp"
@@ -13,11 +12,6 @@
 /// Memory for what is on its way: partial folds, and blocks for others.
 
 namespace allfold::detail {
-
-struct release_kept {
-    kept_memory::block held;
-    void operator()(std::byte*) const noexcept { kept_memory::free(held); }
-};
 
 /// Rows of memory of our own, column by column. Objects in it are copies of a sample, since nobody promised that they
 /// can be made from nothing: whoever writes there first has one.
@@ -37,9 +31,8 @@ class scratch {
         const std::size_t line = rows.alignment > 64 ? rows.alignment : 64;
         std::size_t bytes = 0;
         for (std::size_t c = 0; c < rows.columns(); ++c) bytes += align_up(count * rows.bytes[c], line);
-        const kept_memory::block held = kept_memory::allocate(bytes, line);
-        memory_ = {held.first, release_kept{held}};
-        std::byte* next = memory_.get();
+        memory_ = kept_bytes(bytes, line);
+        std::byte* next = memory_.data();
         columns_.resize(rows.columns());
         for (std::size_t c = 0; c < rows.columns(); ++c) {
             columns_[c] = next;
@@ -49,7 +42,7 @@ class scratch {
 
   private:
     small_array<std::byte*, 4> columns_;
-    std::unique_ptr<std::byte, release_kept> memory_;
+    kept_bytes memory_;
     object_array objects_;
 };
 

@@ -32,9 +32,7 @@ class ways_to_store {
     [[nodiscard]] constexpr store operator[](std::size_t number) const noexcept {
         return number == number_of_own_ ? own_ : others_;
     }
-    [[nodiscard]] constexpr ways_to_store without_first() const noexcept {
-        return {others_, own_, number_of_own_ - 1};
-    }
+    [[nodiscard]] constexpr ways_to_store without_first() const noexcept { return {others_, own_, number_of_own_ - 1}; }
     [[nodiscard]] constexpr bool any_streams() const noexcept {
         return others_ == store::streaming || own_ == store::streaming;
     }

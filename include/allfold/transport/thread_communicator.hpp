@@ -417,7 +417,7 @@ inline thread_communicator::acquaintance& thread_communicator::meet(int peer) {
     auto& known = by_rank_[static_cast<std::size_t>(peer)];
     const bool is_first = !world_.has_channel_between(rank_, peer);
     known.reset(new acquaintance{{peer, world_.channel_between(rank_, peer), world_.channel_between(peer, rank_),
-                                  world_.board(peer), world_.tuning_.eager_bytes}});
+                                  world_.board(peer), world_.tuning_.eager_bytes, world_.tuning_.far_latency}});
     if (is_first) world_.board(peer).greetings.fetch_add(1, std::memory_order_release);
     known->next = std::exchange(first_, known.get());
     ++known_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "allfold/transport/detail/bulletin.hpp"
 #include "allfold/transport/detail/cause.hpp"
 #include "allfold/transport/detail/channel.hpp"
+#include "allfold/transport/detail/distance.hpp"
 #include "allfold/transport/detail/notice_board.hpp"
 #include "allfold/transport/detail/processors.hpp"
 #include "allfold/transport/detail/rank_board.hpp"
@@ -43,6 +45,9 @@ struct thread_tuning {
     /// channel of its own. For memory's sake: the time of all_gather is the same for 64 bytes, and half of it for 4 KiB
     /// (two cores, P = 24 to 64); that of reduce_scatter and all_to_all of 64 bytes 1.1 to 1.5 times that.
     int notice_readers = 16;
+    /// A peer is far from whose core a line takes longer than this, as measured now and then: what is long, and goes
+    /// there, goes past all caches.
+    std::chrono::nanoseconds far_latency = detail::distance::usual_limit;
 
     friend bool operator==(const thread_tuning&, const thread_tuning&) = default;
 };

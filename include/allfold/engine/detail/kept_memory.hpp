@@ -15,23 +15,27 @@ namespace allfold::detail {
 
 class kept_memory : public per_thread<kept_memory> {
   public:
+    static constexpr std::size_t alignment = 64;  // of most of it
     struct block {
         std::byte* first = nullptr;
         std::size_t bytes = 0;
-        std::size_t alignment = 64;
+        std::size_t alignment = kept_memory::alignment;
     };
-    static constexpr std::size_t most_bytes = std::size_t{8} << 20;  // of what is longer nothing is kept
+    // Of what is shorter, or longer, nothing is kept.
+    static constexpr std::size_t least_bytes = std::size_t{64} << 10, most_bytes = std::size_t{8} << 20;
 
     /// At least so many bytes.
     [[nodiscard]] static block allocate(std::size_t bytes, std::size_t alignment) {
         kept_memory& own = mine();
-        if (own.kept_.bytes >= bytes && own.kept_.alignment >= alignment) return std::exchange(own.kept_, block{});
+        const bool fits = bytes <= own.kept_.bytes && alignment <= own.kept_.alignment;
+        if (fits && bytes >= least_bytes) return std::exchange(own.kept_, block{});
         return {static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment})), bytes, alignment};
     }
     /// In any thread.
     static void free(block given) noexcept {
         kept_memory* const own = of_this_thread;
-        if (own != nullptr && given.bytes <= most_bytes && given.bytes > own->kept_.bytes) std::swap(given, own->kept_);
+        if (own != nullptr && given.bytes >= least_bytes && given.bytes <= most_bytes && given.bytes > own->kept_.bytes)
+            std::swap(given, own->kept_);
         release(given);
     }
     /// Its thread ends.
@@ -43,6 +47,25 @@ class kept_memory : public per_thread<kept_memory> {
     }
 
     block kept_;
+};
+
+/// Some of it.
+class kept_bytes {
+  public:
+    kept_bytes() = default;
+    kept_bytes(std::size_t bytes, std::size_t alignment) : held_(kept_memory::allocate(bytes, alignment)) {}
+    kept_bytes(kept_bytes&& other) noexcept : held_(std::exchange(other.held_, kept_memory::block{})) {}
+    kept_bytes& operator=(kept_bytes&& other) noexcept {
+        std::swap(held_, other.held_);
+        return *this;
+    }
+    ~kept_bytes() { kept_memory::free(held_); }
+
+    [[nodiscard]] std::byte* data() const noexcept { return held_.first; }
+    [[nodiscard]] std::size_t bytes() const noexcept { return held_.bytes; }
+
+  private:
+    kept_memory::block held_;
 };
 
 }  // namespace allfold::detail

@@ -326,8 +326,7 @@ class buffered_send final : public post_office::kept_send {
   private:
     [[nodiscard]] message_request copy_of(const sending& s) {
         message_request own("send");
-        own.out = s;
-        own.out->how = mode::standard;
+        own.out.emplace(s.receiver, s.label, mode::standard, s.data);
         own.out->may_wait = false;
         own.out->data.data = copy_.data();
         return own;

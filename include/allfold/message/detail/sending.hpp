@@ -8,11 +8,13 @@
 #include <exception>
 #include <vector>
 
+#include "allfold/engine/detail/kept_memory.hpp"
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/stream.hpp"
 
 /// @file
 /// A send, and what is on its way.
@@ -36,7 +38,17 @@ struct sending {
     record* carrier = nullptr;  // on its way
     std::vector<std::byte> encoded;
     std::uint64_t encoded_bytes = 0;
+    std::byte* to_be_read = nullptr;  // where its receiver reads it
+    kept_bytes staged;
 
+    /// A copy past all caches.
+    [[nodiscard]] std::byte* stage() {
+        const std::size_t bytes = data.bytes();
+        if (staged.bytes() < bytes) staged = kept_bytes(bytes, kept_memory::alignment);
+        stream_bytes(staged.data(), data.data, bytes);
+        finish_streams();
+        return staged.data();
+    }
     /// What goes: the data, or what it is encoded as.
     [[nodiscard]] part payload() noexcept {
         return data.type->is_encoded() ? part{encoded.data(), encoded.size()} : part{data.data, data.bytes()};

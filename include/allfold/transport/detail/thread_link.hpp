@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,8 +24,14 @@ namespace allfold::detail {
 
 class thread_link {
   public:
-    thread_link(int peer, channel& out, channel& in, rank_board& board_of_peer, std::size_t eager_bytes)
-        : peer_(peer), eager_bytes_(eager_bytes), out_(out), in_(in), board_of_peer_(board_of_peer) {}
+    thread_link(int peer, channel& out, channel& in, rank_board& board_of_peer, std::size_t eager_bytes,
+                std::chrono::nanoseconds far_latency)
+        : peer_(peer),
+          eager_bytes_(eager_bytes),
+          out_(out),
+          in_(in),
+          board_of_peer_(board_of_peer),
+          distance_(far_latency) {}
 
     [[nodiscard]] int peer() const noexcept { return peer_; }
     /// After making news visible to the peer.
@@ -37,8 +44,8 @@ class thread_link {
     posting post(lane on, const outgoing& message);
     /// Whether so many bytes, which go to the peer next, go to a core that is far.
     [[nodiscard]] bool is_far(std::size_t bytes) noexcept { return distance_.is_far(bytes, out_.taken); }
-    /// Posts a message that is not urgent, which `write(destination)` writes into a cell or a buffer; false where it has to
-    /// be posted in the general way. `waits`: this rank posts no more before it waits.
+    /// Posts a message that is not urgent, which `write(destination)` writes into a cell or a buffer; false where it
+    /// has to be posted in the general way. `waits`: this rank posts no more before it waits.
     template <class Write>
     [[nodiscard, gnu::always_inline]] bool post_copy(sender of, std::uint32_t signature, std::size_t bytes, bool waits,
                                                      Write write) {
@@ -206,6 +213,16 @@ class thread_link {
     }
     [[gnu::cold]] void call_for_cell() noexcept;
 
+    /// Of one that would be lent: its reader is far. Only in the first buffers, so that long ones take no more memory.
+    /// permute on AMD Zen 4: 512 KiB 0.36 of the time, 4 MiB 0.46; scatter of 4 MiB 0.44, all_to_all 0.5.
+    [[nodiscard]] bool is_better_copied(const outgoing& message) noexcept {
+        constexpr std::size_t most_bytes = std::size_t{4} << 20;
+        constexpr std::uint32_t buffers = 4;
+        const auto has_room = [&] { return posted_.has_buffer() && posted_.free_buffer() < buffers; };
+        if (!message.copyable || message.bytes > most_bytes || !is_far(message.bytes)) return false;
+        if (!has_room()) ask_channel();
+        return has_room();
+    }
     [[nodiscard]] carriage post_packed(cell& c, sender of, const outgoing& message);
     [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool far);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
@@ -243,6 +260,7 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
     }
     cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
     carriage how = carriage_of(message, eager_bytes_, carriage::in_buffer);
+    if (how == carriage::lent && is_better_copied(message)) how = carriage::in_buffer;
     std::uint8_t length = 0;
     if (how == carriage::in_cell) {
         length = static_cast<std::uint8_t>(message.bytes);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSL-1.0
+#include "allfold/transport/detail/distance.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "test/support/catch.hpp"
+
+using allfold::detail::distance;
+using std::chrono::nanoseconds;
+
+namespace {
+
+constexpr std::size_t most = std::size_t{1} << 30;  // so that it is measured again
+
+/// A peer whose counter goes on, and is then looked at.
+struct peer {
+    std::atomic<std::uint32_t> counter{0};
+    distance from;
+
+    explicit peer(nanoseconds limit) : from(limit) {}
+    [[nodiscard]] bool is_far_after_more(std::size_t bytes = most) {
+        ++counter;
+        return from.is_far(bytes, counter);
+    }
+};
+
+constexpr nanoseconds near{50}, far{150}, limit{100};
+
+}  // namespace
+
+TEST_CASE("whose line takes longer than the limit is far") {
+    peer all_are{nanoseconds(0)}, none_is{nanoseconds::max()};
+    CHECK(all_are.is_far_after_more());
+    CHECK_FALSE(none_is.is_far_after_more());
+}
+
+TEST_CASE("for what is short nobody is far") {
+    peer other{nanoseconds(0)};
+    CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
+    CHECK(other.is_far_after_more(distance::least_bytes));
+    CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
+}
+
+TEST_CASE("a counter that has not gone on tells nothing: its line may have been here") {
+    peer other{nanoseconds(0)};
+    CHECK_FALSE(other.from.is_far(most, other.counter));
+    ++other.counter;
+    other.from.note(1);
+    CHECK_FALSE(other.from.is_far(most, other.counter));
+    CHECK(other.is_far_after_more());
+}
+
+TEST_CASE("the first measurement decides, and then two in a row") {
+    distance to(limit);
+    const std::atomic<std::uint32_t> idle{0};
+    std::uint32_t counted = 0;
+    const auto is_far_after = [&](nanoseconds time) {
+        to.note(++counted, time);
+        to.note(0);  // as the counter is, so that this is not measured
+        return to.is_far(distance::least_bytes, idle);
+    };
+    CHECK(is_far_after(far));
+    CHECK(is_far_after(near));
+    CHECK(is_far_after(far));
+    CHECK(is_far_after(near));
+    CHECK_FALSE(is_far_after(near));
+    CHECK_FALSE(is_far_after(far));
+    CHECK_FALSE(is_far_after(near));
+    CHECK_FALSE(is_far_after(far));
+    CHECK(is_far_after(far));
+}
+
+TEST_CASE("it is not measured for each message") {
+    peer other{nanoseconds(0)};
+    REQUIRE(other.is_far_after_more());
+    std::uint32_t counted = 100;
+    for (const nanoseconds time : {nanoseconds(-1), nanoseconds(-1)}) other.from.note(++counted, time);  // near now
+    for (std::size_t bytes = 0; bytes + 5000 <= std::size_t{512} << 10; bytes += 5000)
+        CHECK_FALSE(other.is_far_after_more(5000));
+    static_cast<void>(other.is_far_after_more(5000));
+    CHECK(other.is_far_after_more(most));
+}
