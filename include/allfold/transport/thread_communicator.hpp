@@ -41,8 +41,9 @@
 /// messages ride in the cell itself, after the number for which the receiver waits: one transfer of a line. Medium ones
 /// are copied into a buffer of the channel, so that the line of a user's buffer never moves to another core. Large
 /// ones, and objects, are lent: the cell holds the addresses of the sender's parts, and the receiver works on them in
-/// place. Each message also carries what its sender has consumed of the opposite channel, so that an exchange needs no
-/// acknowledgement of its own.
+/// place. Where a peer's core is far, as measured now and then, what is long goes past all caches, and is rather copied
+/// than lent (detail/distance.hpp). Each message also carries what its sender has consumed of the opposite channel, so
+/// that an exchange needs no acknowledgement of its own.
 
 namespace allfold {
 
