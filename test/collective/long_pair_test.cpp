@@ -27,17 +27,23 @@ namespace {
 /// More than is copied between two ranks, also in half of it.
 const problem<integers> long_problem(2, 2 * allfold::choose_tuning{}.copied_bytes / sizeof(int) + 1003);
 
+/// Near and far.
+template <class Fn>
+void on_pairs(Fn fn) {
+    for (const auto& tuning : {allfold::thread_tuning(), scattered}) on_ranks(2, fn, tuning);
+}
+
 }  // namespace
 
 TEST_CASE("two ranks move halves of a long broadcast each, from any root") {
-    on_ranks(2, [](auto& comm) {
+    on_pairs([](auto& comm) {
         for (const int root : {0, 1}) check_broadcast(comm, long_problem, root, place_of(comm, long_problem));
     });
     SUCCEED();
 }
 
 TEST_CASE("two ranks store long blocks of any length where they are gathered") {
-    on_ranks(2, [](auto& comm) {
+    on_pairs([](auto& comm) {
         for (const auto& blocks : partitions_of(long_problem.size(), 2)) {
             const std::string where = place_of(comm, long_problem);
             check_all_gather(comm, long_problem, blocks, where, blocks);
@@ -49,7 +55,7 @@ TEST_CASE("two ranks store long blocks of any length where they are gathered") {
 
 TEST_CASE("two ranks gather long blocks along an axis, whose pieces lie apart") {
     constexpr std::size_t rows = 64, columns = 6000;  // the blocks are two halves of each row
-    on_ranks(2, [](auto& comm) {
+    on_pairs([](auto& comm) {
         std::vector<int> mine(rows * columns / 2), all(rows * columns, -1);
         for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = integers::sample(comm.rank(), i);
         allfold::all_gather(comm, allfold::tensor<const int, 2>(mine.data(), {rows, columns / 2}),

@@ -163,7 +163,7 @@ TEST_CASE("a send that finds no room takes in what has come") {
 
 TEST_CASE("between threads a long message is read while its sender does something else") {
     std::barrier<> apart(2);
-    on_ranks(2, [&](allfold::thread_communicator& comm) {
+    const auto program = [&](allfold::thread_communicator& comm) {
         std::vector<int> x(100000, 7), y(100000);
         if (comm.rank() == 0) {
             operation sent = send.start(comm, x, to{1});
@@ -174,6 +174,7 @@ TEST_CASE("between threads a long message is read while its sender does somethin
             expect(x == y, "it has come");
             apart.arrive_and_wait();  // the sender does not take part before
         }
-    });
+    };
+    for (const auto& tuning : {allfold::thread_tuning(), scattered}) on_ranks(2, program, tuning);
     SUCCEED();
 }

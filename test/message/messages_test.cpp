@@ -19,6 +19,7 @@ using namespace test;
 
 TEST_CASE("a message arrives, whatever its length, its mode, and who waits for whom") {
     on_all_transports(2, [](auto& comm) { check_every_mode(comm); });
+    on_ranks(2, [](auto& comm) { check_every_mode(comm); }, scattered);
     SUCCEED();
 }
 

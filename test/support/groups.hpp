@@ -26,11 +26,13 @@ static_assert(allfold::thread_tuning().eager_bytes <= copied_bytes);
 /// Those of other tunings, which are fewer: even and odd ones, powers of two and none.
 constexpr bool is_tested_with(const allfold::thread_tuning& tuning, int size) {
     if (tuning == noticing) return size == 2 || size == 3 || size == 8;
+    if (tuning == scattered) return size == 2 || size == 3;
     return tuning != impatient || size <= 3 || size == 5 || size == 8 || size == 13;
 }
 
 inline std::string name_of(const allfold::thread_tuning& tuning) {
     if (tuning == noticing) return ", noticing";
+    if (tuning == scattered) return ", scattered";
     return tuning == impatient ? ", impatient" : "";
 }
 
@@ -38,7 +40,7 @@ inline std::string name_of(const allfold::thread_tuning& tuning) {
 template <class Visit>
 void for_each_group(Visit visit) {
     for (const int size : group_sizes)
-        for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing})
+        for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing, scattered})
             if (is_tested_with(tuning, size)) visit(size, tuning);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,12 +33,12 @@ struct group {
     std::vector<bulletin> all{3};
     std::array<bulletin_reader, 2> readers{bulletin_reader(all, 1), bulletin_reader(all, 2)};
 
-    /// Rank 0 posts bytes of this value; false where there is no room.
-    bool post(lane on, std::uint8_t value, std::size_t bytes = 4) {
+    /// Rank 0 posts bytes of this value; false where there is no room. `far`: past all caches.
+    bool post(lane on, std::uint8_t value, std::size_t bytes = 4, bool far = false) {
         std::vector<std::byte> what(bytes, static_cast<std::byte>(value));
         const part p{what.data(), bytes};
         if (!all[0].has_room(all, 0)) return false;
-        all[0].post(on, {{&p, 1}, bytes, 1, true, hash}, 2);
+        all[0].post(on, {{&p, 1}, bytes, 1, true, hash}, 2, far);
         return true;
     }
     /// What a reader finds, and is through with; -1 for nothing.
@@ -59,7 +60,7 @@ TEST_CASE("each reader finds what is on a lane, of any length, once") {
     group g;
     CHECK(g.read(0, 5) == -1);
     for (const std::size_t bytes : {std::size_t{1}, std::size_t{112}, std::size_t{113}, std::size_t{5000}}) {
-        REQUIRE(g.post(5, static_cast<std::uint8_t>(bytes % 100), bytes));
+        REQUIRE(g.post(5, static_cast<std::uint8_t>(bytes % 100), bytes, bytes > 112));
         for (const std::size_t reader : {std::size_t{0}, std::size_t{1}}) {
             CHECK(g.read(reader, 5) == static_cast<int>(bytes % 100));
             CHECK(g.read(reader, 5) == -1);
@@ -85,6 +86,23 @@ TEST_CASE("there is room until a reader is as far behind as a bulletin has cells
         CHECK(g.read(0, i) == static_cast<int>(i));
         CHECK(g.read(1, i) == static_cast<int>(i));
     }
+}
+
+TEST_CASE("a rank knows whether some of its readers are far, each of which it asks in turn") {
+    constexpr auto nobody = std::chrono::nanoseconds::max(), anybody = std::chrono::nanoseconds(0);
+    constexpr std::size_t bytes = 10000;
+    group g;
+    const auto next_is_far = [&](std::chrono::nanoseconds limit) {
+        REQUIRE(g.post(1, 1, bytes, true));
+        CHECK(g.read(0, 1) == 1);
+        CHECK(g.read(1, 1) == 1);
+        return g.all[0].is_far(g.all, 0, bytes, limit);
+    };
+    CHECK_FALSE(g.all[0].is_far(g.all, 0, bytes, anybody));  // no reader has counted yet
+    CHECK_FALSE(next_is_far(nobody));
+    CHECK(next_is_far(anybody));
+    CHECK(next_is_far(nobody));  // of the other one
+    CHECK_FALSE(g.all[0].is_far(g.all, 0, 100, anybody));
 }
 
 TEST_CASE("a reader finds what is behind messages of other lanes, which keep their room") {
@@ -186,8 +204,8 @@ TEST_CASE("of a message for each reader each finds its own, of any length") {
     };
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{3}, std::size_t{5000}}) {
         const std::array<own, 2> to{own{1, bytes}, own{2, bytes + 70}};
-        g.all[0].post_each(5, hash, to, [](const own& each, std::byte* memory) {
-            std::fill_n(memory, each.bytes, static_cast<std::byte>(each.peer));
+        g.all[0].post_each(5, hash, to, false, [](const own& each, allfold::detail::destination memory) {
+            std::fill_n(memory.data, each.bytes, static_cast<std::byte>(each.peer));
         });
         for (const own& each : to) {
             bulletin_reader& reader = g.readers[static_cast<std::size_t>(each.peer) - 1];

@@ -17,17 +17,16 @@ constexpr std::size_t most = std::size_t{1} << 30;  // so that it is measured ag
 
 /// A peer whose counter goes on, and is then looked at.
 struct peer {
+    nanoseconds limit;
     std::atomic<std::uint32_t> counter{0};
-    distance from;
+    distance from{};
 
-    explicit peer(nanoseconds limit) : from(limit) {}
+    [[nodiscard]] bool is_far(std::size_t bytes = most) { return from.is_far(bytes, counter, limit); }
     [[nodiscard]] bool is_far_after_more(std::size_t bytes = most) {
         ++counter;
-        return from.is_far(bytes, counter);
+        return is_far(bytes);
     }
 };
-
-constexpr nanoseconds near{50}, far{150}, limit{100};
 
 }  // namespace
 
@@ -46,21 +45,21 @@ TEST_CASE("for what is short nobody is far") {
 
 TEST_CASE("a counter that has not gone on tells nothing: its line may have been here") {
     peer other{nanoseconds(0)};
-    CHECK_FALSE(other.from.is_far(most, other.counter));
+    CHECK_FALSE(other.is_far());
     ++other.counter;
     other.from.note(1);
-    CHECK_FALSE(other.from.is_far(most, other.counter));
+    CHECK_FALSE(other.is_far());
     CHECK(other.is_far_after_more());
 }
 
 TEST_CASE("the first measurement decides, and then two in a row") {
-    distance to(limit);
-    const std::atomic<std::uint32_t> idle{0};
+    constexpr bool near = false, far = true;
+    peer other{nanoseconds(0)};
     std::uint32_t counted = 0;
-    const auto is_far_after = [&](nanoseconds time) {
-        to.note(++counted, time);
-        to.note(0);  // as the counter is, so that this is not measured
-        return to.is_far(distance::least_bytes, idle);
+    const auto is_far_after = [&](bool seems_far) {
+        other.from.note(++counted, seems_far);
+        other.from.note(other.counter);  // so that this is not measured
+        return other.is_far(distance::least_bytes);
     };
     CHECK(is_far_after(far));
     CHECK(is_far_after(near));
@@ -77,7 +76,7 @@ TEST_CASE("it is not measured for each message") {
     peer other{nanoseconds(0)};
     REQUIRE(other.is_far_after_more());
     std::uint32_t counted = 100;
-    for (const nanoseconds time : {nanoseconds(-1), nanoseconds(-1)}) other.from.note(++counted, time);  // near now
+    for (int i = 0; i < 2; ++i) other.from.note(++counted, false);  // it is near now
     for (std::size_t bytes = 0; bytes + 5000 <= std::size_t{512} << 10; bytes += 5000)
         CHECK_FALSE(other.is_far_after_more(5000));
     static_cast<void>(other.is_far_after_more(5000));

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
@@ -37,7 +36,7 @@ class fused_walk {
         pass_ = *all.memory.fused;
         list_own(all);
         arrived_.resize(static_cast<std::size_t>(all.comm.size() - 1));
-        if (all.comm.size() == 2 && all.rows.packable()) consider_distance(all);
+        consider_distance(all);
     }
 
     bool advance(const context& all) {
@@ -75,26 +74,26 @@ class fused_walk {
             parts_[columns + c] = own_[columns + c] = told_of(all.memory.result.first, c);
         }
     }
-    /// Between two ranks whose cores are far from each other: what the other one reads is not left in the caches of
-    /// this one, but copied past them. all_reduce on AMD Zen 4, with stores past caches in the result of the other one:
-    /// 1 MiB 0.33 of the time, 4 MiB 0.36, 16 MiB 0.73; without these copies 4 MiB 0.6, 16 MiB 0.75.
+    /// Where cores are far from each other, what others read is not left in the caches of this one, but copied past
+    /// them. all_reduce of two ranks on AMD Zen 4, with stores past caches in the result of the other one: 1 MiB 0.33
+    /// of the time, 4 MiB 0.36, 16 MiB 0.73; without these copies 4 MiB 0.6, 16 MiB 0.75. Of four on two cores: 256 KiB
+    /// 0.36, 1 MiB 0.41, 4 MiB 0.81.
     void consider_distance(const context& all) {
-        const int peer = 1 - all.comm.rank();
         const partition& blocks = *all.memory.blocks;
-        const std::size_t first = blocks.offset(peer), rows = blocks.extent(peer);
-        is_far_ = all.comm.is_far(peer, rows * all.rows.row_bytes);
-        const bool hands_out = pass_.each == share::copy && (pass_.source == peer || all.schedule.rounds() == 1);
-        if (!is_far_ || hands_out || all.memory.input.first.pieces != nullptr || rows == 0) return;
-        if (rows * all.rows.row_bytes > most_staged_bytes) return;
-        if (staged_.empty()) staged_.allocate(all.rows, rows, all.memory.input.first);
-        all.rows.copy(all.memory.input.first + first, staged_.first(), rows, store::streaming);
+        const std::size_t bytes = blocks.total() * all.rows.row_bytes;
+        are_far_ = all.rows.packable() && all.comm.others_are_far(bytes);
+        const bool is_read =
+            pass_.each != share::copy || (pass_.source == all.comm.rank() && all.schedule.rounds() == 2);
+        if (!are_far_ || !is_read || all.memory.input.first.pieces != nullptr || bytes > most_staged_bytes) return;
+        if (staged_.empty()) staged_.allocate(all.rows, blocks.total(), all.memory.input.first);
+        const partition::bounds own = blocks.bounds_of(pass_.block);
+        stage(all, 0, own.begin);
+        stage(all, own.end, blocks.total());
         finish_streams();
-        for (std::size_t c = 0; c < all.rows.columns(); ++c)
-            parts_[c] = {before(all.rows.address(staged_.first(), c), first * all.rows.bytes[c]), 0};
+        for (std::size_t c = 0; c < all.rows.columns(); ++c) parts_[c] = told_of(staged_.first(), c);
     }
-    /// Where the first row of all would lie, of which only some are there.
-    [[nodiscard]] static std::byte* before(std::byte* at, std::size_t bytes) noexcept {
-        return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(at) - bytes);
+    void stage(const context& all, std::size_t first, std::size_t last) {
+        all.rows.copy(all.memory.input.first + first, staged_.first() + first, last - first, store::streaming);
     }
 
     bool post(const context& all) {
@@ -172,7 +171,7 @@ class fused_walk {
         const place source = pass_.source == self ? all.memory.input.first + (row - all.memory.input.first_row)
                                                   : lent_place(pass_.source, self, 0, row, from.data());
         const bool streams = blocks.total() * all.rows.row_bytes * 2 > streaming_prefix_bytes;
-        const store how = streams || is_far_ ? store::streaming : store::shared;  // at another rank
+        const store how = streams || are_far_ ? store::streaming : store::shared;  // at another rank
         for (int r = 0; r < size; ++r) {
             if (r == self && pass_.keeps_own)
                 all.rows.copy(source, all.memory.result.first + (row - all.memory.result.first_row), rows,
@@ -206,9 +205,9 @@ class fused_walk {
         const std::size_t bytes = all.memory.blocks->total() * all.rows.row_bytes;
         const std::size_t most = pass_.each == share::fold ? streaming_bytes : streaming_prefix_bytes;
         if (bytes * (static_cast<std::size_t>(all.comm.size()) + targets) > most) return store::streaming;
-        return {is_far_ ? store::streaming : store::plain, store::plain, own};
+        return {are_far_ ? store::streaming : store::plain, store::plain, own};
     }
-    static constexpr std::size_t most_staged_bytes = std::size_t{4} << 20;
+    static constexpr std::size_t most_staged_bytes = std::size_t{8} << 20;  // of the whole input
     /// Of all inputs and results. all_reduce, a Xeon (Sapphire Rapids), P = 2, 4 and 8, through the cache to streams:
     /// at 32 MiB 0.8, at 64 MiB 0.83 to 0.89, at 128 MiB 0.9 to 1.1, at 256 MiB 1.12 to 1.25. (It was 24 MiB: 4 MiB at
     /// P = 4 and 8 took 1.2 times as long.)
@@ -222,7 +221,7 @@ class fused_walk {
     int posted_ = 0;
     int received_ = 0;
     bool folded_ = false;
-    bool is_far_ = false;
+    bool are_far_ = false;
     fused_pass pass_{};
     small_array<part, 4> own_, parts_;  // what this rank has, and what it tells others
     std::atomic<int> lent_{0};

@@ -86,7 +86,7 @@ struct short_operands {
         return with_parts(now, now.to[0], [&](const outgoing& packed) { return comm.post_to_all(on, packed); });
     }
     [[nodiscard, gnu::noinline]] bool post_to_each(const round& now) const {
-        return comm.post_to_each(on, hash, now.to, [&](const message& next, std::byte* to) {
+        return comm.post_to_each(on, hash, now.to, [&](const message& next, destination to) {
             static_cast<void>(with_parts(now, next, [&](const outgoing& packed) {
                 pack(packed.parts, packed.alignment, to);
                 return true;

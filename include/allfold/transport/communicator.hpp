@@ -254,9 +254,11 @@ struct transport_defaults {
     void progress() {}
     /// How many processors the ranks share, the same on every rank, for the choice of schedules; 0: not known.
     [[nodiscard]] int processors() const noexcept { return 0; }
-    /// Whether what this rank writes next for a peer, so many bytes that the peer reads, or where the peer has had
-    /// them, goes to a core so far that it should go past all caches. This rank asks for itself.
+    /// Whether what this rank writes next for a peer, so many bytes, goes to a core so far that it should go past all
+    /// caches. Each rank asks for itself.
     [[nodiscard]] static bool is_far(int /*peer*/, std::size_t /*bytes*/) noexcept { return false; }
+    /// The same of what it writes for all others: whether some of them are far.
+    [[nodiscard]] static bool others_are_far(std::size_t /*bytes*/) noexcept { return false; }
     /// Whether, after `abandon`, somebody may still touch memory of this rank: then the engine frees nothing of it.
     [[nodiscard]] bool holds_memory() const noexcept { return false; }
     /// Throws where this thread may use the transport only if its process has no other thread.

@@ -186,7 +186,7 @@ class relayed_communicator : public transport_defaults {
     [[nodiscard]] static team<relayed_communicator> of_messages(const std::shared_ptr<detail::relay>& relay,
                                                                 int thread);
 
-    [[nodiscard]] bool is_far(int peer) const noexcept {
+    [[nodiscard]] bool is_elsewhere(int peer) const noexcept {
         return peer >= 0 && relay_->process_of(ranks_[peer]) != relay_->process();
     }
     [[nodiscard]] detail::relayed_head head_for(int to, detail::relayed_head::kind what) const noexcept {
@@ -196,7 +196,7 @@ class relayed_communicator : public transport_defaults {
     template <class Visit>
     void for_each_far(Visit visit) const {
         for (int r = 0; r < size(); ++r)
-            if (is_far(r)) visit(r);
+            if (is_elsewhere(r)) visit(r);
     }
     void leave_note(int to, const detail::relayed_head& head, std::string_view text = {}) const {
         relay_->leave(relay_->process_of(ranks_[to]), detail::relayed_note(head, text));
@@ -229,7 +229,7 @@ class relayed_communicator : public transport_defaults {
     }
     /// Asks a rank, once, whether it is in this team.
     void ask(int peer) {
-        if (!is_far(peer) || std::exchange(asked_[static_cast<std::size_t>(peer)], true)) return;
+        if (!is_elsewhere(peer) || std::exchange(asked_[static_cast<std::size_t>(peer)], true)) return;
         leave_note(peer, head_for(peer, detail::relayed_head::kind::question));
     }
 
@@ -395,7 +395,7 @@ bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::st
     throw_if_failed(where.what);
     constexpr unsigned seldom = 64;
     if (++looks_ % seldom == 0) ask(where.peer);
-    if (is_far(where.peer) && has_left(where.peer)) {
+    if (is_elsewhere(where.peer) && has_left(where.peer)) {
         take_in();  // what it sent before it left
         if (work.poll()) return true;
         if (work.blocked_on().peer == where.peer)

@@ -80,6 +80,10 @@ class thread_communicator : public transport_defaults {
     }
     [[nodiscard]] int processors() const noexcept { return world_.processors_; }
     [[nodiscard]] bool is_far(int peer, std::size_t bytes) { return with(peer).link.is_far(bytes); }
+    [[nodiscard]] bool others_are_far(std::size_t bytes) {
+        if (size_ == 2) return is_far(1 - rank_, bytes);
+        return bulletins_.is_there() && readers_are_far(world_.bulletins(), bytes);
+    }
     [[nodiscard]] bool lends(std::size_t bytes, bool copyable) const noexcept {
         return !copyable || bytes > world_.tuning_.eager_bytes;
     }
@@ -169,7 +173,7 @@ class thread_communicator : public transport_defaults {
         const std::span<detail::bulletin> all = world_.bulletins();
         const auto self = static_cast<std::size_t>(rank_);
         if (all.empty() || !all[self].has_room(all, self)) return false;
-        const bool is_lent = all[self].post(on, message, size_ - 1);
+        const bool is_lent = all[self].post(on, message, size_ - 1, readers_are_far(all, message.bytes));
         ring_all();
         if (is_lent) require_readers();
         return true;
@@ -189,7 +193,7 @@ class thread_communicator : public transport_defaults {
         }
         if (all.empty() || longest <= detail::inline_bytes || bytes > most_bytes) return false;
         if (!all[self].has_room(all, self)) return false;
-        all[self].post_each(on, signature, to, write);
+        all[self].post_each(on, signature, to, readers_are_far(all, bytes), write);
         ring_all();
         return true;
     }
@@ -317,6 +321,10 @@ class thread_communicator : public transport_defaults {
         if (found == nullptr && link.next_is_in()) found = bulletins_.find(link.peer(), on);  // it may be older
         if (found != nullptr) return bulletins_.locate(*found, here);
         return link.next_is_in() && link.look_at_next(on, here);
+    }
+    [[nodiscard]] bool readers_are_far(std::span<detail::bulletin> all, std::size_t bytes) const noexcept {
+        const auto self = static_cast<std::size_t>(rank_);
+        return all[self].is_far(all, self, bytes, world_.tuning_.far_latency);
     }
     void ring_all() const noexcept {
         const detail::rank_board* const end = world_.boards_.data() + size_;

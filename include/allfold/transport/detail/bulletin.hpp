@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -15,6 +16,8 @@
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/channel.hpp"
 #include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/distance.hpp"
+#include "allfold/transport/detail/stream.hpp"
 
 /// @file
 /// What a rank tells all others at once, where ranks are few: written once, and read by each of them where it lies. In
@@ -46,9 +49,21 @@ class alignas(line_bytes) bulletin {
         if (posted_ - taken_by_all_ == cells) ask_readers(all, self);
         return posted_ - taken_by_all_ < cells;
     }
+    /// Whether so many bytes, which are for all and come next, are for a core that is far. One of the readers is asked
+    /// each time. P = 4 on two cores of AMD Zen 4, to messages that go through caches: all_reduce of 4 KiB 0.58, 16 KiB
+    /// 0.45, 64 KiB 0.41; broadcast of 4 to 256 KiB 0.75 to 0.8.
+    [[nodiscard]] bool is_far(std::span<const bulletin> all, std::size_t self, std::size_t bytes,
+                              std::chrono::nanoseconds limit) noexcept {
+        if (bytes < distance::least_bytes) return false;
+        asked_ = (asked_ + 1) % all.size();
+        if (asked_ == self) asked_ = (asked_ + 1) % all.size();
+        const bool is_far = distances_[asked_].is_far(bytes, all[asked_].taken_[self], limit);
+        far_ = (far_ & ~(1u << asked_)) | (is_far ? 1u << asked_ : 0u);
+        return far_ != 0;
+    }
     /// A message that is copied, if it may be. Before, there was room. Returns whether it is lent instead, to so many
     /// readers.
-    bool post(lane on, const outgoing& message, int readers) {
+    bool post(lane on, const outgoing& message, int readers, bool far) {
         cell& c = cells_[++posted_ % cells];
         const carriage how = carriage_of(message, message.bytes, carriage::in_buffer);
         if (how == carriage::in_cell)
@@ -56,14 +71,14 @@ class alignas(line_bytes) bulletin {
         else if (how == carriage::lent)
             c.lend(message, readers);
         else
-            c.refer_to(packed_message{fill_buffer(message), message.bytes, 0});
+            c.refer_to(packed_message{fill_buffer(message, far), message.bytes, 0});
         show(c, on, message.signature, how, how == carriage::in_cell ? message.bytes : 0);
         return how == carriage::lent;
     }
     /// A message for each reader: of those in a list, each with `peer` and `bytes`, `write(message, memory)` writes
     /// one. Before, there was room.
     template <class Messages, class Write>
-    void post_each(lane on, std::uint32_t signature, const Messages& to, Write write) {
+    void post_each(lane on, std::uint32_t signature, const Messages& to, bool far, Write write) {
         std::size_t bytes = most_ranks * sizeof(slice);
         for (const auto& each : to) bytes += align_up(each.bytes, buffer_alignment);
         std::byte* const data = make_room(++posted_, bytes);
@@ -71,9 +86,10 @@ class alignas(line_bytes) bulletin {
         for (const auto& each : to) {
             ::new (static_cast<void*>(data + static_cast<std::size_t>(each.peer) * sizeof(slice)))
                 slice{at, each.bytes};
-            write(each, data + at);
+            write(each, destination(data + at, far));
             at += align_up(each.bytes, buffer_alignment);
         }
+        if (far) finish_streams();
         cell& c = cells_[posted_ % cells];
         c.refer_to(packed_message{data, bytes, 0});
         show(c, on, signature, carriage::in_slices, 0);
@@ -123,9 +139,10 @@ class alignas(line_bytes) bulletin {
                 most_left = std::max(most_left, posted_ - all[r].taken_[self].load(std::memory_order_acquire));
         taken_by_all_ = posted_ - most_left;
     }
-    [[nodiscard]] std::byte* fill_buffer(const outgoing& message) {
+    [[nodiscard]] std::byte* fill_buffer(const outgoing& message, bool far) {
         std::byte* const data = make_room(posted_, message.bytes);
-        pack(message.parts, message.alignment, data);
+        pack(message.parts, message.alignment, {data, far});
+        if (far) finish_streams();
         return data;
     }
     [[nodiscard]] std::byte* make_room(std::uint32_t number, std::size_t bytes) {
@@ -142,6 +159,9 @@ class alignas(line_bytes) bulletin {
     std::uint32_t posted_ = 0;
     std::uint32_t taken_by_all_ = 0;  // at least
     std::array<channel::buffer, cells> buffers_{};
+    std::array<distance, most_ranks> distances_{};                // of each reader
+    std::size_t asked_ = 0;                                       // the reader that was last
+    std::uint32_t far_ = 0;                                       // a bit for each that is
     std::array<std::atomic<std::uint32_t>, most_ranks> taken_{};  // of the bulletin of each rank; on a line of its own
     std::array<cell, cells> cells_;
 };

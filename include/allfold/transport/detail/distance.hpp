@@ -33,26 +33,24 @@ class distance {
     static constexpr std::chrono::nanoseconds usual_limit =
         ALLFOLD_STREAMS != 0 ? std::chrono::nanoseconds(110) : std::chrono::nanoseconds::max();
 
-    explicit distance(std::chrono::nanoseconds limit) noexcept : limit_(limit) {}
-
     /// Whether so many bytes, which are for the peer and come next, are for a core that is far. `counter`: which the
-    /// peer counts up with each message that it takes.
-    [[nodiscard]] bool is_far(std::size_t bytes, const std::atomic<std::uint32_t>& counter) noexcept {
+    /// peer counts up with each message that it takes. `limit`: the latency of a line beyond which it is.
+    [[nodiscard]] bool is_far(std::size_t bytes, const std::atomic<std::uint32_t>& counter,
+                              std::chrono::nanoseconds limit) noexcept {
         if (bytes < least_bytes) return false;
         if (bytes >= unmeasured_) [[unlikely]]
-            measure(counter);
+            measure(counter, limit);
         else
             unmeasured_ -= bytes;
         return is_far_;
     }
     /// The counter has been read, and was this.
     void note(std::uint32_t counted) noexcept { last_read_ = counted; }
-    /// The same, and to read it took so long. After the first time two in a row have to agree: one may have been
+    /// The same, and it seemed to be far. After the first time two in a row have to agree: one may have been
     /// interrupted.
-    void note(std::uint32_t counted, std::chrono::nanoseconds time) noexcept {
+    void note(std::uint32_t counted, bool seems_far) noexcept {
         unmeasured_ = 0;
         if (std::exchange(last_read_, counted) == counted) return;  // the line may have been here
-        const bool seems_far = time > limit_;
         const bool is_sure = !std::exchange(is_measured_, true) || seemed_far_ == seems_far;
         seemed_far_ = seems_far;
         if (!is_sure) return;
@@ -63,13 +61,13 @@ class distance {
   private:
     static constexpr std::size_t bytes_between = std::size_t{512} << 10;  // measurements, which take about 0.2 us
 
-    [[gnu::cold, gnu::noinline]] void measure(const std::atomic<std::uint32_t>& counter) noexcept {
+    [[gnu::cold, gnu::noinline]] void measure(const std::atomic<std::uint32_t>& counter,
+                                              std::chrono::nanoseconds limit) noexcept {
         const auto begin = std::chrono::steady_clock::now();
         const std::uint32_t counted = counter.load(std::memory_order_acquire);
-        note(counted, std::chrono::steady_clock::now() - begin);
+        note(counted, std::chrono::steady_clock::now() - begin > limit);
     }
 
-    std::chrono::nanoseconds limit_;
     std::size_t unmeasured_ = 0;  // bytes to go without
     std::uint32_t last_read_ = 0;
     bool is_measured_ = false;

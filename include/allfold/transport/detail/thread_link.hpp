@@ -31,7 +31,7 @@ class thread_link {
           out_(out),
           in_(in),
           board_of_peer_(board_of_peer),
-          distance_(far_latency) {}
+          far_latency_(far_latency) {}
 
     [[nodiscard]] int peer() const noexcept { return peer_; }
     /// After making news visible to the peer.
@@ -43,7 +43,7 @@ class thread_link {
     enum class posting : std::uint8_t { refused, copied, lent };
     posting post(lane on, const outgoing& message);
     /// Whether so many bytes, which go to the peer next, go to a core that is far.
-    [[nodiscard]] bool is_far(std::size_t bytes) noexcept { return distance_.is_far(bytes, out_.taken); }
+    [[nodiscard]] bool is_far(std::size_t bytes) noexcept { return distance_.is_far(bytes, out_.taken, far_latency_); }
     /// Posts a message that is not urgent, which `write(destination)` writes into a cell or a buffer; false where it
     /// has to be posted in the general way. `waits`: this rank posts no more before it waits.
     template <class Write>
@@ -248,6 +248,7 @@ class thread_link {
     std::uint32_t prepared_ = buffers_of_a_channel;  // the one that is filled next; none
     std::size_t unprepared_ = 0;  // bytes of the message that filled a buffer last, if it has not waited since
     bool is_in_a_row_ = false;    // nor between that and the one before
+    std::chrono::nanoseconds far_latency_;
     distance distance_;
 };
 
