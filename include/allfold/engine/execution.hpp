@@ -50,6 +50,7 @@ class execution {
         all_.rows = from.rows;
         all_.memory = from.memory;
         first_window_.reset();  // its scratch is as long as blocks were
+        fused_.reset();
     }
 
     /// May be called again once done.

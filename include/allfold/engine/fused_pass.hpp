@@ -207,7 +207,6 @@ class fused_walk {
         if (bytes * (static_cast<std::size_t>(all.comm.size()) + targets) > most) return store::streaming;
         return {are_far_ ? store::streaming : store::plain, store::plain, own};
     }
-    static constexpr std::size_t most_staged_bytes = std::size_t{8} << 20;  // of the whole input
     /// Of all inputs and results. all_reduce, a Xeon (Sapphire Rapids), P = 2, 4 and 8, through the cache to streams:
     /// at 32 MiB 0.8, at 64 MiB 0.83 to 0.89, at 128 MiB 0.9 to 1.1, at 256 MiB 1.12 to 1.25. (It was 24 MiB: 4 MiB at
     /// P = 4 and 8 took 1.2 times as long.)
@@ -216,6 +215,9 @@ class fused_walk {
     /// third-level cache: at 32 MiB streams take 1.35 times as long, at 48 MiB as long, at 64 MiB .9. Nor are copies:
     /// broadcast of 16 MiB (Xeon, two ranks) 1.3 times as long with streams.
     static constexpr std::size_t streaming_prefix_bytes = std::size_t{48} << 20;
+
+    /// Of the whole input. Beyond, most of it is in memory anyway: two ranks, 16 MiB 0.97 of the time, 64 MiB 0.87.
+    static constexpr std::size_t most_staged_bytes = std::size_t{8} << 20;
 
     lane lane_ = 0;
     int posted_ = 0;
@@ -226,7 +228,7 @@ class fused_walk {
     small_array<part, 4> own_, parts_;  // what this rank has, and what it tells others
     std::atomic<int> lent_{0};
     small_array<typename Comm::arrival_type, 1> arrived_;
-    scratch staged_;  // what the other rank reads of this one's input, where it is far
+    scratch staged_;  // what others read in place of its input, where some are far
 };
 
 /// For ranks that share no memory.
