@@ -63,7 +63,7 @@ class alignas(line_bytes) bulletin {
     }
     /// A message that is copied, if it may be. Before, there was room. Returns whether it is lent instead, to so many
     /// readers.
-    bool post(lane on, const outgoing& message, int readers, bool far) {
+    bool post(lane on, const outgoing& message, int readers, bool goes_far) {
         cell& c = cells_[++posted_ % cells];
         const carriage how = carriage_of(message, message.bytes, carriage::in_buffer);
         if (how == carriage::in_cell)
@@ -71,14 +71,14 @@ class alignas(line_bytes) bulletin {
         else if (how == carriage::lent)
             c.lend(message, readers);
         else
-            c.refer_to(packed_message{fill_buffer(message, far), message.bytes, 0});
+            c.refer_to(packed_message{fill_buffer(message, goes_far), message.bytes, 0});
         show(c, on, message.signature, how, how == carriage::in_cell ? message.bytes : 0);
         return how == carriage::lent;
     }
     /// A message for each reader: of those in a list, each with `peer` and `bytes`, `write(message, memory)` writes
     /// one. Before, there was room.
     template <class Messages, class Write>
-    void post_each(lane on, std::uint32_t signature, const Messages& to, bool far, Write write) {
+    void post_each(lane on, std::uint32_t signature, const Messages& to, bool goes_far, Write write) {
         std::size_t bytes = most_ranks * sizeof(slice);
         for (const auto& each : to) bytes += align_up(each.bytes, buffer_alignment);
         std::byte* const data = make_room(++posted_, bytes);
@@ -86,10 +86,10 @@ class alignas(line_bytes) bulletin {
         for (const auto& each : to) {
             ::new (static_cast<void*>(data + static_cast<std::size_t>(each.peer) * sizeof(slice)))
                 slice{at, each.bytes};
-            write(each, destination(data + at, far));
+            write(each, destination(data + at, goes_far));
             at += align_up(each.bytes, buffer_alignment);
         }
-        if (far) finish_streams();
+        if (goes_far) finish_streams();
         cell& c = cells_[posted_ % cells];
         c.refer_to(packed_message{data, bytes, 0});
         show(c, on, signature, carriage::in_slices, 0);
@@ -139,10 +139,10 @@ class alignas(line_bytes) bulletin {
                 most_left = std::max(most_left, posted_ - all[r].taken_[self].load(std::memory_order_acquire));
         taken_by_all_ = posted_ - most_left;
     }
-    [[nodiscard]] std::byte* fill_buffer(const outgoing& message, bool far) {
+    [[nodiscard]] std::byte* fill_buffer(const outgoing& message, bool goes_far) {
         std::byte* const data = make_room(posted_, message.bytes);
-        pack(message.parts, message.alignment, {data, far});
-        if (far) finish_streams();
+        pack(message.parts, message.alignment, {data, goes_far});
+        if (goes_far) finish_streams();
         return data;
     }
     [[nodiscard]] std::byte* make_room(std::uint32_t number, std::size_t bytes) {

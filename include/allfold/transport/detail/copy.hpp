@@ -65,7 +65,7 @@ struct destination {
     std::byte* data;
     bool is_far = false;  ///< that core: they go past all caches, and are visible to it after `finish_streams`
 
-    constexpr destination(std::byte* at, bool far = false) noexcept : data(at), is_far(far) {}
+    constexpr destination(std::byte* at, bool its_core_is_far = false) noexcept : data(at), is_far(its_core_is_far) {}
     [[nodiscard]] friend constexpr destination operator+(destination to, std::size_t bytes) noexcept {
         return {to.data + bytes, to.is_far};
     }

@@ -166,10 +166,10 @@ class thread_link {
     template <class Write>
     [[nodiscard, gnu::noinline]] bool post_in_buffer(sender of, std::uint32_t signature, std::size_t bytes,
                                                      Write write) {
-        const bool far = is_far(bytes);
-        const packed_message where = fill_buffer(of, bytes, far);
-        write(destination(where.data, far));
-        if (far) finish_streams();
+        const bool goes_far = is_far(bytes);
+        const packed_message where = fill_buffer(of, bytes, goes_far);
+        write(destination(where.data, goes_far));
+        if (goes_far) finish_streams();
         cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
         c.refer_to(where);
         show(c, of, signature, carriage::in_buffer, 0);
@@ -224,7 +224,7 @@ class thread_link {
         return has_room();
     }
     [[nodiscard]] carriage post_packed(cell& c, sender of, const outgoing& message);
-    [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool far);
+    [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool goes_far);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
 
     /// Lines of cells that are written, or read, soon come from the other core meanwhile. Two cores far from each
@@ -295,29 +295,29 @@ inline void thread_link::call_for_cell() noexcept {
 inline carriage thread_link::post_packed(cell& c, sender of, const outgoing& message) {
     packed_message where{nullptr, message.bytes, 0};
     carriage how = carriage::in_buffer;
-    const bool far = is_far(message.bytes);
+    const bool goes_far = is_far(message.bytes);
     if (finds_buffer()) {
-        where = fill_buffer(of, message.bytes, far);
+        where = fill_buffer(of, message.bytes, goes_far);
     } else if (posted_.overtakes(of)) {
         how = carriage::owned;
         where.data = allocate_message(message.bytes);
     } else {
         return carriage::nothing;
     }
-    pack(message.parts, message.alignment, {where.data, far});
-    if (far) finish_streams();
+    pack(message.parts, message.alignment, {where.data, goes_far});
+    if (goes_far) finish_streams();
     c.refer_to(where);
     return how;
 }
 
 /// What goes past all caches needs no lines to be taken over.
-inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes, bool far) {
+inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes, bool goes_far) {
     const std::uint32_t prepared = std::exchange(prepared_, buffers_of_a_channel);
     const std::uint32_t free = prepared < buffers_of_a_channel ? prepared : posted_.free_buffer();
     channel::buffer& filled = out_.buffers[free];
     if (filled.data == nullptr || filled.room < bytes) make_room(filled, bytes);
     posted_.fill_buffer(free, of);
-    is_in_a_row_ = std::exchange(unprepared_, far ? 0 : bytes) != 0;
+    is_in_a_row_ = std::exchange(unprepared_, goes_far ? 0 : bytes) != 0;
     return {filled.data, bytes, free};
 }
 
