@@ -15,11 +15,11 @@ namespace allfold::detail {
 
 class kept_memory : public per_thread<kept_memory> {
   public:
-    static constexpr std::size_t alignment = 64;  // of most of it
+    static constexpr std::size_t usual_alignment = 64;
     struct block {
         std::byte* first = nullptr;
         std::size_t bytes = 0;
-        std::size_t alignment = kept_memory::alignment;
+        std::size_t alignment = usual_alignment;
     };
     // Of what is shorter, or longer, nothing is kept.
     static constexpr std::size_t least_bytes = std::size_t{64} << 10, most_bytes = std::size_t{8} << 20;

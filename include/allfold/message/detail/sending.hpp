@@ -44,7 +44,7 @@ struct sending {
     /// A copy past all caches.
     [[nodiscard]] std::byte* stage() {
         const std::size_t bytes = data.bytes();
-        if (staged.bytes() < bytes) staged = kept_bytes(bytes, kept_memory::alignment);
+        if (staged.bytes() < bytes) staged = kept_bytes(bytes, kept_memory::usual_alignment);
         stream_bytes(staged.data(), data.data, bytes);
         finish_streams();
         return staged.data();
