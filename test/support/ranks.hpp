@@ -71,6 +71,6 @@ inline constexpr allfold::thread_tuning impatient{.eager_bytes = 64, .spins = 0,
 /// The same where each message that all others get is written once for them, as it is with many ranks.
 inline constexpr allfold::thread_tuning noticing{.eager_bytes = 64, .spins = 0, .yields = 1, .notice_readers = 1};
 /// Every core counts as far from every other one, wherever threads run.
-inline constexpr allfold::thread_tuning scattered{.far_latency = std::chrono::nanoseconds(0)};
+inline constexpr allfold::thread_tuning scattered{.far_latency = std::chrono::nanoseconds::min()};
 
 }  // namespace test

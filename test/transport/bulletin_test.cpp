@@ -89,7 +89,7 @@ TEST_CASE("there is room until a reader is as far behind as a bulletin has cells
 }
 
 TEST_CASE("a rank knows whether some of its readers are far, each of which it asks in turn") {
-    constexpr auto nobody = std::chrono::nanoseconds::max(), anybody = std::chrono::nanoseconds(0);
+    constexpr auto nobody = std::chrono::nanoseconds::max(), anybody = std::chrono::nanoseconds::min();
     constexpr std::size_t bytes = 10000;
     group g;
     const auto next_is_far = [&](std::chrono::nanoseconds limit) {

@@ -31,20 +31,20 @@ struct peer {
 }  // namespace
 
 TEST_CASE("whose line takes longer than the limit is far") {
-    peer all_are{nanoseconds(0)}, none_is{nanoseconds::max()};
+    peer all_are{nanoseconds::min()}, none_is{nanoseconds::max()};
     CHECK(all_are.is_far_after_more());
     CHECK_FALSE(none_is.is_far_after_more());
 }
 
 TEST_CASE("for what is short nobody is far") {
-    peer other{nanoseconds(0)};
+    peer other{nanoseconds::min()};
     CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
     CHECK(other.is_far_after_more(distance::least_bytes));
     CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
 }
 
 TEST_CASE("a counter that has not gone on tells nothing: its line may have been here") {
-    peer other{nanoseconds(0)};
+    peer other{nanoseconds::min()};
     CHECK_FALSE(other.is_far());
     ++other.counter;
     other.from.note(1);
@@ -54,7 +54,7 @@ TEST_CASE("a counter that has not gone on tells nothing: its line may have been 
 
 TEST_CASE("the first measurement decides, and then two in a row") {
     constexpr bool near = false, far = true;
-    peer other{nanoseconds(0)};
+    peer other{nanoseconds::min()};
     std::uint32_t counted = 0;
     const auto is_far_after = [&](bool seems_far) {
         other.from.note(++counted, seems_far);
@@ -73,7 +73,7 @@ TEST_CASE("the first measurement decides, and then two in a row") {
 }
 
 TEST_CASE("it is not measured for each message") {
-    peer other{nanoseconds(0)};
+    peer other{nanoseconds::min()};
     REQUIRE(other.is_far_after_more());
     std::uint32_t counted = 100;
     for (int i = 0; i < 2; ++i) other.from.note(++counted, false);  // it is near now
