@@ -36,10 +36,12 @@ TEST_CASE("whose line takes longer than the limit is far") {
     CHECK_FALSE(none_is.is_far_after_more());
 }
 
-TEST_CASE("for what is short nobody is far") {
+TEST_CASE("for what is short nobody is far, and of nothing is said what was found last") {
     peer other{nanoseconds::min()};
     CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
+    CHECK_FALSE(other.is_far(0));
     CHECK(other.is_far_after_more(distance::least_bytes));
+    CHECK(other.is_far(0));
     CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
 }
 
@@ -53,32 +55,25 @@ TEST_CASE("a counter that has not gone on tells nothing: its line may have been 
 }
 
 TEST_CASE("the first measurement decides, and then two in a row") {
-    constexpr bool near = false, far = true;
-    peer other{nanoseconds::min()};
+    distance to;
+    const std::atomic<std::uint32_t> unused{0};
     std::uint32_t counted = 0;
     const auto is_far_after = [&](bool seems_far) {
-        other.from.note(++counted, seems_far);
-        other.from.note(other.counter);  // so that this is not measured
-        return other.is_far(distance::least_bytes);
+        to.note(++counted, seems_far);
+        return to.is_far(0, unused, nanoseconds::max());
     };
-    CHECK(is_far_after(far));
-    CHECK(is_far_after(near));
-    CHECK(is_far_after(far));
-    CHECK(is_far_after(near));
-    CHECK_FALSE(is_far_after(near));
-    CHECK_FALSE(is_far_after(far));
-    CHECK_FALSE(is_far_after(near));
-    CHECK_FALSE(is_far_after(far));
+    constexpr bool near = false, far = true;
+    for (const bool seems : {far, near, far, near}) CHECK(is_far_after(seems));
+    for (const bool seems : {near, far, near, far}) CHECK_FALSE(is_far_after(seems));
     CHECK(is_far_after(far));
 }
 
 TEST_CASE("it is not measured for each message") {
     peer other{nanoseconds::min()};
     REQUIRE(other.is_far_after_more());
-    std::uint32_t counted = 100;
-    for (int i = 0; i < 2; ++i) other.from.note(++counted, false);  // it is near now
+    for (std::uint32_t counted = 1000; counted < 1002; ++counted) other.from.note(counted, false);  // it is near now
     for (std::size_t bytes = 0; bytes + 5000 <= std::size_t{512} << 10; bytes += 5000)
         CHECK_FALSE(other.is_far_after_more(5000));
-    static_cast<void>(other.is_far_after_more(5000));
-    CHECK(other.is_far_after_more(most));
+    CHECK_FALSE(other.is_far_after_more());
+    CHECK(other.is_far_after_more());
 }

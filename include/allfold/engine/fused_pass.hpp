@@ -42,6 +42,7 @@ class fused_walk {
     bool advance(const context& all) {
         if (!folded_) {
             if (!post(all) || !receive(all)) return false;
+            measure_distance(all);
             fold(all);
             folded_ = true;
             arrived_.clear();
@@ -81,7 +82,7 @@ class fused_walk {
     void consider_distance(const context& all) {
         const partition& blocks = *all.memory.blocks;
         const std::size_t bytes = blocks.total() * all.rows.row_bytes;
-        are_far_ = all.rows.packable() && all.comm.others_are_far(bytes);
+        are_far_ = all.rows.packable() && bytes >= least_staged_bytes && all.comm.others_are_far(0);
         const bool is_read =
             pass_.each != share::copy || (pass_.source == all.comm.rank() && all.schedule.rounds() == 2);
         if (!are_far_ || !is_read || all.memory.input.first.pieces != nullptr || bytes > most_staged_bytes) return;
@@ -91,6 +92,10 @@ class fused_walk {
         stage(all, own.end, blocks.total());
         finish_streams();
         for (std::size_t c = 0; c < all.rows.columns(); ++c) parts_[c] = told_of(staged_.first(), c);
+    }
+    /// When all have come: what they have written last is in their caches still.
+    void measure_distance(const context& all) {
+        static_cast<void>(all.comm.others_are_far(all.memory.blocks->total() * all.rows.row_bytes));
     }
     void stage(const context& all, std::size_t first, std::size_t last) {
         all.rows.copy(all.memory.input.first + first, staged_.first() + first, last - first, store::streaming);
@@ -217,7 +222,7 @@ class fused_walk {
     static constexpr std::size_t streaming_prefix_bytes = std::size_t{48} << 20;
 
     /// Of the whole input. Beyond, most of it is in memory anyway: two ranks, 16 MiB 0.97 of the time, 64 MiB 0.87.
-    static constexpr std::size_t most_staged_bytes = std::size_t{8} << 20;
+    static constexpr std::size_t least_staged_bytes = 2048, most_staged_bytes = std::size_t{8} << 20;
 
     lane lane_ = 0;
     int posted_ = 0;
