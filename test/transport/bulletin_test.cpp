@@ -101,7 +101,7 @@ TEST_CASE("a rank knows whether some of its readers are far, each of which it as
     CHECK_FALSE(g.all[0].is_far(g.all, 0, bytes, anybody));  // no reader has counted yet
     CHECK_FALSE(next_is_far(nobody));
     CHECK(next_is_far(anybody));
-    CHECK(g.all[0].is_far(g.all, 0, 0, anybody));
+    CHECK(g.all[0].was_far());
     CHECK(next_is_far(nobody));  // of the other one
     CHECK_FALSE(g.all[0].is_far(g.all, 0, 100, anybody));
 }

@@ -36,12 +36,12 @@ TEST_CASE("whose line takes longer than the limit is far") {
     CHECK_FALSE(none_is.is_far_after_more());
 }
 
-TEST_CASE("for what is short nobody is far, and of nothing is said what was found last") {
+TEST_CASE("for what is short nobody is far, and what was found last stays known") {
     peer other{nanoseconds::min()};
     CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
-    CHECK_FALSE(other.is_far(0));
+    CHECK_FALSE(other.from.was_far());
     CHECK(other.is_far_after_more(distance::least_bytes));
-    CHECK(other.is_far(0));
+    CHECK(other.from.was_far());
     CHECK_FALSE(other.is_far_after_more(distance::least_bytes - 1));
 }
 
@@ -56,11 +56,10 @@ TEST_CASE("a counter that has not gone on tells nothing: its line may have been 
 
 TEST_CASE("the first measurement decides, and then two in a row") {
     distance to;
-    const std::atomic<std::uint32_t> unused{0};
     std::uint32_t counted = 0;
     const auto is_far_after = [&](bool seems_far) {
         to.note(++counted, seems_far);
-        return to.is_far(0, unused, nanoseconds::max());
+        return to.was_far();
     };
     constexpr bool near = false, far = true;
     for (const bool seems : {far, near, far, near}) CHECK(is_far_after(seems));

@@ -82,7 +82,7 @@ class fused_walk {
     void consider_distance(const context& all) {
         const partition& blocks = *all.memory.blocks;
         const std::size_t bytes = blocks.total() * all.rows.row_bytes;
-        are_far_ = all.rows.packable() && bytes >= least_staged_bytes && all.comm.others_are_far(0);
+        are_far_ = all.rows.packable() && bytes >= least_staged_bytes && all.comm.others_were_far();
         const bool is_read =
             pass_.each != share::copy || (pass_.source == all.comm.rank() && all.schedule.rounds() == 2);
         if (!are_far_ || !is_read || all.memory.input.first.pieces != nullptr || bytes > most_staged_bytes) return;

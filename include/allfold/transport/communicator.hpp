@@ -257,8 +257,9 @@ struct transport_defaults {
     /// Whether what this rank writes next for a peer, so many bytes, goes to a core so far that it should go past all
     /// caches. Each rank asks for itself.
     [[nodiscard]] static bool is_far(int /*peer*/, std::size_t /*bytes*/) noexcept { return false; }
-    /// The same of what it writes for all others: whether some of them are far. Of no bytes: as it was found last.
+    /// The same of what it writes for all others: whether some of them are far; and as it was found last.
     [[nodiscard]] static bool others_are_far(std::size_t /*bytes*/) noexcept { return false; }
+    [[nodiscard]] static bool others_were_far() noexcept { return false; }
     /// Whether, after `abandon`, somebody may still touch memory of this rank: then the engine frees nothing of it.
     [[nodiscard]] bool holds_memory() const noexcept { return false; }
     /// Throws where this thread may use the transport only if its process has no other thread.

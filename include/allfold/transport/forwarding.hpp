@@ -87,6 +87,7 @@ class forwarding {
     void progress() { base_.progress(); }
     [[nodiscard]] int processors() const noexcept { return base_.processors(); }
     [[nodiscard]] bool is_far(int peer, std::size_t bytes) { return base_.is_far(peer, bytes); }
+    [[nodiscard]] bool others_were_far() { return base_.others_were_far(); }
     [[nodiscard]] bool others_are_far(std::size_t bytes) { return base_.others_are_far(bytes); }
     [[nodiscard]] bool holds_memory() const noexcept { return base_.holds_memory(); }
     void require_threads_allowed() const { base_.require_threads_allowed(); }

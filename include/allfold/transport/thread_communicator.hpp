@@ -80,6 +80,10 @@ class thread_communicator : public transport_defaults {
     }
     [[nodiscard]] int processors() const noexcept { return world_.processors_; }
     [[nodiscard]] bool is_far(int peer, std::size_t bytes) { return with(peer).link.is_far(bytes); }
+    [[nodiscard]] bool others_were_far() {
+        if (size_ == 2) return with(1 - rank_).link.was_far();
+        return bulletins_.is_there() && world_.bulletins()[static_cast<std::size_t>(rank_)].was_far();
+    }
     [[nodiscard]] bool others_are_far(std::size_t bytes) {
         if (size_ == 2) return is_far(1 - rank_, bytes);
         return bulletins_.is_there() && readers_are_far(world_.bulletins(), bytes);

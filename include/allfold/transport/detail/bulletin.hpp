@@ -54,7 +54,6 @@ class alignas(line_bytes) bulletin {
     /// 4 KiB 0.58, 16 KiB 0.45, 64 KiB 0.41; broadcast of 4 to 256 KiB 0.75 to 0.8.
     [[nodiscard]] bool is_far(std::span<const bulletin> all, std::size_t self, std::size_t bytes,
                               std::chrono::nanoseconds limit) noexcept {
-        if (bytes == 0) return far_ != 0;
         if (bytes < distance::least_bytes) return false;
         asked_ = (asked_ + 1) % all.size();
         if (asked_ == self) asked_ = (asked_ + 1) % all.size();
@@ -62,6 +61,8 @@ class alignas(line_bytes) bulletin {
         far_ = (far_ & ~(1u << asked_)) | (is_far ? 1u << asked_ : 0u);
         return far_ != 0;
     }
+    /// As it was found last.
+    [[nodiscard]] bool was_far() const noexcept { return far_ != 0; }
     /// A message that is copied, if it may be. Before, there was room. Returns whether it is lent instead, to so many
     /// readers.
     bool post(lane on, const outgoing& message, int readers, bool goes_far) {

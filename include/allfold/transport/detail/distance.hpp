@@ -34,11 +34,9 @@ class distance {
         ALLFOLD_STREAMS != 0 ? std::chrono::nanoseconds(85) : std::chrono::nanoseconds::max();
 
     /// Whether so many bytes, which are for the peer and come next, are for a core that is far. `counter`: which the
-    /// peer counts up with each message that it takes. `limit`: the latency of a line beyond which it is. Of no bytes:
-    /// as it was found last.
+    /// peer counts up with each message that it takes. `limit`: the latency of a line beyond which it is.
     [[nodiscard]] bool is_far(std::size_t bytes, const std::atomic<std::uint32_t>& counter,
                               std::chrono::nanoseconds limit) noexcept {
-        if (bytes == 0) return is_far_;
         if (bytes < least_bytes) return false;
         if (bytes >= unmeasured_) [[unlikely]]
             measure(counter, limit);
@@ -46,6 +44,8 @@ class distance {
             unmeasured_ -= bytes;
         return is_far_;
     }
+    /// As it was found last.
+    [[nodiscard]] bool was_far() const noexcept { return is_far_; }
     /// The counter has been read, and was this.
     void note(std::uint32_t counted) noexcept { last_read_ = counted; }
     /// The same, and it seemed to be far. After the first time two in a row have to agree: a line comes slowly as well

@@ -44,6 +44,7 @@ class thread_link {
     posting post(lane on, const outgoing& message);
     /// Whether so many bytes, which go to the peer next, go to a core that is far.
     [[nodiscard]] bool is_far(std::size_t bytes) noexcept { return distance_.is_far(bytes, out_.taken, far_latency_); }
+    [[nodiscard]] bool was_far() const noexcept { return distance_.was_far(); }
     /// Posts a message that is not urgent, which `write(destination)` writes into a cell or a buffer; false where it
     /// has to be posted in the general way. `waits`: this rank posts no more before it waits.
     template <class Write>
