@@ -31,26 +31,28 @@ template <communicator Comm>
 
 /// Runs a call again that is one message each way at most, as most between two ranks are. Between the message that
 /// comes and the one that goes lies as little as can be: the rest is done while they travel. Of its operands:
-/// `write(message, memory)`, `work(round)`, `combine(round, data)` and `finish(lane, hash, has_posted)`.
+/// `write(message, memory)`, `work(round)`, `combine(round, data)` and `finish(lane, hash, has_posted)`. All of it is
+/// one function, and operands are never copied, so that they stay in registers.
 template <communicator Comm, class Operands>
-[[gnu::always_inline]] inline void run_pair(Comm& comm, const short_call& what, Operands operands) {
+[[gnu::always_inline]] inline void run_pair(Comm& comm, const short_call& what, const Operands& operands) {
     const short_program::round& now = what.program[0];
     const lane on = comm.open_again(what.agreed, what.hash);
     const std::uint32_t hash = comm.background().chain(what.hash);
     bool has_posted = true;
     if (!now.to.empty()) {
         const short_program::message& to = now.to[0];
-        has_posted = comm.post_copy(to.peer, on, false, hash, to.bytes, true,
-                                    [operands, &to](destination memory) { operands.write(to, memory); });
+        has_posted =
+            comm.post_copy(to.peer, on, false, hash, to.bytes, true,
+                           [&](destination memory) __attribute__((always_inline)) { operands.write(to, memory); });
     }
     comm.background().note_call(on);
     comm.announce_again(on, what.agreed, what.hash);
     if (has_posted && now.local != local_work::kind::none) operands.work(now);
     if (has_posted && now.from.empty()) return;
     if (has_posted) [[likely]]
-        if (const short_program::message& from = now.from[0];
-            comm.use_in_place(from.peer, on, hash, from.bytes,
-                              [operands, &now](const std::byte* data) { operands.combine(now, data); })) [[likely]]
+        if (const short_program::message& from = now.from[0]; comm.use_in_place(
+                from.peer, on, hash, from.bytes,
+                [&](const std::byte* data) __attribute__((always_inline)) { operands.combine(now, data); })) [[likely]]
             return;
     operands.finish(on, hash, has_posted);
 }
@@ -80,25 +82,29 @@ struct flat_operands {
         functions.fold_column(operation, now.how == fold::left ? data : own, now.how == fold::left ? own : data, to,
                               from.rows.count);
     }
-    [[gnu::always_inline]] void work(const round& now) const { work(*this, now); }
+    [[gnu::always_inline]] void work(const round& now) const {
+        work(comm, what, functions, operation, input, result, now);
+    }
     [[gnu::always_inline]] void finish(lane on, std::uint32_t hash, bool has_posted) const {
-        finish(*this, on, hash, has_posted);
+        finish(comm, what, functions, operation, input, result, on, hash, has_posted);
     }
 
   private:
-    // By value, so that otherwise all members are in registers.
-    [[gnu::noinline]] static void work(flat_operands self, const round& now) {
-        self.with_all(0, 0, [&](const auto& all) { all.work(now); });
+    // What is rare gets all of it one by one: as a whole it would be put together for each call.
+    [[gnu::noinline]] static void work(Comm& comm, const short_call& what, const row_functions& functions,
+                                       const void* operation, std::byte* input, std::byte* result, const round& now) {
+        const row_layout rows = layout(what, functions, operation);
+        short_operands<Comm>{comm, what, rows, {&input}, {&result}, 0, 0}.work(now);
     }
-    [[gnu::noinline]] static void finish(flat_operands self, lane on, std::uint32_t hash, bool has_posted) {
-        self.with_all(on, hash, [has_posted](const auto& all) { finish_pair(all, has_posted); });
+    [[gnu::noinline]] static void finish(Comm& comm, const short_call& what, const row_functions& functions,
+                                         const void* operation, std::byte* input, std::byte* result, lane on,
+                                         std::uint32_t hash, bool has_posted) {
+        const row_layout rows = layout(what, functions, operation);
+        finish_pair(short_operands<Comm>{comm, what, rows, {&input}, {&result}, on, hash}, has_posted);
     }
-    template <class Use>
-    void with_all(lane on, std::uint32_t hash, Use use) const {
-        std::byte* const from = input;
-        std::byte* const to = result;
-        const row_layout rows{&functions, operation, what.bytes.data(), what.bytes[0], what.alignment};
-        use(short_operands<Comm>{comm, what, rows, {&from}, {&to}, on, hash});
+    [[nodiscard]] static row_layout layout(const short_call& what, const row_functions& functions,
+                                           const void* operation) {
+        return {&functions, operation, what.bytes.data(), what.bytes[0], what.alignment};
     }
 };
 template <communicator Comm>

@@ -18,6 +18,8 @@ namespace allfold::detail {
     return (n + alignment - 1) / alignment * alignment;
 }
 
+inline constexpr std::size_t most_short = 128;
+
 /// Copies a few bytes: without a call where they fit into a cell, so that who copies them keeps its registers.
 [[gnu::always_inline]] inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     const auto ends = [&]<std::size_t N>() {  // the first N bytes, and the last ones
@@ -27,7 +29,7 @@ namespace allfold::detail {
         std::memcpy(to, first, N);
         std::memcpy(to + bytes - N, last, N);
     };
-    if (bytes > 128)
+    if (bytes > most_short)
         std::memcpy(to, from, bytes);
     else if (bytes > 64)
         ends.template operator()<64>();
@@ -71,19 +73,25 @@ struct destination {
     }
 };
 
-/// Copies to lines that another core holds. From some length on `rep movsb` takes them over without reading them first:
-/// 1.6 to 3 times faster than vector stores where measured (AMD Zen 5), even on Intel (Sapphire Rapids; 1 KiB 0.93 of
-/// the time, 64 of them in flight 0.77, 2 KiB 0.79). The C library does so too, but only from 8 KiB.
-inline void copy_to_shared(destination to, const std::byte* from, std::size_t bytes) noexcept {
-    if (to.is_far) [[unlikely]]
-        return stream_bytes(to.data, from, bytes);
+[[gnu::noinline]] inline void copy_long_to_shared(destination to, const std::byte* from, std::size_t bytes) noexcept {
+    if (to.is_far) return stream_bytes(to.data, from, bytes);
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ALLFOLD_WATCHED_ACCESSES)
     if (bytes >= 512) {
         asm volatile("rep movsb" : "+D"(to.data), "+S"(from), "+c"(bytes) : : "memory");
         return;
     }
 #endif
-    copy_short(to.data, from, bytes);
+    std::memcpy(to.data, from, bytes);
+}
+
+/// Copies to lines that another core holds. From some length on `rep movsb` takes them over without reading them first:
+/// 1.6 to 3 times faster than vector stores where measured (AMD Zen 5), even on Intel (Sapphire Rapids; 1 KiB 0.93 of
+/// the time, 64 of them in flight 0.77, 2 KiB 0.79). The C library does so too, but only from 8 KiB.
+[[gnu::always_inline]] inline void copy_to_shared(destination to, const std::byte* from, std::size_t bytes) noexcept {
+    if (bytes <= most_short && !to.is_far)
+        copy_short(to.data, from, bytes);
+    else
+        copy_long_to_shared(to, from, bytes);
 }
 
 /// Of parts one after the other, each at a multiple of `alignment`.

@@ -65,7 +65,9 @@ class posted_messages {
                !(is_of_one_lane_ && mine.on == newest_);
     }
     /// Whether a later lane is before a message of `mine`, in a cell or a buffer.
-    [[nodiscard]] constexpr bool overtakes(sender mine) noexcept { return may_overtake(mine) && is_behind_later(mine); }
+    [[nodiscard, gnu::always_inline]] constexpr bool overtakes(sender mine) noexcept {
+        return may_overtake(mine) && is_behind_later(mine);
+    }
 
     constexpr void fill_buffer(std::uint32_t buffer, sender of) noexcept {
         in_buffers_[buffer] = of;

@@ -50,7 +50,7 @@ class bell_pull {
     ~bell_pull() { leave(); }
 
     /// After making news visible.
-    void ring() const noexcept {
+    [[gnu::always_inline]] void ring() const noexcept {
         fences_.fence_of_ringer();
         if (asleep_.load(std::memory_order_relaxed)) [[unlikely]]
             wake();

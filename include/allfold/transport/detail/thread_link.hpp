@@ -52,11 +52,18 @@ class thread_link {
                                                      Write write) {
         if (!posted_.has_cell() || posted_.overtakes(of)) [[unlikely]]
             return false;
-        if (bytes > inline_bytes) return posted_.has_buffer() && post_in_buffer(of, signature, bytes, write);
         cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
-        write(destination(c.payload));
-        show(c, of, signature, carriage::in_cell, static_cast<std::uint8_t>(bytes));
-        if (!waits) take_over_next(carriage::in_cell);
+        if (bytes <= inline_bytes) [[likely]] {
+            write(destination(c.payload));
+            show(c, of, signature, carriage::in_cell, static_cast<std::uint8_t>(bytes));
+            if (!waits) take_over_next(carriage::in_cell);
+            return true;
+        }
+        if (!posted_.has_buffer()) return false;
+        const bool goes_far = is_far(bytes);
+        const packed_message where = fill_buffer(of, bytes, goes_far);
+        write(destination(where.data, goes_far));
+        show_buffer(c, of, signature, where, goes_far);
         return true;
     }
     /// The same, more of them in a row: where there seems to be no room the channel is asked.
@@ -112,12 +119,15 @@ class thread_link {
         const cell_news news = c.news.load(std::memory_order_acquire);
         if (news.number != static_cast<std::uint16_t>(received_ + 1) || c.on != on || c.signature != signature)
             return false;
-        if (news.how == carriage::in_cell && news.length == bytes) [[likely]] {
-            use(static_cast<const std::byte*>(c.payload));
+        const bool is_in_cell = news.how == carriage::in_cell && news.length == bytes;
+        const std::byte* const data = is_in_cell ? c.payload : in_buffer(news, bytes);
+        if (data == nullptr) return false;
+        use(data);
+        if (is_in_cell) [[likely]]
             empty_cell(news);
-            return true;
-        }
-        return use_buffer(news, bytes, use);
+        else
+            take_next();
+        return true;
     }
     /// That message is not needed any more.
     void take_next() noexcept {
@@ -137,14 +147,11 @@ class thread_link {
     }
 
   private:
-    template <class Use>
-    [[nodiscard, gnu::noinline]] bool use_buffer(cell_news news, std::size_t bytes, Use use) {
-        if (news.how != carriage::in_buffer) return false;
+    /// Where the next message lies, if it has so many bytes and lies in a buffer.
+    [[nodiscard, gnu::noinline]] const std::byte* in_buffer(cell_news news, std::size_t bytes) const noexcept {
+        if (news.how != carriage::in_buffer) return nullptr;
         const auto where = next().reference<packed_message>();
-        if (where.bytes != bytes) return false;
-        use(static_cast<const std::byte*>(where.data));
-        take_next();
-        return true;
+        return where.bytes == bytes ? where.data : nullptr;
     }
     [[gnu::noinline]] void take_over_buffer() noexcept {
         constexpr std::size_t lines = 256, most_bytes = std::size_t{32} << 10;
@@ -154,7 +161,7 @@ class thread_link {
         for (std::size_t at = 0; at < most && !next_is_in(); at += lines)
             take_over_lines(next.data + at, std::min(lines, most - at));
     }
-    void empty_cell(cell_news news) noexcept {
+    [[gnu::always_inline]] void empty_cell(cell_news news) noexcept {
         if (outdated_ > 0)
             --outdated_;
         else
@@ -163,22 +170,17 @@ class thread_link {
         if (news.how == carriage::in_cell) __builtin_prefetch(line_of(in_, received_ + lines_ahead));
         ring();  // it may be waiting for a cell
     }
-    /// By value, so that otherwise all that is needed to write is in registers.
-    template <class Write>
-    [[nodiscard, gnu::noinline]] bool post_in_buffer(sender of, std::uint32_t signature, std::size_t bytes,
-                                                     Write write) {
-        const bool goes_far = is_far(bytes);
-        const packed_message where = fill_buffer(of, bytes, goes_far);
-        write(destination(where.data, goes_far));
+    /// A message that has been written to a buffer.
+    [[gnu::noinline]] void show_buffer(cell& c, sender of, std::uint32_t signature, const packed_message& where,
+                                       bool goes_far) noexcept {
         if (goes_far) finish_streams();
-        cell& c = out_.cells[posted_.sent() % cells_of_a_channel];
         c.refer_to(where);
         show(c, of, signature, carriage::in_buffer, 0);
         take_over_next(carriage::in_buffer);
-        return true;
     }
     /// A cell that has been filled.
-    void show(cell& c, sender of, std::uint32_t signature, carriage how, std::uint8_t length) noexcept {
+    [[gnu::always_inline]] void show(cell& c, sender of, std::uint32_t signature, carriage how,
+                                     std::uint8_t length) noexcept {
         c.on = of.on;
         c.signature = signature;
         publish(c, posted_.post(of), how, length);
