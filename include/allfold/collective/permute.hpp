@@ -69,7 +69,7 @@ struct permute_collective : moving_verbs<permute_collective> {
 ///   rounds, and needs operands of one length.
 /// - Errors: `bad_rank` for a list that is no permutation, `bad_argument` for one of another length than P, or for
 ///   none; `mismatch` for ranks whose permutations differ, and for operands that are not as long as their receivers
-///   expect, with both ranks and figures. Nothing is overwritten.
+///   expect, with both ranks and figures. Nothing is written but what a rank has sent that agrees.
 /// - Source: gasnet's collectives, and `ppermute` of JAX.
 /// - Example: examples/permute.cpp
 inline constexpr detail::permute_collective permute{};
