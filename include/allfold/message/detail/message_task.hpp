@@ -33,7 +33,7 @@ class message_task final : public task<Comm>, private open_message {
   public:
     /// `make()` says what is asked for.
     template <class Make>
-    message_task(Comm& comm, Make make)
+    message_task(Comm& comm, const Make& make)
         : task<Comm>(comm, "message", std::nullopt), office_(office_of(comm)), asked_(make()) {
         this->what_ = asked_.what;
         if (asked_.said.limit) this->limit_ = asked_.said.limit;
@@ -357,18 +357,18 @@ status run_message(message_task<Comm>& run) {
 }
 /// `make()` says what is asked for.
 template <communicator Comm, class Make>
-status run_message(Comm& comm, Make make) {
+status run_message(Comm& comm, const Make& make) {
     message_task<carrier<Comm>> run(carrier_of(comm), make);
     return run_message(run);
 }
 template <communicator Comm, class Make>
-[[nodiscard]] operation start_message(Comm& comm, Make make) {
+[[nodiscard]] operation start_message(Comm& comm, const Make& make) {
     auto made = std::make_unique<message_task<carrier<Comm>>>(carrier_of(comm), make);
     made->start();
     return operation(std::move(made));
 }
 template <communicator Comm, class Make>
-[[nodiscard]] persistent prepare_message(Comm& comm, Make make) {
+[[nodiscard]] persistent prepare_message(Comm& comm, const Make& make) {
     return persistent(std::make_unique<message_task<carrier<Comm>>>(carrier_of(comm), make));
 }
 

@@ -51,7 +51,10 @@ class posted_messages {
     static constexpr std::uint32_t every_buffer = (1u << Buffers) - 1;
 
     [[nodiscard]] constexpr std::uint32_t sent() const noexcept { return sent_; }
-    [[nodiscard]] constexpr bool has_cell() const noexcept { return sent_ - taken_ < Cells; }
+    [[nodiscard]] constexpr bool has_cell() const noexcept { return has_cells(1); }
+    [[nodiscard]] constexpr bool has_cells(std::uint32_t count) const noexcept {
+        return sent_ - taken_ <= Cells - count;
+    }
     [[nodiscard]] constexpr bool has_buffer() const noexcept { return occupied() != every_buffer; }
     /// The first one, but for that which was filled last if there is another: the peer may still be reading that.
     [[nodiscard]] constexpr std::uint32_t free_buffer() const noexcept {
