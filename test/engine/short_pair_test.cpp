@@ -15,6 +15,7 @@
 #include "allfold/collective.hpp"
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/message.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
@@ -159,6 +160,25 @@ TEST_CASE("a call of two ranks that is made again waits for who comes late, on e
         for (int turn = 0; turn < 40; ++turn) {
             if (turn > 2 && turn % 2 == comm.rank()) std::this_thread::sleep_for(std::chrono::microseconds(turn * 40));
             check_bytes(comm, turn % 3 == 0 ? 8 : 300, 0);
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE(
+    "a call behind messages that nobody has taken, where they fill the channel or nearly so, leaves them as they are") {
+    on_ranks(2, [](auto& comm) {
+        for (const int count : {0, 0, 60, 61, 62, 63, 64, 65}) {
+            if (comm.rank() == 0)
+                for (int i = 0; i < count; ++i) allfold::send(comm, i, allfold::to{1});
+            else
+                std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            const std::int64_t sum = allfold::all_reduce(comm, std::int64_t{comm.rank()} + 1, allfold::sum());
+            expect(sum == 3, "behind " + std::to_string(count) + " messages: a wrong sum");
+            for (int i = 0, came = -1; comm.rank() == 1 && i < count; ++i) {
+                allfold::receive(comm, came, allfold::from{0});
+                expect(came == i, "message " + std::to_string(i) + " of " + std::to_string(count) + " is wrong");
+            }
         }
     });
     SUCCEED();
