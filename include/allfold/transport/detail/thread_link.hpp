@@ -101,12 +101,14 @@ class thread_link {
     [[nodiscard]] bool look_at_next(lane on, message_in_place& here) const noexcept {
         return next().on == on && next().locate(here);
     }
-    /// Where the message after the next one has come too, both in buffers: its lines come while this rank looks at the
-    /// next one. With `claim_buffer` 64 messages of 512 bytes to 1 KiB each way 0.93 to 0.96 of the time, alone 0.97.
+    /// The message after the next one comes while this rank looks at the next one: its cell, or, where both are in
+    /// buffers and it is there too, its lines. Halo of six faces of 4 bytes 0.87 of the time, of 64 bytes 0.93. With
+    /// `claim_buffer` 64 messages of 512 bytes to 1 KiB each way 0.93 to 0.96, alone 0.97.
     void fetch_one_after() const noexcept {
         constexpr std::size_t most_bytes = 1024;
-        if (next().news.load(std::memory_order_relaxed).how != carriage::in_buffer) return;  // to look costs a line
         const cell& later = in_.cells[(received_ + 1) % cells_of_a_channel];
+        if (next().news.load(std::memory_order_relaxed).how != carriage::in_buffer)  // to look costs a line
+            return __builtin_prefetch(&later);
         if (!later.has(received_ + 2) || later.news.load(std::memory_order_relaxed).how != carriage::in_buffer) return;
         const auto where = later.reference<packed_message>();
         fetch_lines(where.data, std::min(where.bytes, most_bytes));
