@@ -63,11 +63,10 @@ struct receive_verb {
                require_message_data<Comm::shares_memory, true, Returns, Y>();
     }
     template <class Comm, class Y, class... Options>
-    [[nodiscard, gnu::always_inline]] static inline bool comes_shortly([[maybe_unused]] Comm& comm,
-                                                                       [[maybe_unused]] Y& y,
-                                                                       [[maybe_unused]] bool waits,
-                                                                       [[maybe_unused]] status& found,
-                                                                       const Options&... options) {
+    [[nodiscard, gnu::always_inline]] static bool comes_shortly([[maybe_unused]] Comm& comm, [[maybe_unused]] Y& y,
+                                                                [[maybe_unused]] bool waits,
+                                                                [[maybe_unused]] status& found,
+                                                                const Options&... options) {
         if constexpr (has_short_messages<Comm>)
             return !has_gaps(y) && receive_shortly(comm, message_data_of<Comm::shares_memory>(y),
                                                    message_options(options...), waits, found);

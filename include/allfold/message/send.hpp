@@ -49,9 +49,8 @@ struct send_verb {
                require_message_data<Comm::shares_memory, false, Returns, X>();
     }
     template <class Comm, class X, class... Options>
-    [[nodiscard, gnu::always_inline]] static inline bool goes_shortly([[maybe_unused]] Comm& comm,
-                                                                      [[maybe_unused]] X& x,
-                                                                      const Options&... options) {
+    [[nodiscard, gnu::always_inline]] static bool goes_shortly([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
+                                                               const Options&... options) {
         if constexpr (has_short_messages<Comm>)
             return !has_gaps(x) &&
                    send_shortly(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
