@@ -105,7 +105,7 @@ struct alignas(line_bytes) cell {
         here.bytes = where.bytes;
         return true;
     }
-    static constexpr std::size_t in_first_line = 64 - (line_bytes - inline_bytes);  // bytes of a payload
+    static constexpr std::size_t in_first_line = cache_line - (line_bytes - inline_bytes);  // bytes of a payload
     /// Makes its lines, of a message of so many bytes, this core's own while it is empty.
     [[gnu::always_inline]] void claim(std::size_t bytes) noexcept {
         static_cast<volatile std::uint32_t&>(signature) = 0;

@@ -45,10 +45,11 @@ inline constexpr std::size_t most_short = 128;
         for (std::size_t i = 0; i < bytes; ++i) to[i] = from[i];
 }
 
+inline constexpr std::size_t cache_line = 64;
+
 /// Tells this core that such bytes are about to be written, which another one holds.
 inline void fetch_lines_to_write(const std::byte* at, std::size_t bytes) noexcept {
-    constexpr std::size_t line = 64;
-    for (std::size_t i = 0; i < bytes; i += line)
+    for (std::size_t i = 0; i < bytes; i += cache_line)
 #if defined(__x86_64__) && defined(__GNUC__)
         asm volatile("prefetchw %0" : : "m"(at[i]));  // what the compiler makes of a prefetch may be one for reading
 #else
@@ -60,14 +61,12 @@ inline void fetch_lines_to_write(const std::byte* at, std::size_t bytes) noexcep
 /// AMD Zen 4 where both cores hold a line, this one not in its nearest cache: the first store then waits for the other
 /// core, with all stores behind it.
 inline void claim_lines(std::byte* at, std::size_t bytes) noexcept {
-    constexpr std::size_t line = 64;
-    for (std::size_t i = 0; i < bytes; i += line) static_cast<volatile std::byte&>(at[i]) = std::byte{};
+    for (std::size_t i = 0; i < bytes; i += cache_line) static_cast<volatile std::byte&>(at[i]) = std::byte{};
 }
 
 /// Such bytes are about to be read.
 inline void fetch_lines(const std::byte* at, std::size_t bytes) noexcept {
-    constexpr std::size_t line = 64;
-    for (std::size_t i = 0; i < bytes; i += line) __builtin_prefetch(at + i);
+    for (std::size_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(at + i);
 }
 
 /// Where bytes go that another core reads next.

@@ -191,11 +191,10 @@ class thread_link {
     void publish(cell& c, std::uint32_t number, carriage how, std::uint8_t length) noexcept {
         c.news.store(cell_news::of(number, how, length, received_, freed_), std::memory_order_release);
     }
-    /// Of the cells that come next: of a few at once where more messages follow, of the next one where this rank waits.
-    /// Not of two lines for each where this rank waits after each (1.1 to 1.3 of the time). Two cores near each other
-    /// (far): one of 64 messages of 8 bytes each way 0.8 (0.6) of the time, of 64 bytes 0.8 (0.65), halo of six faces
-    /// 0.83 (0.8), there and back 8 bytes 0.84 (0.9), 64 bytes 0.95, all_reduce of 8 bytes 0.9 (0.8). 8 or 16 at once:
-    /// 1.0 to 1.2.
+    /// Claims cells that come next: a few at once where more messages follow, the next one where this rank waits. Not
+    /// two lines of each where it waits after each (1.1 to 1.3 of the time). Two cores near each other (far): one of 64
+    /// messages of 8 bytes each way 0.8 (0.6) of the time, of 64 bytes 0.8 (0.65), halo of six faces 0.83 (0.8), there
+    /// and back 8 bytes 0.84 (0.9), 64 bytes 0.95, all_reduce of 8 bytes 0.9 (0.8). 8 or 16 at once: 1.0 to 1.2.
     [[gnu::always_inline]] void claim_cells(bool waits, std::size_t bytes) noexcept {
         constexpr std::uint32_t few = 4;
         const bool is_one_line = bytes <= cell::in_first_line;
@@ -206,9 +205,9 @@ class thread_link {
             for (std::uint32_t i = 0; i < few && (is_one_line || !are_answered); ++i) next_cell(i).claim(bytes);
         }
     }
-    /// Of the buffer of the next message, where this rank posts one after another. 64 messages each way, two cores near
-    /// each other (far): 512 bytes 0.8 of the time, 1 KiB 0.9 (0.85), 2 KiB 0.8 (1.05), 4 KiB 0.97 (1.6); the first
-    /// lines of longer ones are only fetched: 4 KiB 0.95.
+    /// Claims the buffer of the next message, where this rank posts one after another. 64 messages each way, two cores
+    /// near each other (far): 512 bytes 0.8 of the time, 1 KiB 0.9 (0.85), 2 KiB 0.8 (1.05), 4 KiB 0.97 (1.6); the
+    /// first lines of longer ones are only fetched: 4 KiB 0.95.
     void claim_buffer() noexcept {
         constexpr std::size_t most_bytes = 2304;
         if (!is_in_a_row_ || !posted_.has_buffer()) return;
