@@ -217,6 +217,7 @@ class message_task final : public task<Comm>, private open_message {
         if (has_come() && !office_.owes_answers()) return;
         port_of<Comm> port(*this->comm_, office_);
         office_.turn(port, this->comm_->background().pass());
+        if (!has_come()) office_.help();
     }
     [[nodiscard]] bool has_come() const noexcept override { return (!out_ || out_->is_done) && (!in_ || in_->is_done); }
     [[nodiscard]] bool calls_back() const noexcept override { return this->has_continuation(); }

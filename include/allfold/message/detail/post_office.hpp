@@ -23,6 +23,7 @@
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/open_messages.hpp"
 #include "allfold/message/detail/sending.hpp"
+#include "allfold/message/detail/shared_copy.hpp"
 #include "allfold/message/detail/spares.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/background.hpp"
@@ -146,6 +147,14 @@ class post_office final : public background::keepsake {
             if (r != rank_) port.take_in(r);
         if (queued_ != 0) flush(port);
         collect();
+    }
+
+    /// Of a rank that waits: copies what another one is reading here, if it is, together with it.
+    void help() noexcept {
+        const auto begun = std::ranges::find_if(to_help_, [](const sending* s) { return s->copying.has_begun(); });
+        if (begun == to_help_.end()) return;
+        (*begun)->copying.help();
+        to_help_.erase(begun);
     }
 
     /// Takes in what has come from one rank, which lets it go on and tells what it has taken in.
@@ -275,6 +284,7 @@ class post_office final : public background::keepsake {
     }
 
     void finish(sending& s) noexcept {
+        if (!to_help_.empty()) std::erase(to_help_, &s);
         s.carrier = nullptr;
         s.is_done = true;
         in_flight_.note_done(s.owner);
@@ -327,7 +337,12 @@ class post_office final : public background::keepsake {
         std::memcpy(&there, rest.data(), sizeof there);
         return there;
     }
-    void read(receiving& r, int source, const message_head& head, const std::byte* there);
+    /// Whether it is copied by its sender, too, where it can be.
+    [[nodiscard]] bool is_shared_copy(int peer, const message_type& type, std::size_t bytes) const noexcept {
+        return type.copies_bytes() && bytes >= shared_copy::least_bytes && peer != rank_;
+    }
+    void offer(sending& s, post_port& port);
+    void read(receiving& r, int source, const message_head& head, std::byte* there);
     static void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
     [[nodiscard]] std::exception_ptr objection(const receiving& r, int source, const message_head& head) const;
     void free(int source, std::size_t bytes) {
@@ -350,6 +365,7 @@ class post_office final : public background::keepsake {
     matching matching_;
     open_messages in_flight_;
     std::unordered_map<std::uint32_t, sending*> asked_;
+    std::vector<sending*> to_help_;  // of those
     std::unordered_map<std::uint64_t, std::string> type_names_;
     std::vector<std::unique_ptr<record>> posted_;
     spares<record> spare_;
@@ -408,8 +424,7 @@ inline void post_office::start(sending& s, post_port& port) {
     } else if (s.data.type->is_encoded()) {
         asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
     } else if (reading_there_.begin != nullptr) {
-        const bool copies = s.data.type->assign == nullptr && bytes <= longest_staged && port.is_far(s.receiver, bytes);
-        s.to_be_read = copies ? s.stage() : s.data.data;
+        offer(s, port);
         asking.parts[1] = {reinterpret_cast<std::byte*>(&s.to_be_read), sizeof s.to_be_read};
     }
     s.carrier = &asking;
@@ -420,6 +435,18 @@ inline void post_office::start(sending& s, post_port& port) {
         asked_.emplace(s.number, &s);
     }
     flush(port);
+}
+
+/// Says where its receiver reads it.
+inline void post_office::offer(sending& s, post_port& port) {
+    const std::size_t bytes = s.data.bytes();
+    const bool stages = s.data.type->assign == nullptr && bytes <= longest_staged && port.is_far(s.receiver, bytes);
+    std::byte* const data = stages ? s.stage() : s.data.data;
+    s.to_be_read = data;
+    if (!is_shared_copy(s.receiver, *s.data.type, bytes)) return;
+    s.copying.offer(data, bytes, !stages);
+    s.to_be_read = reinterpret_cast<std::byte*>(&s.copying);
+    if (!stages) to_help_.push_back(&s);
 }
 
 inline void post_office::start(receiving& r) {
@@ -433,6 +460,7 @@ inline void post_office::start(receiving& r) {
 
 inline void post_office::forget(sending& s) noexcept {
     if (const auto asked = asked_.find(s.number); asked != asked_.end() && asked->second == &s) asked_.erase(asked);
+    std::erase(to_help_, &s);
     if (s.carrier != nullptr) s.carrier->sent = s.carrier->asks = nullptr;
     s.carrier = nullptr;
     s.is_done = true;
@@ -564,9 +592,12 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
 }
 
 /// A message that lies where its sender has it, which hears of that.
-inline void post_office::read(receiving& r, int source, const message_head& head, const std::byte* there) {
+inline void post_office::read(receiving& r, int source, const message_head& head, std::byte* there) {
     reading_there_.begin(reading_there_.communicator);
-    put(r, there, head.bytes());
+    if (is_shared_copy(source, *r.place.type, head.bytes()))
+        reinterpret_cast<shared_copy*>(there)->copy_to(r.place.data);
+    else
+        put(r, there, head.bytes());
     reading_there_.end(reading_there_.communicator);
     refuse(source, head, kind::refused, nullptr);
     finish(r);

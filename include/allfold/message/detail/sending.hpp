@@ -12,6 +12,7 @@
 #include "allfold/message/detail/matching.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
+#include "allfold/message/detail/shared_copy.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/stream.hpp"
@@ -38,7 +39,8 @@ struct sending {
     record* carrier = nullptr;  // on its way
     std::vector<std::byte> encoded;
     std::uint64_t encoded_bytes = 0;
-    std::byte* to_be_read = nullptr;  // where its receiver reads it
+    std::byte* to_be_read = nullptr;  // where its receiver reads it; of a long one, how it is copied
+    shared_copy copying;
     kept_bytes staged;
 
     /// A copy past all caches.

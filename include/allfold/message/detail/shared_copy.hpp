@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+
+#include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/doorbell.hpp"
+
+/// @file
+/// A message that its receiver copies from where its sender has it, and its sender helps.
+
+namespace allfold::detail {
+
+/// The copy of a long send's bytes to their place. The receiver makes it, piece by piece; a sender that only waits for
+/// that makes some of the pieces, since two cores copy twice as fast as one. Either takes the next piece that nobody
+/// has taken, so whoever is late or busy takes fewer, or none.
+///
+/// The receiver returns from it when all pieces are there; the sender keeps it until it hears of that.
+class shared_copy {
+  public:
+    /// From so many bytes on. Less is copied before a sender has seen that it has begun.
+    static constexpr std::size_t least_bytes = 64 << 10;
+
+    shared_copy() = default;
+    shared_copy(const shared_copy&) noexcept {}  // of a send that has not started
+    shared_copy& operator=(const shared_copy&) = delete;
+    ~shared_copy() = default;
+
+    // The sender
+
+    /// Before the receiver knows of it. `helps`: whether it will; else the receiver copies all at once.
+    void offer(const std::byte* from, std::size_t bytes, bool helps) noexcept {
+        from_ = from;
+        bytes_ = bytes;
+        piece_ = helps ? std::clamp(bytes / 4, least_piece, most_piece) : bytes;
+        to_.store(nullptr, std::memory_order_relaxed);
+        taken_.store(0, std::memory_order_relaxed);
+        helped_.store(0, std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool has_begun() const noexcept { return to_.load(std::memory_order_acquire) != nullptr; }
+    /// Copies pieces, once it has begun, until there is none left; returns how many.
+    std::uint32_t help() noexcept {
+        std::uint32_t count = 0;
+        for (std::byte* const to = to_.load(std::memory_order_relaxed); copy_piece(to, copy_long_to_shared); ++count)
+            helped_.fetch_add(1, std::memory_order_release);
+        return count;
+    }
+
+    // The receiver
+
+    void copy_to(std::byte* to) noexcept {
+        to_.store(to, std::memory_order_release);
+        std::uint32_t own = 0;
+        while (copy_piece(to, std::memcpy)) ++own;
+        // A sender in the midst of a piece needs a processor, which may be this one.
+        for (int i = 0; own + helped_.load(std::memory_order_acquire) != pieces(); ++i)
+            i < 10000 ? relax() : std::this_thread::yield();
+    }
+
+  private:
+    static constexpr std::size_t least_piece = 16 << 10, most_piece = 64 << 10;
+
+    [[nodiscard]] std::uint32_t pieces() const noexcept {
+        return static_cast<std::uint32_t>((bytes_ + piece_ - 1) / piece_);
+    }
+    template <class Copy>
+    [[nodiscard]] bool copy_piece(std::byte* to, Copy copy) noexcept {
+        if (taken_.load(std::memory_order_relaxed) >= pieces()) return false;  // without taking its line over
+        const std::size_t begin = taken_.fetch_add(1, std::memory_order_relaxed) * piece_;
+        if (begin >= bytes_) return false;
+        copy(to + begin, from_ + begin, std::min(piece_, bytes_ - begin));
+        return true;
+    }
+
+    const std::byte* from_ = nullptr;
+    std::size_t bytes_ = 0, piece_ = 1;
+    std::atomic<std::byte*> to_{nullptr};   // once the receiver has begun
+    std::atomic<std::uint32_t> taken_{0};   // pieces that somebody copies or has copied, and some that there are not
+    std::atomic<std::uint32_t> helped_{0};  // pieces that the sender has copied
+};
+
+}  // namespace allfold::detail

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "allfold/collective/barrier.hpp"
+#include "allfold/message.hpp"
+#include "allfold/message/detail/shared_copy.hpp"
+#include "test/message/support/every_transport.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/oracle.hpp"
+#include "test/support/ranks.hpp"
+
+using namespace test;
+using allfold::detail::shared_copy;
+
+namespace {
+
+constexpr std::size_t least = shared_copy::least_bytes;
+constexpr std::array<std::size_t, 8> lengths{least - 1,     least,         least + 1, 5 * least / 2 - 7,
+                                             4 * least - 1, 4 * least + 1, 1 << 20,   (1 << 20) + 12345};
+
+/// Other bytes at each place, of each rank and in each turn.
+std::vector<std::byte> bytes_of(int rank, std::size_t turn, std::size_t length) {
+    std::vector<std::byte> made(length);
+    std::uint32_t state = static_cast<std::uint32_t>(rank) * 77777 + static_cast<std::uint32_t>(turn) * 13 + 1;
+    for (std::byte& each : made) {
+        state = state * 1664525 + 1013904223;
+        each = static_cast<std::byte>(state >> 24);
+    }
+    return made;
+}
+
+}  // namespace
+
+TEST_CASE("a receiver copies alone what its sender does not help with") {
+    for (const bool helps : {false, true})
+        for (const std::size_t length : lengths) {
+            const std::vector<std::byte> from = bytes_of(0, 0, length);
+            std::vector<std::byte> to(length + 1, std::byte{42});
+            shared_copy copy;
+            copy.offer(from.data(), length, helps);
+            CHECK_FALSE(copy.has_begun());
+            copy.copy_to(to.data());
+            CHECK(copy.has_begun());
+            CHECK(copy.help() == 0);  // too late
+            CHECK(to.back() == std::byte{42});
+            to.pop_back();
+            CHECK(to == from);
+        }
+}
+
+TEST_CASE("a sender who waits copies pieces of a long message, and all of them come to their place") {
+    for (const std::size_t length : lengths) {
+        if (length < 4 * least) continue;
+        shared_copy copy;
+        for (std::size_t turn = 0, helped = 0; helped < 20; ++turn) {  // until the sender was in time that often
+            const std::vector<std::byte> from = bytes_of(1, turn, length);
+            std::vector<std::byte> to(length);
+            std::barrier<> offered(2);
+            bool has_all = false;
+            std::thread receiver([&] {
+                offered.arrive_and_wait();
+                copy.copy_to(to.data());
+                has_all = std::equal(to.rbegin(), to.rend(), from.rbegin());  // the last pieces first
+            });
+            copy.offer(from.data(), length, true);
+            offered.arrive_and_wait();
+            while (!copy.has_begun()) std::this_thread::yield();
+            helped += copy.help() != 0 ? 1 : 0;
+            receiver.join();
+            CHECK(has_all);
+        }
+    }
+}
+
+TEST_CASE("long messages of all lengths around those that are copied by both") {
+    on_all_transports(2, [](auto& comm) {
+        const int self = comm.rank(), other = 1 - self;
+        for (std::size_t turn = 0; turn < lengths.size(); ++turn) {
+            const std::size_t length = lengths[turn];
+            const auto sent = bytes_of(self, turn, length), wanted = bytes_of(other, turn, length);
+            std::vector<std::byte> y(length);
+            const auto expect_all = [&](const char* what) {
+                expect(y == wanted, what);
+                y.assign(length, std::byte{});
+            };
+            // One after the other: who sends only waits.
+            for (const int sender : {0, 1}) {
+                if (self == sender)
+                    send(comm, sent, to{other});
+                else
+                    receive(comm, y, from{other}), expect_all("one way");
+            }
+            exchange(comm, sent, to{other}, y, from{other});
+            expect_all("both ways");
+            {
+                operation received = receive.start(comm, y, from{any}, tag{any});
+                send(comm, sent, to{other}, mode::synchronous, tag{3});
+                received.wait();
+                expect_all("from any rank");
+            }
+            {
+                operation on_its_way = send.start(comm, sent, to{other}, tag{4});
+                message found = probe(comm, from{other}, tag{4});
+                receive(found, y);
+                expect_all("found before");
+                on_its_way.wait();
+            }
+            exchange(comm, sent, to{self}, y, from{self});
+            expect(y == sent, "to itself");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("several long messages at once, received in the opposite order, and prepared ones again and again") {
+    on_all_transports(3, [](auto& comm) {
+        constexpr int count = 5;
+        const int right = (comm.rank() + 1) % 3, left = (comm.rank() + 2) % 3;
+        std::vector<std::vector<std::byte>> x(count), y(count);
+        std::vector<persistent> all;
+        for (int i = count; i-- > 0;) {
+            const auto at = static_cast<std::size_t>(i);
+            x[at].resize(lengths[at + 1]);
+            y[at].resize(lengths[at + 1]);
+            all.push_back(receive.prepare(comm, y[at], from{left}, tag{i}));
+        }
+        for (int i = 0; i < count; ++i)
+            all.push_back(send.prepare(comm, x[static_cast<std::size_t>(i)], to{right}, tag{i}));
+        for (std::size_t turn = 0; turn < 3; ++turn) {
+            for (auto& each : x)
+                std::ranges::copy(bytes_of(comm.rank(), turn + each.size(), each.size()), each.begin());
+            for (persistent& each : all) each.start();
+            for (persistent& each : all) each.wait();
+            for (const auto& each : y) expect(each == bytes_of(left, turn + each.size(), each.size()), "in this turn");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a long message that does not fit leaves its place as it was, and its sender goes on") {
+    on_all_transports(2, [](auto& comm) {
+        const std::vector<std::byte> sent = bytes_of(0, 0, 4 * least);
+        if (comm.rank() == 0) {
+            send(comm, sent, to{1});
+            send(comm, sent, to{1});
+            send(comm, sent, to{1});
+        } else {
+            std::vector<std::byte> shorter(4 * least - 1, std::byte{42});
+            expect_error(outcome_of([&] { receive(comm, shorter, from{0}); }), errc::truncated, {"room for 262143"});
+            expect(shorter == std::vector<std::byte>(4 * least - 1, std::byte{42}), "as it was");
+            std::vector<std::int32_t> others(least, 42);
+            expect_error(outcome_of([&] { receive(comm, others, from{0}); }), errc::mismatch, {"elements of type"});
+            expect(others == std::vector<std::int32_t>(least, 42), "as it was");
+            std::vector<std::byte> longer(4 * least + 1, std::byte{42});
+            const status got = receive(comm, longer, from{0});
+            expect(got.elements == 4 * least && longer.back() == std::byte{42}, "no more than came");
+            longer.pop_back();
+            expect(longer == sent, "data");
+        }
+        allfold::barrier(comm);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("objects are copied by their receiver, however many they are") {
+    on_ranks(2, [](allfold::thread_communicator& comm) {
+        std::vector<std::string> x(5000), y(5000);
+        static_assert(5000 * sizeof(std::string) > least);
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::string(i % 50, 'a') + std::to_string(i);
+        for (const int sender : {0, 1})
+            comm.rank() == sender ? static_cast<void>(send(comm, x, to{1 - sender}))
+                                  : static_cast<void>(receive(comm, y, from{sender}));
+        expect(x == y, "strings");
+    });
+    SUCCEED();
+}
