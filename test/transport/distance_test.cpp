@@ -5,7 +5,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <string>
 
+#include "allfold/transport/thread_world.hpp"
 #include "test/support/catch.hpp"
 
 using allfold::detail::distance;
@@ -75,4 +78,15 @@ TEST_CASE("it is not measured for each message") {
         CHECK_FALSE(other.is_far_after_more(5000));
     CHECK_FALSE(other.is_far_after_more());
     CHECK(other.is_far_after_more());
+}
+
+TEST_CASE("unless it is said, somebody may be far on processors of AMD, and nobody on others") {
+    std::string vendor;
+    for (std::ifstream all("/proc/cpuinfo"); vendor.empty() && all >> vendor;)
+        if (vendor.find("AMD") == std::string::npos && vendor.find("Intel") == std::string::npos) vendor.clear();
+    const bool may_be = ALLFOLD_STREAMS != 0 && vendor.find("AMD") != std::string::npos;
+    CHECK(distance::usual_limit() == (may_be ? nanoseconds(85) : nanoseconds::max()));
+    CHECK(allfold::thread_world(2).tuning().far_latency == distance::usual_limit());
+    const allfold::thread_tuning said{.far_latency = nanoseconds(5)};
+    CHECK(allfold::thread_world(2, said).tuning().far_latency == nanoseconds(5));
 }

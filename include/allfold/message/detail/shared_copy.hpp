@@ -18,7 +18,9 @@ namespace allfold::detail {
 
 /// The copy of a long send's bytes to their place. The receiver makes it, piece by piece; a sender that only waits for
 /// that makes some of the pieces, since two cores copy twice as fast as one. Either takes the next piece that nobody
-/// has taken, so whoever is late or busy takes fewer, or none.
+/// has taken, so whoever is late or busy takes fewer, or none. Two cores of an Intel Xeon, messages there and
+/// back, to copies by the receiver alone: 64 KiB 0.65 of the time, 256 KiB to 1 MiB 0.55, 4 MiB 0.45, 64 MiB 0.5; both
+/// ways at once, where nobody only waits, 1.0.
 ///
 /// The receiver returns from it when all pieces are there; the sender keeps it until it hears of that.
 class shared_copy {

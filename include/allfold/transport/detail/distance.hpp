@@ -29,9 +29,9 @@ class distance {
 
     /// A line takes longer than this from a core that is far. AMD Zen 4: 10 to 30 ns from one under the same
     /// third-level cache, with which a barrier takes 40 to 90 ns, and 100 to 120 ns from another one, with which it
-    /// takes 200 to 250. Elsewhere no core is far: the cores of an Intel Xeon have one third-level cache, from which a
-    /// line takes 60 to 100 ns, and copies past it take 2.3 times as long (Granite Rapids: there and back 64 KiB 2.4,
-    /// 2 MiB 3.7, 4 MiB 3.3).
+    /// takes 200 to 250. Elsewhere no core is far: all cores of an Intel Xeon share a third-level cache, a line takes
+    /// 60 to 100 ns, and copies past all caches take longer (one with 480 MiB: messages there and back of 64 KiB 2.4
+    /// times as long, of 2 MiB 3.7 and of 4 MiB 3.3 times; all_reduce of 4 MiB 1.5 times).
     [[nodiscard]] static std::chrono::nanoseconds usual_limit() noexcept {
 #if ALLFOLD_STREAMS
         __builtin_cpu_init();
