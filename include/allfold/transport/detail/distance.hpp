@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "allfold/transport/detail/groups_of_cores.hpp"
 #include "allfold/transport/detail/stream.hpp"
 
 /// @file
@@ -33,11 +34,8 @@ class distance {
     /// 60 to 100 ns, and copies past all caches take longer (one with 480 MiB: messages there and back of 64 KiB 2.4
     /// times as long, of 2 MiB 3.7 and of 4 MiB 3.3 times; all_reduce of 4 MiB 1.5 times).
     [[nodiscard]] static std::chrono::nanoseconds usual_limit() noexcept {
-#if ALLFOLD_STREAMS
-        __builtin_cpu_init();
-        if (__builtin_cpu_is("amd")) return std::chrono::nanoseconds(85);
-#endif
-        return std::chrono::nanoseconds::max();
+        return ALLFOLD_STREAMS != 0 && has_groups_of_cores() ? std::chrono::nanoseconds(85)
+                                                             : std::chrono::nanoseconds::max();
     }
 
     /// Whether so many bytes, which are for the peer and come next, are for a core that is far. `counter`: which the
