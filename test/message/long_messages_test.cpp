@@ -45,11 +45,11 @@ TEST_CASE("a receiver copies alone what its sender does not help with") {
             const std::vector<std::byte> from = bytes_of(0, 0, length);
             std::vector<std::byte> to(length + 1, std::byte{42});
             shared_copy copy;
-            copy.offer(from.data(), length, helps);
-            CHECK_FALSE(copy.has_begun());
+            shared_copy::call helper;
+            copy.offer(from.data(), length, helps ? &helper : nullptr);
             copy.copy_to(to.data());
-            CHECK(copy.has_begun());
             CHECK(copy.help() == 0);  // too late
+            helper.help();
             CHECK(to.back() == std::byte{42});
             to.pop_back();
             CHECK(to == from);
@@ -63,6 +63,7 @@ TEST_CASE("a sender who waits copies pieces of a long message, and all of them c
         for (std::size_t turn = 0, helped = 0; helped < 20; ++turn) {  // until the sender was in time that often
             const std::vector<std::byte> from = bytes_of(1, turn, length);
             std::vector<std::byte> to(length);
+            shared_copy::call helper;
             std::barrier<> offered(2);
             bool has_all = false;
             std::thread receiver([&] {
@@ -70,11 +71,13 @@ TEST_CASE("a sender who waits copies pieces of a long message, and all of them c
                 copy.copy_to(to.data());
                 has_all = std::equal(to.rbegin(), to.rend(), from.rbegin());  // the last pieces first
             });
-            copy.offer(from.data(), length, true);
+            copy.offer(from.data(), length, &helper);
             offered.arrive_and_wait();
-            while (!copy.has_begun()) std::this_thread::yield();
+            while (!helper.is_called()) std::this_thread::yield();
             helped += copy.help() != 0 ? 1 : 0;
             receiver.join();
+            helper.withdraw(copy);
+            CHECK_FALSE(helper.is_called());
             CHECK(has_all);
         }
     }

@@ -263,6 +263,7 @@ class message_task final : public task<Comm>, private open_message {
         if (asked_.said.told != nullptr) *asked_.said.told = found();
     }
     void drop_run() noexcept override {
+        office_.help_no_more();
         if (out_) office_.forget(*out_);
         if (in_) office_.forget(*in_);
         office_.in_flight().leave(*this);

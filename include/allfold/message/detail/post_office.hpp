@@ -151,11 +151,10 @@ class post_office final : public background::keepsake {
 
     /// Of a rank that waits: copies what another one is reading here, if it is, together with it.
     void help() noexcept {
-        const auto begun = std::ranges::find_if(to_help_, [](const sending* s) { return s->copying.has_begun(); });
-        if (begun == to_help_.end()) return;
-        (*begun)->copying.help();
-        to_help_.erase(begun);
+        if (helps_) to_help_.help();
     }
+    /// It gives up with its communicator: who still reads one of its sends may call, and that may be gone by then.
+    void help_no_more() noexcept { helps_ = false; }
 
     /// Takes in what has come from one rank, which lets it go on and tells what it has taken in.
     void take_turns_with(int peer, post_port& port) {
@@ -284,7 +283,7 @@ class post_office final : public background::keepsake {
     }
 
     void finish(sending& s) noexcept {
-        if (!to_help_.empty()) std::erase(to_help_, &s);
+        to_help_.withdraw(s.copying);
         s.carrier = nullptr;
         s.is_done = true;
         in_flight_.note_done(s.owner);
@@ -365,7 +364,8 @@ class post_office final : public background::keepsake {
     matching matching_;
     open_messages in_flight_;
     std::unordered_map<std::uint32_t, sending*> asked_;
-    std::vector<sending*> to_help_;  // of those
+    shared_copy::call to_help_;
+    bool helps_ = true;
     std::unordered_map<std::uint64_t, std::string> type_names_;
     std::vector<std::unique_ptr<record>> posted_;
     spares<record> spare_;
@@ -444,9 +444,8 @@ inline void post_office::offer(sending& s, post_port& port) {
     std::byte* const data = stages ? s.stage() : s.data.data;
     s.to_be_read = data;
     if (!is_shared_copy(s.receiver, *s.data.type, bytes)) return;
-    s.copying.offer(data, bytes, !stages);
+    s.copying.offer(data, bytes, stages ? nullptr : &to_help_);
     s.to_be_read = reinterpret_cast<std::byte*>(&s.copying);
-    if (!stages) to_help_.push_back(&s);
 }
 
 inline void post_office::start(receiving& r) {
@@ -460,7 +459,6 @@ inline void post_office::start(receiving& r) {
 
 inline void post_office::forget(sending& s) noexcept {
     if (const auto asked = asked_.find(s.number); asked != asked_.end() && asked->second == &s) asked_.erase(asked);
-    std::erase(to_help_, &s);
     if (s.carrier != nullptr) s.carrier->sent = s.carrier->asks = nullptr;
     s.carrier = nullptr;
     s.is_done = true;
