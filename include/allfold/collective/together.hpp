@@ -48,7 +48,7 @@ template <communicator Comm>
 class at_once : public composite<Comm> {
   public:
     using composite<Comm>::composite;
-    ~at_once() override { this->leave(); }
+    ~at_once() override { this->leave_for_good(); }
 
   protected:
     void begin_run() override {
@@ -64,7 +64,7 @@ class bundled final : public at_once<Comm> {
         : at_once<Comm>(comm, name_of_together, std::move(parts)), shared_(through.get()) {
         this->keep(std::move(through));
     }
-    ~bundled() override { this->leave(); }
+    ~bundled() override { this->leave_for_good(); }
 
     void check() const override {
         at_once<Comm>::check();

@@ -116,7 +116,7 @@ class in_turn final : public composite<Comm> {
         : composite<Comm>(comm, what, std::move(parts)), own_(std::move(own)) {
         this->keep(std::move(memory));
     }
-    ~in_turn() override { this->leave(); }
+    ~in_turn() override { this->leave_for_good(); }
 
     void leave_behind() noexcept override { this->leave_kept_behind(); }
 

@@ -165,7 +165,7 @@ class until_done final : public erased_work {
 class ended final : public pending {
   public:
     ended() { active_ = true; }
-    ~ended() override { leave(); }
+    ~ended() override { leave_for_good(); }
     [[nodiscard]] static ended& instance() {
         static ended& one = *new ended;  // threads may outlive the objects of the program
         return one;

@@ -116,7 +116,7 @@ class progress_thread {
     class relay_of final : public relay {
       public:
         relay_of(progress_thread& helper, F f) : relay(helper), f_(std::move(f)) {}
-        ~relay_of() override { this->leave(); }
+        ~relay_of() override { this->leave_for_good(); }
 
       private:
         [[nodiscard]] operation begin(Comm& comm) override {

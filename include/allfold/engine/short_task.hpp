@@ -123,7 +123,7 @@ class short_task_with final : public short_task<Comm> {
         : short_task<Comm>(comm, what, rows, input, result), op_(op) {
         this->fold_with(std::addressof(op_));
     }
-    ~short_task_with() override { this->leave(); }
+    ~short_task_with() override { this->leave_for_good(); }
 
   private:
     static_assert(alignof(Op) <= spare_memory::alignment);
@@ -138,7 +138,7 @@ class bound_short_task final : public short_task<Comm> {
                      std::unique_ptr<bound_arguments> arguments)
         : short_task<Comm>(comm, what, arguments->rows(), memory.input.first.columns, memory.result.first.columns),
           arguments_(std::move(arguments)) {}
-    ~bound_short_task() override { this->leave(); }
+    ~bound_short_task() override { this->leave_for_good(); }
 
   private:
     std::unique_ptr<bound_arguments> arguments_;

@@ -134,7 +134,8 @@ void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>&
 
 /// A call in the background. Its lanes are its own, from here to its end: so it may be started in another order on
 /// every rank. Messages of a later start come after those of an earlier one on the same lane, and each start reads as
-/// many as it needs. What it runs is said by those who derive from it; they `leave` first in their destructors.
+/// many as it needs. What it runs is said by those who derive from it; they `leave_for_good` first in their
+/// destructors.
 template <communicator Comm>
 class task : public pending {
   public:
@@ -329,7 +330,7 @@ class execution_task final : public task<Comm> {
     execution_task(Comm& comm, const char* what, std::unique_ptr<bound_arguments> arguments, Make make,
                    const std::optional<deadline>& limit)
         : task<Comm>(comm, what, limit), arguments_(std::move(arguments)), run_(make) {}
-    ~execution_task() override { this->leave(); }
+    ~execution_task() override { this->leave_for_good(); }
 
     /// Before it is started.
     void open() {

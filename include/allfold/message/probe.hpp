@@ -81,9 +81,9 @@ class message {
             asked.said.told = where.told;
             asked.in.emplace(held->source, held->head.tag, where.memory);
             if (!where.runs.empty()) asked.rearranged().in_runs = std::move(where.runs);
+            asked.given = std::move(held);
             return asked;
         });
-        made->give(std::move(held));
         return made;
     }
     /// How it is received.

@@ -25,7 +25,7 @@ struct receive_verb {
         if constexpr (fits<Comm, false, Y, Options...>()) {
             status found;
             if (comes_shortly(comm, y, true, found, options...)) return found;
-            return run_message(comm, [&] { return request(comm, y, options...); });
+            return ask([&](const auto& make) { return run_message(comm, make); }, comm, y, options...);
         }
     }
     template <communicator Comm, class Y, class... Options>
@@ -33,13 +33,13 @@ struct receive_verb {
         if constexpr (fits<Comm, true, Y, Options...>()) {
             status found;
             if (comes_shortly(comm, y, false, found, options...)) return operation(ended_at_once{});
-            return start_message(comm, [&] { return request(comm, y, options...); });
+            return ask([&](const auto& make) { return start_message(comm, make); }, comm, y, options...);
         }
     }
     template <communicator Comm, class Y, class... Options>
     [[nodiscard]] persistent prepare(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, true, Y, Options...>())
-            return prepare_message(comm, [&] { return request(comm, y, options...); });
+            return ask([&](const auto& make) { return prepare_message(comm, make); }, comm, y, options...);
     }
 
     /// Of a message that has been probed for.
@@ -72,8 +72,22 @@ struct receive_verb {
                                                    message_options(options...), waits, found);
         return false;
     }
+    /// Calls use(make), where make() is what is asked for.
+    template <class Use, class Comm, class Y, class... Options>
+    static auto ask(Use use, Comm& comm, Y& y, const Options&... options) {
+        if constexpr (tensor_view<std::remove_const_t<Y>>)
+            if (has_gaps(y)) return use([&] { return with_gaps(comm, y, options...); });
+        return use([&] { return request(comm, y, options...); });
+    }
     template <class Comm, class Y, class... Options>
-    [[nodiscard]] static message_request request(Comm& comm, Y& y, const Options&... options) {
+    [[nodiscard, gnu::always_inline]] static receive_request request(Comm& comm, Y& y, const Options&... options) {
+        const message_options said(options...);
+        const message_data place = message_data_of<Comm::shares_memory>(y);
+        require_receive(comm, "receive", place, said);
+        return {"receive", said, place};
+    }
+    template <class Comm, class Y, class... Options>
+    [[nodiscard]] static message_request with_gaps(Comm& comm, Y& y, const Options&... options) {
         message_request asked("receive", options...);
         add_receiving(comm, message_data_of<Comm::shares_memory>(y), asked);
         asked.receive_with_gaps(y);

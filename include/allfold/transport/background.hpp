@@ -72,13 +72,14 @@ class background {
     };
 
   public:
-    /// An operation. Leaves all lists when destroyed; a class that is made of it must `leave` first in its destructor.
+    /// An operation. Leaves all lists when destroyed; a class that is made of it must `leave_for_good` first in its
+    /// destructor.
     class work {
       public:
         work() = default;
         work(const work&) = delete;
         work& operator=(const work&) = delete;
-        virtual ~work() { leave(); }
+        virtual ~work() { leave_for_good(); }
         /// Does what can be done without waiting. Keeps what it throws to itself until somebody waits for it.
         virtual void progress() noexcept = 0;
         /// Lets go of all that peers have lent, for good: the communicator is broken, or this rank gives up.
@@ -96,6 +97,13 @@ class background {
         }
 
       protected:
+        /// From its communicator, for good.
+        void leave_for_good() noexcept {
+            leave();
+            known_.leave();
+            home_ = nullptr;
+        }
+
         clock::time_point due_ = clock::time_point::max();
 
       private:
@@ -217,9 +225,7 @@ class background {
         take_over();
         known_.for_each([&](work& w) {
             if (through != nullptr && w.through_ != through) return;
-            w.leave();
-            w.known_.leave();
-            w.home_ = nullptr;
+            w.leave_for_good();
             w.orphan();
         });
         if (fleet* const mine = pushed_on_by_.load(std::memory_order_relaxed); mine != nullptr && through == nullptr) {

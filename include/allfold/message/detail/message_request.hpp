@@ -18,19 +18,21 @@
 
 namespace allfold::detail {
 
+/// Where what is sent does not lie as it goes, or what comes not as it came: most messages have none of it.
+struct rearrangement {
+    std::vector<part> out_runs, in_runs;  // of data with gaps
+    bool is_in_place = false;             // of both: what is sent is copied first
+    std::vector<std::byte> copy, without_gaps;
+};
+
 /// What is asked for, checked.
 struct message_request {
     const char* what;
     message_options said;
     std::optional<sending> out;
     std::optional<receiving> in;
-    /// Where what is sent does not lie as it goes, or what comes not as it came: most messages have none of it.
-    struct rearrangement {
-        std::vector<part> out_runs, in_runs;  // of data with gaps
-        bool is_in_place = false;             // of both: what is sent is copied first
-        std::vector<std::byte> copy, without_gaps;
-    };
     std::unique_ptr<rearrangement> arranged;
+    std::unique_ptr<held_message> given;  // by a probe: it is received at the first start
 
     template <class X>
     void send_without_gaps(X& x) {
@@ -45,9 +47,33 @@ struct message_request {
         return *arranged;
     }
 
+    [[nodiscard]] sending* sent() noexcept { return out ? &*out : nullptr; }
+    [[nodiscard]] receiving* received() noexcept { return in ? &*in : nullptr; }
+    [[nodiscard]] const std::optional<deadline>& limit() const noexcept { return said.limit; }
+    [[nodiscard]] status*& told() noexcept { return said.told; }
+
     /// Options are understood where they stay: to copy what has just been written in pieces takes a while.
     template <class... Options>
     explicit message_request(const char* called, const Options&... options) : what(called), said(options...) {}
+};
+
+/// The same of no more than a receive, without gaps: less than half as long, and many of them are in flight at once.
+class receive_request {
+  public:
+    const char* what;
+
+    receive_request(const char* called, const message_options& said, const message_data& place)
+        : what(called), limit_(said.limit), told_(said.told), in_(said.source->rank, said.label.value, place) {}
+
+    [[nodiscard]] static constexpr sending* sent() noexcept { return nullptr; }
+    [[nodiscard]] receiving* received() noexcept { return &in_; }
+    [[nodiscard]] const std::optional<deadline>& limit() const noexcept { return limit_; }
+    [[nodiscard]] status*& told() noexcept { return told_; }
+
+  private:
+    std::optional<deadline> limit_;
+    status* told_;
+    receiving in_;
 };
 
 // What is wrong with a message, before anything is sent.
@@ -87,15 +113,20 @@ template <communicator Comm>
 }
 
 template <communicator Comm>
-[[gnu::always_inline]] inline void add_receiving(const Comm& comm, const message_data& place, message_request& to_be) {
-    const message_options& said = to_be.said;
+[[gnu::always_inline]] inline void require_receive(const Comm& comm, const char* what, const message_data& place,
+                                                   const message_options& said) {
     const int there = said.source->rank;
     if (!said.source->is_special && (there < 0 || there >= comm.size()))
-        reject_rank(to_be.what, "the source,", there, comm.size());
-    if (!said.label.is_any && said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
-    require_data(comm, to_be.what, place);
+        reject_rank(what, "the source,", there, comm.size());
+    if (!said.label.is_any && said.label.value < 0) reject_message(what, comm.rank(), "gives a negative tag");
+    require_data(comm, what, place);
     if (there == any_rank) note_question_of_messages();
-    to_be.in.emplace(there, said.label.value, place);
+}
+template <communicator Comm>
+[[gnu::always_inline]] inline void add_receiving(const Comm& comm, const message_data& place, message_request& to_be) {
+    const message_options& said = to_be.said;
+    require_receive(comm, to_be.what, place, said);
+    to_be.in.emplace(said.source->rank, said.label.value, place);
 }
 
 }  // namespace allfold::detail

@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,8 @@
 
 namespace allfold::detail {
 
-template <communicator Comm>
+/// `Request`: what can be asked for.
+template <communicator Comm, class Request = message_request>
 class message_task final : public task<Comm>, private open_message {
   public:
     /// `make()` says what is asked for.
@@ -36,20 +38,18 @@ class message_task final : public task<Comm>, private open_message {
     message_task(Comm& comm, const Make& make)
         : task<Comm>(comm, "message", std::nullopt), office_(office_of(comm)), asked_(make()) {
         this->what_ = asked_.what;
-        if (asked_.said.limit) this->limit_ = asked_.said.limit;
+        if (asked_.limit()) this->limit_ = asked_.limit();
         comm.background().attach(*this, &comm);
         require_buffer();
     }
-    ~message_task() override { this->leave(); }
+    ~message_task() override { this->leave_for_good(); }
     [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_memory::allocate(bytes); }
     static void operator delete(void* memory, std::size_t bytes) noexcept { spare_memory::free(memory, bytes); }
 
-    /// Of a message that has been probed for: it is received at the first start.
-    void give(std::unique_ptr<held_message> found) noexcept { given_ = std::move(found); }
     /// As soon as it has started, so that nobody asks whether it is done.
     void is_to_be_waited_for() noexcept { is_waited_for_ = true; }
-    [[nodiscard]] status found() const noexcept { return in_ ? in_->found : status{}; }
-    [[nodiscard]] std::unique_ptr<held_message> take_held() noexcept { return std::move(in_->held); }
+    [[nodiscard]] status found() const noexcept { return in() ? in()->found : status{}; }
+    [[nodiscard]] std::unique_ptr<held_message> take_held() noexcept { return std::move(in()->held); }
 
     void start() override {
         this->comm_->background().take_over();
@@ -93,21 +93,21 @@ class message_task final : public task<Comm>, private open_message {
         where.rounds = 1;
         where.on = envelopes_lane;
         where.call = call_;
-        if (in_ && !in_->is_done)
-            where.peer = is_open()                        ? office_.first_present()
-                         : in_->found.source != null_rank ? in_->found.source
-                                                          : in_->source;
-        else if (out_ && !out_->is_done)
-            where.peer = out_->receiver;
+        if (in() && !in()->is_done)
+            where.peer = is_open()                         ? office_.first_present()
+                         : in()->found.source != null_rank ? in()->found.source
+                                                           : in()->source;
+        else if (out() && !out()->is_done)
+            where.peer = out()->receiver;
         return where;
     }
     void check() const override {}
     [[nodiscard]] bool cancel() noexcept override {
         if constexpr (hooks::delays_messages) this->push();  // it may have come by now
-        if (this->done() || (in_ && out_)) return false;
-        if (!(in_ ? office_.cancel(*in_) : office_.cancel(*out_))) return false;
+        if (this->done() || (in() && out())) return false;
+        if (!(in() ? office_.cancel(*in()) : office_.cancel(*out()))) return false;
         tell_status();
-        if (!in_ && asked_.said.told != nullptr) asked_.said.told->cancelled = true;
+        if (!in() && asked_.told() != nullptr) asked_.told()->cancelled = true;
         office_.in_flight().leave(*this);
         this->complete();
         office_.in_flight().find_leader();
@@ -117,7 +117,7 @@ class message_task final : public task<Comm>, private open_message {
     [[nodiscard]] bool is_releasable() const noexcept override { return true; }
     void detach() noexcept override {
         is_detached_ = true;
-        asked_.said.told = nullptr;
+        asked_.told() = nullptr;
     }
     void orphan() noexcept override {
         task<Comm>::orphan();
@@ -165,46 +165,52 @@ class message_task final : public task<Comm>, private open_message {
 
     /// Throws, before anything is sent, where a buffered message has no room.
     void require_buffer() const {
-        if (!out_ || out_->how != mode::buffered || out_->receiver == null_rank) return;
+        if (!out() || out()->how != mode::buffered || out()->receiver == null_rank) return;
         office_.forget_kept();
         if (office_.buffered_bytes != 0) note_question_of_the_past();  // whether that is done by now
-        const std::size_t bytes = out_->data.bytes();
+        const std::size_t bytes = out()->data.bytes();
         if (office_.buffered_bytes + bytes <= office_.buffer_bytes) return;
         throw error(errc::bad_argument,
-                    text({"send: rank ", office_.rank(), " sends ", bytes, " bytes to rank ", out_->receiver,
+                    text({"send: rank ", office_.rank(), " sends ", bytes, " bytes to rank ", out()->receiver,
                           " in mode::buffered, and of the ", office_.buffer_bytes, " bytes that it has attached ",
                           office_.buffer_bytes - office_.buffered_bytes, " are free"}));
     }
-    [[nodiscard]] bool is_open() const noexcept { return in_ && in_->is_posted && in_->source == any_rank; }
+    [[nodiscard]] bool is_open() const noexcept { return in() && in()->is_posted && in()->source == any_rank; }
+    // Null where it sends, or receives, nothing.
+    [[nodiscard]] sending* out() const noexcept { return asked_.sent(); }
+    [[nodiscard]] receiving* in() const noexcept { return asked_.received(); }
 
     void announce_run() override {}
     void begin_run() override {
         port_of<Comm> port(*this->comm_, office_);
-        if (out_) out_->owner = this, out_->is_done = false;
-        if (in_) in_->owner = this, in_->is_done = false;
-        if (asked_.arranged) rearrange(*asked_.arranged);
-        call_ = hooks::start_message(*this->comm_, this->what_, out_ ? &*out_ : nullptr, in_ ? &*in_ : nullptr,
-                                     is_waited_for_);
+        if (out()) out()->owner = this, out()->is_done = false;
+        if (in()) in()->owner = this, in()->is_done = false;
+        this->await_parts((out() ? 1 : 0) + (in() ? 1 : 0));
+        if constexpr (!is_plain)
+            if (asked_.arranged) rearrange(*asked_.arranged);
+        call_ = hooks::start_message(*this->comm_, this->what_, out(), in(), is_waited_for_);
         if constexpr (watching_memory<Comm>) mark_memory();
-        if (in_) given_ ? office_.start(*in_, std::move(given_)) : office_.start(*in_);
-        if (out_ && out_->how == mode::buffered && out_->receiver != null_rank)
+        if constexpr (!is_plain)
+            if (asked_.given) return office_.start(*in(), std::move(asked_.given));
+        if (in()) office_.start(*in());
+        if (out() && out()->how == mode::buffered && out()->receiver != null_rank)
             send_copy();
-        else if (out_)
-            office_.start(*out_, port);
+        else if (out())
+            office_.start(*out(), port);
     }
     void send_copy();
-    void rearrange(message_request::rearrangement& how) {
+    void rearrange(rearrangement& how) {
         if (!how.in_runs.empty()) {
-            how.without_gaps.resize(in_->place.bytes());
-            in_->place.data = how.without_gaps.data();
+            how.without_gaps.resize(in()->place.bytes());
+            in()->place.data = how.without_gaps.data();
         }
         if (!how.out_runs.empty()) {
-            how.copy.resize(out_->data.bytes());
+            how.copy.resize(out()->data.bytes());
             pack(how.out_runs, 1, how.copy.data());
-            out_->data.data = how.copy.data();
-        } else if (out_ && how.is_in_place) {
-            how.copy.assign(in_->place.data, in_->place.data + in_->place.bytes());
-            out_->data.data = how.copy.data();
+            out()->data.data = how.copy.data();
+        } else if (out() && how.is_in_place) {
+            how.copy.assign(in()->place.data, in()->place.data + in()->place.bytes());
+            out()->data.data = how.copy.data();
         }
     }
     /// Asked by who waits for it alone, in the midst of which nothing ends.
@@ -219,9 +225,8 @@ class message_task final : public task<Comm>, private open_message {
         office_.turn(port, this->comm_->background().pass());
         if (!has_come()) office_.help();
     }
-    [[nodiscard]] bool has_come() const noexcept override { return (!out_ || out_->is_done) && (!in_ || in_->is_done); }
-    [[nodiscard]] bool calls_back() const noexcept override { return this->has_continuation(); }
     void end() noexcept override {
+        if (this->has_continuation()) office_.in_flight().find_leader();  // who is called may wait for others
         finish_run();
         const bool is_own = is_detached_;  // otherwise another thread may destroy it as soon as it is done
         this->complete();
@@ -229,27 +234,28 @@ class message_task final : public task<Comm>, private open_message {
     }
     void check_place() override {
         if constexpr (watching_memory<Comm>)
-            if (in_ && !in_->is_done && mark_of_place() != place_mark_) note_change();
+            if (in() && !in()->is_done && mark_of_place() != place_mark_) note_change();
     }
     void lead() noexcept override { this->comm_->background().add(*this); }
     void drop_alone() noexcept override { task<Comm>::drop(); }
     void finish_run() override {
         if constexpr (watching_memory<Comm>)
             if (mark_of_sent() != sent_mark_) note_change();
-        if (out_ && out_->failure) this->failure_ = out_->failure;
-        if (in_ && in_->failure) this->failure_ = in_->failure;
+        if (out() && out()->failure) this->failure_ = out()->failure;
+        if (in() && in()->failure) this->failure_ = in()->failure;
         failed_alone_ = this->failure_ != nullptr;
-        if (asked_.arranged && !asked_.arranged->in_runs.empty() && !failed_alone_)
-            distribute(asked_.arranged->in_runs, asked_.arranged->without_gaps.data(),
-                       in_->found.elements * in_->place.type->element_bytes);
+        if constexpr (!is_plain)
+            if (asked_.arranged && !asked_.arranged->in_runs.empty() && !failed_alone_)
+                distribute(asked_.arranged->in_runs, asked_.arranged->without_gaps.data(),
+                           in()->found.elements * in()->place.type->element_bytes);
         tell_status();
     }
     [[nodiscard]] std::uint64_t mark_of_sent() const {
-        return out_ && out_->data.type->copies_bytes() ? mark_of_memory(out_->data.data, out_->data.bytes()) : 0;
+        return out() && out()->data.type->copies_bytes() ? mark_of_memory(out()->data.data, out()->data.bytes()) : 0;
     }
     /// As long as nothing has come.
     [[nodiscard]] std::uint64_t mark_of_place() const {
-        return in_ && in_->place.type->copies_bytes() ? mark_of_memory(in_->place.data, in_->place.bytes()) : 0;
+        return in() && in()->place.type->copies_bytes() ? mark_of_memory(in()->place.data, in()->place.bytes()) : 0;
     }
     void mark_memory() {
         sent_mark_ = mark_of_sent();
@@ -260,12 +266,12 @@ class message_task final : public task<Comm>, private open_message {
         mark_memory();  // it is told once
     }
     void tell_status() noexcept {
-        if (asked_.said.told != nullptr) *asked_.said.told = found();
+        if (asked_.told() != nullptr) *asked_.told() = found();
     }
     void drop_run() noexcept override {
         office_.help_no_more();
-        if (out_) office_.forget(*out_);
-        if (in_) office_.forget(*in_);
+        if (out()) office_.forget(*out());
+        if (in()) office_.forget(*in());
         office_.in_flight().leave(*this);
         office_.in_flight().find_leader();
     }
@@ -302,11 +308,10 @@ class message_task final : public task<Comm>, private open_message {
         }
     }
 
+    static constexpr bool is_plain = std::is_same_v<Request, receive_request>;
+
     post_office& office_;
-    message_request asked_;
-    std::optional<sending>& out_ = asked_.out;
-    std::optional<receiving>& in_ = asked_.in;
-    std::unique_ptr<held_message> given_;
+    mutable Request asked_;
     bool is_detached_ = false, is_waited_for_ = false;
     std::size_t call_ = 0;
     std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // where somebody watches memory
@@ -338,10 +343,10 @@ class buffered_send final : public post_office::kept_send {
     message_task<Comm> work_;
 };
 
-template <communicator Comm>
-void message_task<Comm>::send_copy() {
-    office_.keep(std::make_unique<buffered_send<Comm>>(*this->comm_, office_, *out_));
-    office_.keep_done(*out_);
+template <communicator Comm, class Request>
+void message_task<Comm, Request>::send_copy() {
+    office_.keep(std::make_unique<buffered_send<Comm>>(*this->comm_, office_, *out()));
+    office_.keep_done(*out());
 }
 
 inline void wait_for(pending& run) {
@@ -350,8 +355,8 @@ inline void wait_for(pending& run) {
     run.tell();
 }
 /// Runs one to its end, without an allocation of its own.
-template <communicator Comm>
-status run_message(message_task<Comm>& run) {
+template <communicator Comm, class Request>
+status run_message(message_task<Comm, Request>& run) {
     run.is_to_be_waited_for();
     run.start();
     wait_for(run);
@@ -360,18 +365,18 @@ status run_message(message_task<Comm>& run) {
 /// `make()` says what is asked for.
 template <communicator Comm, class Make>
 status run_message(Comm& comm, const Make& make) {
-    message_task<carrier<Comm>> run(carrier_of(comm), make);
+    message_task<carrier<Comm>, decltype(make())> run(carrier_of(comm), make);
     return run_message(run);
 }
 template <communicator Comm, class Make>
 [[nodiscard]] operation start_message(Comm& comm, const Make& make) {
-    auto made = std::make_unique<message_task<carrier<Comm>>>(carrier_of(comm), make);
+    auto made = std::make_unique<message_task<carrier<Comm>, decltype(make())>>(carrier_of(comm), make);
     made->start();
     return operation(std::move(made));
 }
 template <communicator Comm, class Make>
 [[nodiscard]] persistent prepare_message(Comm& comm, const Make& make) {
-    return persistent(std::make_unique<message_task<carrier<Comm>>>(carrier_of(comm), make));
+    return persistent(std::make_unique<message_task<carrier<Comm>, decltype(make())>>(carrier_of(comm), make));
 }
 
 }  // namespace allfold::detail

@@ -16,11 +16,7 @@ class open_message : public chain_link<open_message> {
     open_message(const open_message&) = delete;
     open_message& operator=(const open_message&) = delete;
     virtual ~open_message() = default;
-    /// Whether all that it waits for has come.
-    [[nodiscard]] virtual bool has_come() const noexcept = 0;
-    /// Whether functions of the caller's are called at its end.
-    [[nodiscard]] virtual bool calls_back() const noexcept = 0;
-    /// Then.
+    /// All that it waits for has come.
     virtual void end() noexcept = 0;
     /// From now on it pushes on all of them.
     virtual void lead() noexcept = 0;
@@ -28,6 +24,16 @@ class open_message : public chain_link<open_message> {
     virtual void drop_alone() noexcept = 0;
     /// Where somebody watches memory: whether its place has been written before its message has come.
     virtual void check_place() {}
+
+    /// Whether all that it waits for has come.
+    [[nodiscard]] bool has_come() const noexcept { return awaited_ == 0; }
+
+  protected:
+    void await_parts(int parts) noexcept { awaited_ = parts; }
+
+  private:
+    friend class open_messages;
+    int awaited_ = 0;
 };
 
 class open_messages {
@@ -44,16 +50,15 @@ class open_messages {
         if (leader_ != nullptr) leader_->lead();
     }
 
-    /// Something has come for it; perhaps it was all.
+    /// One of the parts that it waits for has come; perhaps it was the last.
     void note_done(open_message* owner) noexcept {
-        if (owner != nullptr && owner->has_come()) come_.push_back(*owner);
+        if (owner != nullptr && --owner->awaited_ == 0) come_.push_back(*owner);
     }
     /// Ends one for which all has come; false where there is none. Then another one may have to lead.
     [[nodiscard]] bool end_one() noexcept {
         open_message* const first = come_.first();
         if (first == nullptr) return false;
         leave(*first);
-        if (first->calls_back()) find_leader();  // who is called may wait for others
         first->end();
         return true;
     }
