@@ -154,6 +154,8 @@ TEST_CASE("elements that lie in several places, and input that overlaps the outp
 
 namespace {
 
+/// 8 elements as 2 rows.
+auto square(std::vector<int>& x) { return allfold::tensor<int, 2>(x.data(), {2, 4}); }
 /// What every rank is told.
 template <class Call>
 void require_error(errc code, const char* words, Call call) {
@@ -211,6 +213,35 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
         [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, tensors{x, x}, tensors{y}, sum()); });
     require_error(errc::mismatch, "tensor 0 has 3 elements, but 4 are needed",
                   [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, tensors{x}, tensors{y}, sum()); });
+    require_error(errc::mismatch, "cuts along axis 0", [](auto& comm, auto& x, auto&) {
+        std::vector<int> half(4);
+        allfold::reduce_scatter(comm, square(x), half, sum(), allfold::axis{std::size_t(comm.rank())});
+    });
+    require_error(errc::mismatch, "along axis 1", [](auto& comm, auto& x, auto&) {
+        const std::vector<int> half(4);
+        allfold::all_gather(comm, half, square(x), allfold::axis{std::size_t(comm.rank())});
+    });
+    require_error(errc::mismatch, "other extents before the axis", [](auto& comm, auto& x, auto&) {
+        std::vector<int> half(4);
+        const std::size_t rows = comm.rank() == 0 ? 2 : 1;
+        allfold::reduce_scatter(comm, allfold::tensor<int, 2>(x.data(), {rows, 8 / rows}), half, sum(),
+                                allfold::axis{1});
+    });
+    for (const bool is_split : {false, true})
+        require_error(errc::mismatch, "puts together along axis 0", [is_split](auto& comm, auto& x, auto&) {
+            std::vector<int> all(8);
+            const auto own = std::size_t(comm.rank());
+            allfold::all_to_all(comm, square(x), square(all), allfold::split_axis{is_split ? own : 1},
+                                allfold::concat_axis{is_split ? 0 : own});
+        });
+    require_error(errc::bad_argument, "axis 2 of a tensor that has 2", [](auto& comm, auto& x, auto&) {
+        std::vector<int> all(8);
+        allfold::all_to_all(comm, square(x), square(all), allfold::split_axis{2}, allfold::concat_axis{0});
+    });
+    require_error(errc::bad_argument, "axis 3 of a tensor that has 2", [](auto& comm, auto& x, auto&) {
+        std::vector<int> all(8);
+        allfold::all_to_all(comm, square(x), square(all), allfold::split_axis{1}, allfold::concat_axis{3});
+    });
     require_error(errc::overlap, "tensors of the output share memory",
                   [](auto& comm, auto& x, auto&) { allfold::all_reduce(comm, tensors{x, x}, sum()); });
     require_error(errc::mismatch, "lists of tensors whose lengths are different", [](auto& comm, auto& x, auto&) {

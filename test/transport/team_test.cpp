@@ -116,6 +116,27 @@ TEST_CASE("members that give different lists hear of it, and nobody hangs") {
     CHECK(disagree > 0);
 }
 
+TEST_CASE("a rank whose own list it is not in is told so, and the others, whoever comes first") {
+    for (const int late : {0, 1, 2}) {
+        const auto outcomes = outcomes_on_ranks(3, [late](communicator& comm) {
+            if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            const auto own = subset(comm, comm.rank() == 1 ? rank_list{2} : rank_list{0, 1});
+            int x = 1;
+            if (own) allfold::all_reduce(*own, x, sum());
+            allfold::barrier(comm);
+        });
+        int disagree = 0;
+        for (const outcome& each : outcomes) {
+            INFO(each.text);
+            CHECK(!each.succeeded());
+            disagree += each.code == errc::mismatch ? 1 : 0;
+            if (each.code == errc::mismatch)
+                CHECK(each.says("in which rank 1 is, and rank 1 gives one in which it is not"));
+        }
+        CHECK(disagree > 0);
+    }
+}
+
 TEST_CASE("a member that never joins releases the others") {
     for (const bool throws : {false, true}) {
         const auto outcomes = outcomes_on_ranks(3, [&](communicator& comm) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 
+#include "allfold/engine/options.hpp"
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 
@@ -18,6 +19,15 @@
 
 namespace allfold::detail {
 
+/// Along which axes operands are cut.
+[[nodiscard, gnu::cold]] inline std::string axes_text(const signature& s) {
+    const axes_said axes = axes_said::in(s.permutation);
+    const auto one = [](std::uint8_t known) {
+        return known == 0 ? std::string("no axis") : text({"axis ", known - 1});
+    };
+    const bool is_one = std::string_view(s.what) != "all_to_all";
+    return is_one ? one(axes.input) : text({one(axes.input), " and puts together along ", one(axes.output)});
+}
 /// Where a permutation takes the operands of ranks 0, 1, ...: of more than 16 only a hash is known.
 [[nodiscard, gnu::cold]] inline std::string permutation_text(const signature& s) {
     if (s.ranks > 16) return text({"by list number ", s.permutation});
@@ -75,9 +85,13 @@ template <class Say>
             return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements");
         return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements in another order");
     }
-    if (here.permutation != there.permutation && std::string_view(here.what) != "permute")
+    if (here.permutation != there.permutation && std::string_view(here.what) != "permute") {
+        const std::string own = axes_text(here), others = axes_text(there);
+        if (own != others) return say(" cuts along ", own, " cuts along ", others);
         return text({"rank ", rank, " and rank ", peer,
-                     " give lists of tensors whose lengths are different, or different lists of shards"});
+                     " give lists of tensors whose lengths are different, different lists of shards, or tensors that "
+                     "have other extents before the axis along which they are cut"});
+    }
     if (here.permutation != there.permutation)
         return say(" permutes ", permutation_text(here), " permutes ", permutation_text(there));
     if (here.window_rows != there.window_rows)

@@ -158,6 +158,22 @@ struct list_mark {
     std::uint64_t value;
 };
 
+/// Along which axes operands are cut, of that mark the last bits: a difference can be named.
+struct axes_said {
+    std::uint8_t input = 0, output = 0;  // their numbers from 1; 0 where nothing is said
+
+    [[nodiscard]] static constexpr std::uint8_t known(std::size_t number) noexcept {
+        return static_cast<std::uint8_t>(number < 254 ? number + 1 : 255);
+    }
+    static constexpr std::uint64_t bits = 0xffff;
+    [[nodiscard]] static constexpr axes_said in(std::uint64_t mark) noexcept {
+        return {static_cast<std::uint8_t>(mark & 0xff), static_cast<std::uint8_t>(mark >> 8 & 0xff)};
+    }
+    [[nodiscard]] constexpr std::uint64_t added_to(std::uint64_t mark) const noexcept {
+        return (mark & ~bits) | static_cast<std::uint64_t>(output) << 8 | input;
+    }
+};
+
 /// Says where blocks lie in an operand.
 template <class T>
 inline constexpr bool is_arrangement =
@@ -244,6 +260,7 @@ struct call_options {
     const partition* output_blocks = nullptr;
     allfold::delegate delegation = delegate::automatic;
     std::uint64_t list_mark = 0;
+    axes_said axes;
     void (*check)(const contract&, const any_schedule&) = nullptr;
     pending* prepared_before = nullptr;
 
@@ -252,6 +269,8 @@ struct call_options {
         (take(options), ...);
     }
 
+    /// What all ranks must say alike of lists and axes, in one number.
+    [[nodiscard]] std::uint64_t mark_of_lists() const noexcept { return axes.added_to(list_mark); }
     /// Rank `rank` of so many, in groups of `group`: with the caller's list, which may be no permutation.
     [[nodiscard]] setting setting_of(int rank, int size, int group) const noexcept {
         const int first = shift ? (*shift % size + size) % size : root;
@@ -277,6 +296,8 @@ struct call_options {
     void take([[maybe_unused]] const T& said) {
         if constexpr (schedule_check<T>) check = &T::check;
         if constexpr (std::same_as<T, detail::list_mark>) list_mark = (list_mark ^ said.value) * 0x9e3779b97f4a7c15u;
+        if constexpr (std::same_as<T, axis> || std::same_as<T, split_axis>) axes.input = axes_said::known(said.number);
+        if constexpr (std::same_as<T, concat_axis>) axes.output = axes_said::known(said.number);
     }
 };
 

@@ -125,9 +125,9 @@ class short_arguments {
     [[nodiscard]] call_key key(const void* types, const call_options& options) const noexcept {
         const std::uint64_t form = call_key::form_of(options.root, in_place, has_list, options.delegation);
         if constexpr (in_place)
-            return {types, output_.rows(), output_.rows(), form, options.list_mark};
+            return {types, output_.rows(), output_.rows(), form, options.mark_of_lists()};
         else
-            return {types, input_.rows(), output_.rows(), form, options.list_mark};
+            return {types, input_.rows(), output_.rows(), form, options.mark_of_lists()};
     }
     /// Of rows.
     [[nodiscard]] std::size_t alignment() const noexcept

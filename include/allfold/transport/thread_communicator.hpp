@@ -420,7 +420,10 @@ inline team<thread_communicator> thread_communicator::form_team(const rank_list&
     what.ranks = static_cast<std::uint32_t>(size_);
     const lane at = open(what, 1);
     const int self = members.find(rank_);
-    if (self < 0) return {};
+    if (self < 0) {
+        world_.pass_team(at, rank_);
+        return {};
+    }
     std::shared_ptr<thread_world> world = world_.join_team(at, members, rank_);
     std::unique_ptr<thread_communicator> own(new thread_communicator(*world, self));
     return {members, std::move(world), std::move(own)};

@@ -143,6 +143,7 @@ class thread_world {
         };
         return teams_.join(at, members, rank, make, [this](int r) { return has_departed(r); });
     }
+    void pass_team(lane at, int rank) { teams_.pass(at, rank); }
     [[noreturn, gnu::cold]] void throw_failure(int rank, const char* during) {
         const bool uses_memory_of_others = board(rank).touching.load(std::memory_order_relaxed) != 0;
         failure_.throw_on(rank, size_, during, !uses_memory_of_others,

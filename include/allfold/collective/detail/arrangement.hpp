@@ -336,10 +336,19 @@ class list_hash {
   private:
     std::uint64_t value_ = 0;
 };
+/// In how many runs a block lies that is cut along an axis, which must exist.
+template <class X>
+[[nodiscard]] std::size_t runs_of_block([[maybe_unused]] X& x, std::size_t along) {
+    std::size_t runs = 1;
+    if constexpr (tensor_view<X>)
+        for (std::size_t i = 0; i < along; ++i) runs *= tensor_access<std::remove_const_t<X>>::extent(x, i);
+    return runs;
+}
 template <class X>
 [[nodiscard]] list_mark mark_of_lists([[maybe_unused]] const X& list, const shards* order,
-                                      const partition* blocks = nullptr) {
+                                      const partition* blocks = nullptr, const axis* along = nullptr) {
     list_hash hash;
+    if (along != nullptr) hash.add_one(runs_of_block(list, along->number));
     if constexpr (is_tensors<std::remove_cvref_t<X>>) hash.add(list.lengths());
     if (order != nullptr) hash.add(order->blocks());
     for (int block = 0; blocks != nullptr && block < blocks->blocks(); ++block) hash.add_one(blocks->extent(block));

@@ -478,7 +478,8 @@ decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... op
             if constexpr (cuts_both && !may_differ) require_uniform(at, all, IsInput ? "input" : "output");
             return all;
         });
-        const list_mark mark = mark_of_lists(x, find_option<shards>(options...), cuts_both ? nullptr : &made.blocks);
+        const list_mark mark = mark_of_lists(x, find_option<shards>(options...), cuts_both ? nullptr : &made.blocks,
+                                             find_option<axis>(options...));
         if constexpr (!cuts_both)
             return next(made.list, mark, made.blocks);
         else if constexpr (may_differ)

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
+#include "allfold/transport/detail/flow_control.hpp"
 #include "allfold/transport/rank_list.hpp"
 
 /// @file
@@ -26,13 +30,23 @@ class teams_in_making {
     [[nodiscard]] std::shared_ptr<World> join(lane at, const rank_list& members, int rank, Make make,
                                               HasLeft has_left) {
         const std::lock_guard lock(mutex_);
+        note(rank, at);
         team_in_making& team = find_or_make(at, members, rank, make);
         team.has_come[static_cast<std::size_t>(members.find(rank))] = true;
         std::shared_ptr<World> world = team.world;
         for (int i = 0; i < members.size(); ++i)
             if (team.lacks(i) && has_left(members[i])) give_up(team, i);
+        for (int i = 0; i < members.size(); ++i)
+            if (team.lacks(i) && has_passed(members[i], at)) refuse(team, i, rank);
         if (--team.missing == 0) teams_.erase(teams_.begin() + (&team - teams_.data()));
         return world;
+    }
+    /// A rank opens the lane of a team that it is not in. Throws where others have it in theirs.
+    void pass(lane at, int rank) {
+        const std::lock_guard lock(mutex_);
+        note(rank, at);
+        for (team_in_making& team : teams_)
+            if (const int i = team.members.find(rank); team.at == at && i >= 0) refuse(team, i, team.first_come());
     }
     /// A rank will join no more.
     void leave(int rank) noexcept {
@@ -50,7 +64,29 @@ class teams_in_making {
         std::shared_ptr<World> world;
 
         [[nodiscard]] bool lacks(int i) const { return !has_come[static_cast<std::size_t>(i)]; }
+        [[nodiscard]] int first_come() const {
+            return members[static_cast<int>(std::ranges::find(has_come, true) - has_come.begin())];
+        }
     };
+
+    /// A rank opens the lanes of its teams in their order.
+    void note(int rank, lane at) {
+        const auto index = static_cast<std::size_t>(rank);
+        if (latest_.size() <= index) latest_.resize(index + 1);
+        latest_[index] = at;
+    }
+    [[nodiscard]] bool has_passed(int rank, lane at) const {
+        const auto index = static_cast<std::size_t>(rank);
+        return index < latest_.size() && latest_[index] && !is_later(at, *latest_[index]);
+    }
+    /// Member number `i` is not in the team of its own list, which `rank` has it in.
+    [[noreturn]] void refuse(team_in_making& team, int i, int rank) {
+        const std::string why =
+            text({"subset: rank ", rank, " gives a list of ", team.members.size(), " ranks in which rank ",
+                  team.members[i], " is, and rank ", team.members[i], " gives one in which it is not"});
+        team.world->fail(i, errc::mismatch, why);
+        throw error(errc::mismatch, why);
+    }
 
     template <class Make>
     team_in_making& find_or_make(lane at, const rank_list& members, int rank, Make make) {
@@ -58,8 +94,8 @@ class teams_in_making {
             if (each.at == at && each.members.overlaps(members)) {
                 if (each.members == members) return each;
                 throw error(errc::mismatch,
-                            text({"subset: rank ", rank, " forms a team of ", members.size(),
-                                  " ranks, another rank one of ", each.members.size(),
+                            text({"subset: rank ", rank, " forms a team of ", members.size(), " ranks, and rank ",
+                                  each.first_come(), " one of ", each.members.size(),
                                   " ranks: all that are in a team must give the same ones in the same order"}));
             }
         const auto count = static_cast<std::size_t>(members.size());
@@ -73,6 +109,7 @@ class teams_in_making {
 
     std::mutex mutex_;
     std::vector<team_in_making> teams_;
+    std::vector<std::optional<lane>> latest_;  // that each rank has opened for a team
 };
 
 }  // namespace allfold::detail
