@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "allfold/collective/barrier.hpp"
+#include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
 #include "allfold/message.hpp"
 #include "test/message/support/every_transport.hpp"
 #include "test/support/catch.hpp"
@@ -95,6 +98,66 @@ TEST_CASE("tensor views with gaps are sent and received, and nothing in the gaps
             again();
             expect(own[0] == value(comm.rank(), 0, 0), "there and back");
         }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("lists of tensors and rows of records are one message") {
+    using allfold::records;
+    using allfold::tensor;
+    using allfold::tensors;
+    on_all_transports(2, [](auto& comm) {
+        const int other = 1 - comm.rank();
+        for (const std::size_t n : std::vector<std::size_t>{1, 40, 5000}) {
+            std::vector<float> m(n, static_cast<float>(comm.rank())), into(n + 1, -1);
+            std::vector<std::int16_t> s(3 * n), places(3 * n + 3, -1);
+            for (std::size_t i = 0; i < s.size(); ++i) s[i] = static_cast<std::int16_t>(i % 1000 + 1000u * comm.rank());
+            const auto is_theirs = [&](const auto& first, const auto& second) {
+                for (std::size_t i = 0; i < n; ++i) expect(first[i] == static_cast<float>(other), "first column");
+                for (std::size_t i = 0; i < 3 * n; ++i)
+                    expect(second[i] == static_cast<std::int16_t>(i % 1000 + 1000u * other), "second column");
+            };
+            // The first column backwards, the second by columns.
+            std::vector<std::int16_t> turned(3 * n);
+            const records theirs(tensor<float, 1>(&into[n - 1], {n}, {-1}),
+                                 tensor<std::int16_t, 2>(places.data(), {n, 3}));
+            const records own(m, tensor<std::int16_t, 2>(s.data(), {n, 3}));
+            expect(exchange(comm, own, to{other}, theirs, from{other}) == status{other, 0, n, false}, "rows");
+            is_theirs(into, places);
+            expect(into[n] == -1 && places[3 * n] == -1, "what is behind");
+            operation sent = send.start(comm, own, to{other}, mode::synchronous);
+            message found = probe(comm, from{other});
+            expect(found.about().elements == n, "rows found");
+            const std::array<std::ptrdiff_t, 2> by_columns{1, static_cast<std::ptrdiff_t>(n)};
+            receive(found, records(tensor<float, 1>(into.data(), {n}),
+                                   tensor<std::int16_t, 2>(turned.data(), {n, 3}, by_columns)));
+            sent.wait();
+            for (std::size_t i = 0; i < n; ++i) expect(turned[2 * n + i] == places[3 * i + 2], "turned");
+            persistent again = exchange.prepare(comm, own, to{other}, from{other});  // in place
+            again();
+            is_theirs(m, s);
+            again();
+            expect(m[0] == static_cast<float>(comm.rank()), "there and back");
+
+            std::vector<int> a(n, comm.rank()), b(2, 7), all(n + 2), c(1), d(n + 4, -1);
+            sent = send.start(comm, tensors(a, b), to{other});
+            expect(receive(comm, all, from{other}).elements == n + 2, "a list as a range");
+            sent.wait();
+            expect(all[0] == other && all[n - 1] == other && all[n] == 7 && all[n + 1] == 7, "its elements");
+            expect(exchange(comm, all, to{other}, tensors(c, d), from{other}).elements == n + 2, "a range as a list");
+            expect(c[0] == comm.rank() && d[n - 1] == 7 && d[n] == 7 && d[n + 1] == -1, "those that came");
+
+            const std::vector<std::int16_t> before = places;
+            sent = send.start(comm, own, to{other});
+            const records narrow(into, tensor<std::int16_t, 2>(places.data(), {n + 1, 2}));
+            expect_error(outcome_of([&] { receive(comm, narrow, from{other}); }), errc::mismatch,
+                         {"rows of 8 bytes, and rank", "rows of 10"});
+            sent.wait();
+            expect(places == before, "untouched");
+        }
+        std::vector<float> m(2), s(3);
+        expect_error(outcome_of([&] { send(comm, records(m, s), to{other}); }), errc::bad_argument,
+                     {"tensor 0 has 2 rows, but tensor 1 has 3"});
     });
     SUCCEED();
 }

@@ -137,6 +137,62 @@ TEST_CASE("arguments are checked before anything is sent") {
     SUCCEED();
 }
 
+TEST_CASE("an exchange sends under one tag and receives under another one, or any") {
+    on_all_transports(2, [](auto& comm) {
+        const int other = 1 - comm.rank();
+        for (const std::size_t n : {std::size_t{1}, std::size_t{50000}})
+            for (int turn = 0; turn < 3; ++turn) {
+                std::vector<int> x(n, comm.rank()), y(n, -1);
+                const tag own{comm.rank() + 1};
+                const receive_tag theirs = turn == 1 ? receive_tag{any} : receive_tag{other + 1};
+                const status found = turn == 2 ? exchange(comm, x, to{other}, from{other}, own, theirs)
+                                               : exchange(comm, x, to{other}, y, from{other}, own, theirs);
+                expect(found == status{other, other + 1, n, false}, "what came");
+                expect((turn == 2 ? x : y) == std::vector<int>(n, other), "its elements");
+            }
+        int x = 1;
+        expect_error(outcome_of([&] { exchange(comm, x, to{other}, from{other}, receive_tag{-3}); }),
+                     errc::bad_argument, {"negative tag"});
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a synchronous send ends when a receive has been matched, and no earlier") {
+    on_all_transports(2, [](auto& comm) {
+        for (const std::size_t n : {std::size_t{1}, std::size_t{50000}}) {
+            std::vector<int> x(n, 3), y(n), z(n);
+            int go = 0;
+            if (comm.rank() == 0) {
+                std::array<operation, 2> all{send.start(comm, x, to{1}, tag{1}, mode::synchronous),
+                                             receive.start(comm, go, from{1}, tag{2})};
+                for (int i = 0; i < 50; ++i) expect(!all[0].done() && !test_all(all), "done without a receive");
+                send(comm, 1, to{1}, tag{2});
+                all[1].wait();
+                expect(!all[0].done() && !test_all(all), "done without a receive, when another one has been answered");
+                expect(test_any(all) == std::nullopt, "told twice");
+                send(comm, 2, to{1}, tag{2});
+                wait_all(all);
+                // Started together they go in their order.
+                std::array<persistent, 2> again{send.prepare(comm, x, to{1}, tag{3}),
+                                                send.prepare(comm, y, to{1}, tag{3}, mode::synchronous)};
+                start_all(again);
+                wait_all(again);
+            } else {
+                receive(comm, go, from{0}, tag{2});
+                send(comm, go, to{0}, tag{2});
+                receive(comm, go, from{0}, tag{2});
+                receive(comm, z, from{0}, tag{1});
+                expect(z == x, "what came");
+                receive(comm, z, from{0}, tag{3});
+                expect(z == x, "the first of two");
+                receive(comm, z, from{0}, tag{3});
+                expect(z == y, "the second of two");
+            }
+        }
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a ready send needs its receive") {
     on_all_transports(2, [](auto& comm) {
         int x = 5 + comm.rank(), y = 0;

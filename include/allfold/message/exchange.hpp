@@ -96,8 +96,7 @@ struct exchange_verb {
     }
     template <class Comm, class X, class... Options>
     [[nodiscard]] static message_request in_place(Comm& comm, X& x, const Options&... options) {
-        using element = typename message_element<std::remove_cvref_t<X>>::type;
-        static_assert(std::is_trivially_copyable_v<element>,
+        static_assert(are_bytes<std::remove_cvref_t<X>>,
                       "allfold: an exchange in place copies bytes: give objects a place of their own");
         message_request asked = request(comm, x, x, options...);
         asked.rearranged().is_in_place = true;
@@ -111,9 +110,10 @@ struct exchange_verb {
 ///
 ///     exchange(comm, x, to{right}, y, from{left})
 ///     exchange(comm, x, to{right}, from{left}, tag{7})     in place: x is copied, and then written
+///     exchange(comm, x, to{right}, y, from{left}, tag{7}, receive_tag{any})
 ///
 /// - Afterwards y, or x, holds what came, as `receive` says, and what x held has been sent, as `send` says. The tag is
-///   that of both, so it cannot be `any`. A mode is that of what is sent.
+///   that of both, unless a `receive_tag` is said. A mode is that of what is sent.
 /// - Errors: those of `send` and `receive`.
 /// - Source: MPI-4.1, section 3.11, MPI_Sendrecv and MPI_Sendrecv_replace.
 inline constexpr detail::exchange_verb exchange{};

@@ -57,6 +57,13 @@ struct tag {
     bool is_any;
 };
 
+/// In an exchange: under which tag it receives, where that is another one than it sends under, or any.
+struct receive_tag {
+    constexpr explicit receive_tag(int t) noexcept : under(t) {}
+    constexpr explicit receive_tag(detail::any_of (*any)()) noexcept : under(any) {}
+    tag under;
+};
+
 /// When a send may end.
 enum class mode : std::uint8_t {
     standard,     ///< when its data may be written again: the message is held for its receiver, or has been matched
@@ -84,14 +91,16 @@ struct status_in {
 namespace detail {
 
 template <class T>
-concept message_option = std::same_as<T, to> || std::same_as<T, from> || std::same_as<T, tag> ||
-                         std::same_as<T, mode> || std::same_as<T, deadline> || std::same_as<T, status_in>;
+concept message_option =
+    std::same_as<T, to> || std::same_as<T, from> || std::same_as<T, tag> || std::same_as<T, receive_tag> ||
+    std::same_as<T, mode> || std::same_as<T, deadline> || std::same_as<T, status_in>;
 
 /// The options of one message, understood.
 struct message_options {
     std::optional<to> destination;
     std::optional<from> source;
     tag label{0};
+    std::optional<tag> other_label;  // of what an exchange receives
     mode how = mode::standard;
     std::optional<allfold::deadline> limit;
     status* told = nullptr;
@@ -101,10 +110,13 @@ struct message_options {
         (take(options), ...);
     }
 
+    [[nodiscard]] constexpr const tag& received_label() const noexcept { return other_label ? *other_label : label; }
+
   private:
     constexpr void take(const to& said) { destination = said; }
     constexpr void take(const from& said) { source = said; }
     constexpr void take(const tag& said) { label = said; }
+    constexpr void take(const receive_tag& said) { other_label = said.under; }
     constexpr void take(mode said) { how = said; }
     constexpr void take(const deadline& said) { limit = said; }
     constexpr void take(const status_in& said) { told = said.where; }
@@ -122,13 +134,16 @@ template <bool Sends, bool Receives, class... Options>
     static_assert(!known || (destinations == (Sends ? 1 : 0) && sources == (Receives ? 1 : 0)),
                   "allfold: a send says to{rank}, a receive or probe from{rank} or from{any}, an exchange both, each "
                   "once");
-    constexpr bool once = count(std::same_as<Options, tag>...) <= 1 && count(std::same_as<Options, mode>...) <= 1 &&
-                          count(std::same_as<Options, deadline>...) <= 1 &&
-                          count(std::same_as<Options, status_in>...) <= 1;
+    constexpr bool once =
+        count(std::same_as<Options, tag>...) <= 1 && count(std::same_as<Options, receive_tag>...) <= 1 &&
+        count(std::same_as<Options, mode>...) <= 1 && count(std::same_as<Options, deadline>...) <= 1 &&
+        count(std::same_as<Options, status_in>...) <= 1;
     static_assert(once, "allfold: two options of one kind in one call: give one tag, one mode, one deadline");
     constexpr bool is_told = Sends || !(std::same_as<Options, mode> || ...);
     static_assert(is_told, "allfold: a mode is for the one who sends");
-    return known && once && is_told;
+    constexpr bool is_of_both = (Sends && Receives) || !(std::same_as<Options, receive_tag> || ...);
+    static_assert(is_of_both, "allfold: receive_tag{} is for an exchange: a send or a receive says tag{}");
+    return known && once && is_told && is_of_both;
 }
 
 }  // namespace detail

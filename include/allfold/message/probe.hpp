@@ -58,7 +58,7 @@ class message {
     /// Where it goes.
     struct place {
         detail::message_data memory;
-        std::vector<part> runs;
+        detail::place_with_gaps gaps;
         status* told;
     };
     using making = std::unique_ptr<detail::pending> (*)(void*, place&&, std::unique_ptr<detail::held_message>);
@@ -80,7 +80,7 @@ class message {
             detail::message_request asked("receive");
             asked.said.told = where.told;
             asked.in.emplace(held->source, held->head.tag, where.memory);
-            if (!where.runs.empty()) asked.rearranged().in_runs = std::move(where.runs);
+            if (!where.gaps.runs.empty()) asked.receive_into(std::move(where.gaps));
             asked.given = std::move(held);
             return asked;
         });
@@ -101,7 +101,8 @@ class message {
             throw error(errc::bad_argument, held_ ? "receive: the communicator of this message has ended"
                                                   : "receive: this message has been received already, or is none");
         place where{shares_memory_ ? detail::message_data_of<true>(y) : detail::message_data_of<false>(y),
-                    detail::runs_of(y), told};
+                    {detail::runs_of(y), detail::row_type_of(y)},
+                    told};
         return {make_(comm_, std::move(where), std::move(held_))};
     }
     void put_back() noexcept {

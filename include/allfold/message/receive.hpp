@@ -75,7 +75,7 @@ struct receive_verb {
     /// Calls use(make), where make() is what is asked for.
     template <class Use, class Comm, class Y, class... Options>
     static auto ask(Use use, Comm& comm, Y& y, const Options&... options) {
-        if constexpr (tensor_view<std::remove_const_t<Y>>)
+        if constexpr (may_have_gaps<std::remove_const_t<Y>>)
             if (has_gaps(y)) return use([&] { return with_gaps(comm, y, options...); });
         return use([&] { return request(comm, y, options...); });
     }

@@ -83,8 +83,10 @@ struct send_verb {
 ///     send(comm, x, to{3}, tag{7}, mode::synchronous)
 ///
 /// - Returns, or its operation is done, when `mode` says so; then x may be written again.
-/// - Data: a contiguous range, a contiguous tensor view, or one object. Elements are trivially copyable; where ranks
-///   share memory anything that can be assigned goes, from where it lies.
+/// - Data: a contiguous range, a tensor view, a list of tensors, records, or one object. Elements are trivially
+///   copyable; where ranks share memory, anything that can be assigned goes, from where it lies, and elsewhere what has
+///   a serializer. Data with gaps is packed, a list as its tensors one after the other, and records row by row: their
+///   rows are the elements of the message.
 /// - Order: of two messages of one rank to another that a receive could both take, it takes the one that was sent, or
 ///   started, first. Messages and collectives never mix.
 /// - Cost: a message of 64 KiB or less (between threads 6 KiB), and of no more than the transport copies, is one

@@ -29,6 +29,7 @@ using allfold::operation;
 using allfold::persistent;
 using allfold::probe;
 using allfold::receive;
+using allfold::receive_tag;
 using allfold::send;
 using allfold::status;
 using allfold::status_in;

@@ -8,11 +8,14 @@
 #include <iterator>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
+#include "allfold/data/records.hpp"
 #include "allfold/data/serializer.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
 #include "allfold/engine/binding.hpp"
 #include "allfold/engine/detail/type_name.hpp"
 #include "allfold/engine/row_table.hpp"
@@ -83,11 +86,43 @@ template <bool SharesMemory, class T>
             &message_type_of<std::remove_cv_t<T>, SharesMemory>};
 }
 
-/// Of a tensor view with gaps, where its first element lies, and how many it has.
+/// Rows of trivially copyable elements.
+template <class Row>
+inline constexpr message_type row_type{sizeof(Row), &type_hash<Row>, type_name<Row>, nullptr, nullptr, nullptr};
+
+/// Of records, which have as many rows in each tensor: of a type that does not know yet how long they are.
+template <class X>
+[[nodiscard]] message_data rows_of_records(X& x) {
+    message_data all{nullptr, 0, &row_type<element_of<X>>};
+    std::size_t column = 0;
+    const auto add = [&all, &column]<class V>(const V& view) {
+        using access = tensor_access<V>;
+        std::size_t rows = 1;
+        if constexpr (access::rank > 0) rows = access::extent(view, 0);
+        if (column > 0 && rows != all.elements)
+            throw error(errc::bad_argument,
+                        text({"records: tensor 0 has ", all.elements, " rows, but tensor ", column, " has ", rows}));
+        const message_data own = message_data_at<true>(access::data(view), rows);
+        const bool is_missing = own.data == nullptr && count_of(view) != 0;
+        all.data = column == 0 || is_missing || all.data == nullptr ? own.data : all.data;
+        all.elements = rows;
+        ++column;
+    };
+    std::apply([&add](const auto&... views) { (add(views), ...); }, x.views());
+    return all;
+}
+
+/// Of data with gaps, where its first element lies, and how many elements, or rows, it has.
 template <bool SharesMemory, class X>
 [[nodiscard]] message_data message_data_of(X& x) {
     if constexpr (tensor_view<std::remove_const_t<X>>) {
         return message_data_at<SharesMemory>(tensor_access<std::remove_const_t<X>>::data(x), count_of(x));
+    } else if constexpr (is_tensors<std::remove_const_t<X>>) {
+        using element = std::remove_const_t<typename std::remove_const_t<X>::element_type>;
+        return message_data_at<SharesMemory>(
+            x.pieces().empty() ? static_cast<const element*>(nullptr) : x.pieces().front().data(), x.size());
+    } else if constexpr (is_records<std::remove_const_t<X>>) {
+        return rows_of_records(x);
     } else if constexpr (element_range<X>) {
         const auto count = static_cast<std::size_t>(std::ranges::size(x));
         if (count == 0) return message_data_at<SharesMemory>(static_cast<const range_element<X>*>(nullptr), 0);
@@ -99,57 +134,18 @@ template <bool SharesMemory, class X>
     }
 }
 
+/// Whether its elements are trivially copyable.
 template <class X>
-[[nodiscard]] bool has_gaps([[maybe_unused]] const X& x) {
-    if constexpr (tensor_view<X>)
-        return !is_contiguous(x);
-    else
-        return false;
-}
-/// Where the elements of such a view lie, in row-major order, as many at once as lie one after the other; nothing
-/// without gaps.
-template <class X>
-[[nodiscard]] std::vector<part> runs_of([[maybe_unused]] X& x) {
-    std::vector<part> runs;
-    if constexpr (tensor_view<std::remove_const_t<X>>) {
-        using element = std::remove_cv_t<typename tensor_access<std::remove_const_t<X>>::element_type>;
-        if (!has_gaps(x)) return runs;
-        if constexpr (!std::is_trivially_copyable_v<element>)
-            throw error(errc::bad_argument,
-                        "message: a tensor view with gaps, of objects that are not trivially copyable");
-        for_each_run(x, [&](const auto* first, std::size_t count) {
-            runs.push_back(
-                {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(first)), count * sizeof(element)});
-        });
-    }
-    return runs;
-}
-/// What came without gaps to where there are some: the first bytes.
-inline void distribute(std::span<const part> runs, const std::byte* from, std::size_t bytes) noexcept {
-    for (const part& run : runs) {
-        const std::size_t n = std::min(run.bytes, bytes);
-        std::memcpy(run.data, from, n);
-        from += n;
-        bytes -= n;
-    }
-}
-
-template <class T>
-struct message_element {
-    using type = T;
-};
-template <element_range T>
-struct message_element<T> {
-    using type = range_element<T>;
-};
-template <tensor_view T>
-struct message_element<T> {
-    using type = std::remove_cv_t<typename tensor_access<T>::element_type>;
-};
+inline constexpr bool are_bytes = std::is_trivially_copyable_v<element_of<X>>;
+template <class... Views>
+inline constexpr bool are_bytes<records<Views...>> = (std::is_trivially_copyable_v<element_of<Views>> && ...);
 
 /// Whether X can be received into.
 template <class X>
 inline constexpr bool is_place = writable<X> && !std::is_const_v<X>;
+template <class X>
+    requires(is_records<std::remove_const_t<X>> || is_tensors<std::remove_const_t<X>>)
+inline constexpr bool is_place<X> = writable<X>;
 template <element_range X>
 inline constexpr bool is_place<X> = !std::is_const_v<std::remove_reference_t<range_reference<X>>>;
 template <tensor_view X>
@@ -159,16 +155,18 @@ inline constexpr bool is_place<X> = writable<X>;
 template <bool SharesMemory, bool IsPlace, bool Returns, class X>
 [[nodiscard]] consteval bool require_message_data() {
     using data = std::remove_cvref_t<X>;
-    using element = typename message_element<data>::type;
-    constexpr bool crosses = SharesMemory || std::is_trivially_copyable_v<element> || serializable<element>;
+    constexpr bool crosses = SharesMemory || are_bytes<data> || serializable<element_of<data>>;
     static_assert(crosses,
                   "allfold: these ranks do not share memory: elements of a message must be trivially copyable, or have "
                   "an allfold::serializer");
+    constexpr bool has_bytes = !is_records<data> || are_bytes<data>;
+    static_assert(has_bytes,
+                  "allfold: records in a message must have trivially copyable elements: send each tensor by itself");
     constexpr bool is_writable = !IsPlace || is_place<std::remove_reference_t<X>>;
     static_assert(is_writable, "allfold: the place of a message must not be const");
     constexpr bool lives = !Returns || std::is_lvalue_reference_v<X> || refers<data>;
     static_assert(lives, "allfold: this argument would be gone before the message is: pass a variable or a view");
-    return crosses && is_writable && lives;
+    return crosses && has_bytes && is_writable && lives;
 }
 
 }  // namespace allfold::detail

@@ -9,6 +9,7 @@
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/message/detail/runs.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/arrival_order.hpp"
@@ -18,11 +19,16 @@
 
 namespace allfold::detail {
 
+struct place_with_gaps {
+    std::vector<part> runs;
+    std::optional<message_type> rows;  // of records
+};
 /// Where what is sent does not lie as it goes, or what comes not as it came: most messages have none of it.
 struct rearrangement {
     std::vector<part> out_runs, in_runs;  // of data with gaps
     bool is_in_place = false;             // of both: what is sent is copied first
     std::vector<std::byte> copy, without_gaps;
+    std::optional<message_type> sent_rows, received_rows;  // of records
 };
 
 /// What is asked for, checked.
@@ -36,11 +42,17 @@ struct message_request {
 
     template <class X>
     void send_without_gaps(X& x) {
-        if (has_gaps(x)) rearranged().out_runs = runs_of(x);
+        if (!has_gaps(x)) return;
+        rearranged().out_runs = runs_of(x);
+        if ((arranged->sent_rows = row_type_of(x))) out->data.type = &*arranged->sent_rows;
     }
     template <class Y>
     void receive_with_gaps(Y& y) {
-        if (has_gaps(y)) rearranged().in_runs = runs_of(y);
+        if (has_gaps(y)) receive_into({runs_of(y), row_type_of(y)});
+    }
+    void receive_into(place_with_gaps&& there) {
+        rearranged().in_runs = std::move(there.runs);
+        if ((arranged->received_rows = there.rows)) in->place.type = &*arranged->received_rows;
     }
     [[nodiscard]] rearrangement& rearranged() {
         if (!arranged) arranged = std::make_unique<rearrangement>();
@@ -63,7 +75,10 @@ class receive_request {
     const char* what;
 
     receive_request(const char* called, const message_options& said, const message_data& place)
-        : what(called), limit_(said.limit), told_(said.told), in_(said.source->rank, said.label.value, place) {}
+        : what(called),
+          limit_(said.limit),
+          told_(said.told),
+          in_(said.source->rank, said.received_label().value, place) {}
 
     [[nodiscard]] static constexpr sending* sent() noexcept { return nullptr; }
     [[nodiscard]] receiving* received() noexcept { return &in_; }
@@ -94,7 +109,8 @@ void require_data(const Comm& comm, const char* what, const message_data& data) 
 template <communicator Comm>
 [[nodiscard]] bool is_sound_receive(const Comm& comm, const message_data& place, const message_options& said) noexcept {
     return (said.source->is_special || (said.source->rank >= 0 && said.source->rank < comm.size())) &&
-           (said.label.is_any || said.label.value >= 0) && (place.data != nullptr || place.elements == 0);
+           (said.received_label().is_any || said.received_label().value >= 0) &&
+           (place.data != nullptr || place.elements == 0);
 }
 
 template <communicator Comm>
@@ -118,7 +134,8 @@ template <communicator Comm>
     const int there = said.source->rank;
     if (!said.source->is_special && (there < 0 || there >= comm.size()))
         reject_rank(what, "the source,", there, comm.size());
-    if (!said.label.is_any && said.label.value < 0) reject_message(what, comm.rank(), "gives a negative tag");
+    if (!said.received_label().is_any && said.received_label().value < 0)
+        reject_message(what, comm.rank(), "gives a negative tag");
     require_data(comm, what, place);
     if (there == any_rank) note_question_of_messages();
 }
@@ -126,7 +143,7 @@ template <communicator Comm>
 [[gnu::always_inline]] inline void add_receiving(const Comm& comm, const message_data& place, message_request& to_be) {
     const message_options& said = to_be.said;
     require_receive(comm, to_be.what, place, said);
-    to_be.in.emplace(said.source->rank, said.label.value, place);
+    to_be.in.emplace(said.source->rank, said.received_label().value, place);
 }
 
 }  // namespace allfold::detail

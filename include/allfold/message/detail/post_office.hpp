@@ -325,7 +325,8 @@ class post_office final : public background::keepsake {
     /// Whether it is no more than some bytes that fit, and nobody waits for an answer.
     [[nodiscard]] static bool takes_as_is(const receiving& r, const message_head& head) noexcept {
         return head.what == kind::eager && head.how == mode::standard && !r.is_probe && r.place.type->copies_bytes() &&
-               head.type == r.place.type->hash() && head.elements <= r.place.elements && head.elements != 0;
+               head.type == r.place.type->hash() && head.element_bytes == r.place.type->element_bytes &&
+               head.elements <= r.place.elements && head.elements != 0;
     }
     void match(receiving& r, int source, const message_head& head, std::span<const std::byte> data);
     [[nodiscard]] bool is_read_there(const message_head& head, std::span<const std::byte> rest) const noexcept {
@@ -625,6 +626,11 @@ inline std::exception_ptr post_office::objection(const receiving& r, int source,
             error(errc::mismatch,
                   text({"receive: rank ", rank_, " receives elements of type ", r.place.type->name, ", and rank ",
                         source, " has sent elements of type ", name_in(head), ", under tag ", head.tag})));
+    if (!head.is_encoded() && head.element_bytes != r.place.type->element_bytes)
+        return std::make_exception_ptr(
+            error(errc::mismatch,
+                  text({"receive: rank ", rank_, " receives rows of ", r.place.type->element_bytes, " bytes, and rank ",
+                        source, " has sent rows of ", head.element_bytes, ", under tag ", head.tag})));
     if (head.elements > r.place.elements)
         return std::make_exception_ptr(error(
             errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements, " elements, and rank ",

@@ -110,7 +110,8 @@ template <communicator Comm>
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool receive_shortly(Comm& comm, const message_data& place,
                                                               const message_options& said, bool waits, status& found) {
-    const int source = said.source->rank, label = said.label.value;
+    const int source = said.source->rank;
+    const tag label = said.received_label();
     if (source < 0 || source >= comm.size() || source == comm.rank() || !place.type->copies_bytes() ||
         (place.data == nullptr && place.elements != 0))
         return false;
@@ -123,7 +124,7 @@ template <communicator Comm>
         return false;
     message_head head;
     std::memcpy(&head, here.data, sizeof head);
-    if (head.what != message_head::kind::eager || (label != head.tag && !said.label.is_any) ||
+    if (head.what != message_head::kind::eager || (label.value != head.tag && !label.is_any) ||
         (!Comm::shares_memory && head.type_name != nullptr) || head.type != place.type->hash() ||
         head.elements > place.elements || head.bytes() != here.bytes - sizeof head)
         return false;
