@@ -414,3 +414,20 @@ TEST_CASE("memory of an operation in flight that the program writes is found: se
     INFO(explain(headlong));
     CHECK((headlong.findings().size() == 1 && headlong.first().what == verdict::deadlock_unless_held));
 }
+
+TEST_CASE("a standard send may be held however long it is, and however much is held") {
+    for (const std::size_t elements : {std::size_t{1}, std::size_t{100000}, std::size_t{2000000}}) {
+        const auto head_to_head = [elements](explored_communicator& comm) {
+            const std::vector<int> x(elements, comm.rank());
+            std::vector<int> y(elements, -1);
+            const int other = 1 - comm.rank();
+            for (int i = 0; i < 2; ++i) allfold::send(comm, x, to{other});
+            for (int i = 0; i < 2; ++i) allfold::receive(comm, y, from{other});
+            return y.front() + y.back();
+        };
+        const exploration found = explore(2, head_to_head);
+        INFO(explain(found));
+        REQUIRE(!found.ok());
+        CHECK(found.first().what == verdict::deadlock_unless_held);
+    }
+}

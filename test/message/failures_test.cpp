@@ -90,3 +90,24 @@ TEST_CASE("abort ends a communicator for all its ranks, with a reason") {
         CHECK(each.says("no more paper"));
     }
 }
+
+TEST_CASE("a message in flight that is started again, or whose communicator ends, says whom it waits for") {
+    allfold::thread_world world(2);
+    int x = 0;
+    std::vector<int> y(50000);
+    std::vector<operation> all;
+    persistent again;
+    {
+        auto comm = world.communicator(0);
+        again = send.prepare(comm, y, to{1}, mode::synchronous);
+        again.start();
+        expect_error(outcome_of([&] { again.start(); }), errc::bad_argument,
+                     {"rank 0 starts a prepared operation that is in flight and waits for rank 1"});
+        all.push_back(receive.start(comm, x, from{1}));
+        all.push_back(send.start(comm, y, to{1}, mode::synchronous));
+    }
+    for (operation& each : all)
+        expect_error(outcome_of([&] { each.wait(); }), errc::bad_argument,
+                     {"the communicator of rank 0 ended before it was done and waits for rank 1"});
+    expect_error(outcome_of([&] { again.wait(); }), errc::bad_argument, {"of rank 0 ended", "waits for rank 1"});
+}

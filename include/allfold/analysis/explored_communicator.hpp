@@ -456,8 +456,11 @@ struct detail::task_hooks<explored_communicator> {
         const std::size_t call =
             comm.note_message(what, out != nullptr ? out->receiver : null_rank, in != nullptr ? in->source : null_rank,
                               out != nullptr ? out->label : in->label());
-        if (out != nullptr && out->how == mode::standard && out->may_wait && out->receiver != null_rank)
-            out->is_held = comm.holds_send();
+        if (out != nullptr) {
+            out->has_no_limit = true;
+            if (out->how == mode::standard && out->may_wait && out->receiver != null_rank)
+                out->is_held = comm.holds_send();
+        }
         comm.note_waited_for(is_waited_for);
         return call;
     }

@@ -181,7 +181,7 @@ class task : public pending {
     }
     void orphan() noexcept override {
         const bool was_in_flight = !done();
-        if (was_in_flight) fail_with(errc::bad_argument, ": its communicator ended before it was done");
+        if (was_in_flight) fail_orphaned();
         comm_ = nullptr;
     }
     void look_around() noexcept override {
@@ -260,8 +260,8 @@ class task : public pending {
         if (comm_ == nullptr) refuse("a prepared operation is started whose communicator ended");
         if (active_)
             throw error(errc::bad_argument,
-                        text({what_, ": rank ", comm_->rank(),
-                              " starts a prepared operation that is in flight: wait for it first"}));
+                        text({what_, ": rank ", comm_->rank(), " starts a prepared operation that is in flight",
+                              whom_it_waits_for(), ": wait for it first"}));
         require_outside_operator(*comm_, what_);
         if (failure_) std::rethrow_exception(failure_);  // the communicator is broken for good
     }
@@ -312,13 +312,17 @@ class task : public pending {
             fail(std::current_exception());
         }
     }
-    /// Where there is no handler yet.
-    void fail_with(errc code, const char* why) noexcept {
+    void fail_orphaned() noexcept {
         try {
-            throw error(code, text({what_, why}));
+            throw error(errc::bad_argument, text({what_, ": the communicator of rank ", comm_->rank(),
+                                                  " ended before it was done", whom_it_waits_for()}));
         } catch (...) {
             fail(std::current_exception());
         }
+    }
+    [[nodiscard]] std::string whom_it_waits_for() const {
+        const int peer = done() ? -1 : blocked_on().peer;
+        return peer < 0 ? std::string() : text({" and waits for rank ", peer});
     }
 };
 

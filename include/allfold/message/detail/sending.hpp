@@ -31,8 +31,9 @@ struct sending {
     mode how;
     message_data data;
     std::uint32_t number = 0;
-    bool may_wait = true;  // in standard mode: analysis/explore decides whether it
-    bool is_held = true;   // is held by its receiver, or waits
+    bool may_wait = true;       // in standard mode: analysis/explore decides whether it
+    bool is_held = true;        // is held by its receiver, or waits
+    bool has_no_limit = false;  // and is so however long it is, and however much is held already
     bool is_done = true;
     std::exception_ptr failure;
     open_message* owner = nullptr;
