@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/collective/reduce_scatter.hpp"
 
+#include <cstddef>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_gather.hpp"
 #include "allfold/data/partition.hpp"
 #include "test/collective/reduce_scatter_checks.hpp"
 #include "test/support/algebras.hpp"
@@ -30,4 +35,27 @@ TEMPLATE_TEST_CASE("reduce_scatter keeps rank order where ranks share no memory"
             check_reduce_scatter(comm, p, blocks, where, blocks);
     });
     SUCCEED();
+}
+
+TEST_CASE("shards that are padded to one length hold their blocks in front, and what lies behind is untouched") {
+    for (const int size : {1, 2, 3, 5, 8})
+        on_ranks(size, [](auto& comm) {
+            for (const std::size_t n : {std::size_t{1}, std::size_t{10}, std::size_t{1001}}) {
+                const auto blocks = allfold::partition::ceil(n, comm.size());
+                std::vector<int> gradients(n), all(n), shard(blocks.largest(), -7);
+                for (std::size_t i = 0; i < n; ++i) gradients[i] = static_cast<int>(i) + comm.rank();
+                const auto own = blocks.unpadded(shard, comm.rank());
+                allfold::reduce_scatter(comm, gradients, own, allfold::sum(), blocks);
+                allfold::all_gather(comm, own, all, blocks);
+                const int ranks = comm.size() * (comm.size() - 1) / 2;
+                for (std::size_t i = 0; i < n; ++i)
+                    expect(all[i] == comm.size() * static_cast<int>(i) + ranks, "a sum");
+                for (std::size_t i = own.size(); i < shard.size(); ++i) expect(shard[i] == -7, "padding");
+            }
+        });
+    std::vector<int> shard(2);
+    const auto blocks = allfold::partition::ceil(10, 4);
+    CHECK(blocks.unpadded(shard, 3).size() == 1);
+    CHECK_THROWS_WITH(blocks.unpadded(shard, 0),
+                      Catch::Contains("block 0 has 3 elements, and its shard has room for 2"));
 }

@@ -44,7 +44,7 @@ homepage=$(sed -n 's/.*HOMEPAGE_URL "\(.*\)".*/\1/p' CMakeLists.txt)
 by_cmake() {
     installed
     local here=(-D CMAKE_PREFIX_PATH="$work/prefix")
-    project cmake cmake "${here[@]}"
+    project cmake cmake "${here[@]}" -D catch2=ON
     project cmake cmake_mpi "${here[@]}" -D components=mpi
     project cmake cmake_compiled "${here[@]}" -D components=compiled
     refused "its component mpi needs an MPI" cmake "${here[@]}" -D components=mpi -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON

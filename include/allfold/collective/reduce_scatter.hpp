@@ -66,6 +66,8 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
 /// - Axes, lists, shards: `axis{d}` cuts a tensor along axis d, whose blocks the partition then counts; of
 ///   `tensors{a, b}` each is cut, and `out` is a list as well, or one operand; with `shards{list}` rank r gets block
 ///   list[r].
+/// - Padded shards, all as long as the longest block: pass `blocks.unpadded(shard, comm.rank())` of a partition; what
+///   lies behind is untouched.
 /// - Displacements: with `displacements{d0, d1, ...}` and a partition block r begins at element d[r], and may be
 ///   anywhere on each rank.
 /// - `at_front{}`, in place: the block lies at the front of x afterwards, and not in its place, which is undefined.

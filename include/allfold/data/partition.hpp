@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <ranges>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -21,6 +22,10 @@ namespace allfold {
 namespace detail {
 [[noreturn, gnu::cold]] inline void reject_size(std::size_t block, long long size) {
     throw error(errc::bad_partition, text({"partition: block ", block, " has ", size, " elements"}));
+}
+[[noreturn, gnu::cold]] inline void reject_shard(int block, std::size_t elements, std::size_t room) {
+    throw error(errc::bad_partition,
+                text({"partition: block ", block, " has ", elements, " elements, and its shard has room for ", room}));
 }
 }  // namespace detail
 
@@ -106,6 +111,15 @@ class partition {
     }
     /// The number of elements in the largest block.
     [[nodiscard]] std::size_t largest() const noexcept { return largest_; }
+    /// Of memory that may be longer than a block, as shards are that are padded to the length of the largest one: the
+    /// part that the block takes, without its padding.
+    /// @throws error (bad_partition) where the memory is too short.
+    template <class Shard>
+    [[nodiscard]] auto unpadded(Shard& shard, int block) const {
+        const std::span all(shard);
+        if (all.size() < extent(block)) detail::reject_shard(block, extent(block), all.size());
+        return all.first(extent(block));
+    }
 
   private:
     /// Blocks of `quotient` grains, the first `remainder` of them of one more.
