@@ -88,6 +88,34 @@ template <class Comm, class Prepare>
     return std::make_unique<in_turn<Comm>>(comm, name, std::move(parts));
 }
 
+/// How long an operand is.
+template <class X>
+[[nodiscard]] std::size_t bytes_of(const X& x) {
+    if constexpr (is_records<X>)
+        return std::apply([](const auto&... views) { return (bytes_of(views) + ...); }, x.views());
+    else if constexpr (tensor_view<X>)
+        return count_of(x) * sizeof(element_of<X>);
+    else if constexpr (is_tensors<X>)
+        return x.size() * sizeof(element_of<X>);
+    else if constexpr (element_range<X>)
+        return static_cast<std::size_t>(std::ranges::size(x)) * sizeof(element_of<X>);
+    else
+        return sizeof(X);
+}
+/// Whether nobody reads memory of another rank's, so that there is nothing to wait for at the end: then a plain call is
+/// over as soon, and is the cheapest. Asked where all ranks have operands of one length, and so say the same. Two
+/// threads, all_reduce of 8 bytes 0.38 of the time of a call that ends early, 4 KiB 0.7.
+template <class Collective, class Comm, class Data>
+[[nodiscard]] bool only_copies(const Comm& comm, Data bind) {
+    if constexpr (Collective::promise.cut == cut_for::schedule)
+        return bind([&comm](const auto&... data) {
+            return (!comm.lends(bytes_of(data),
+                                std::is_trivially_copyable_v<element_of<std::remove_cvref_t<decltype(data)>>>) &&
+                    ...);
+        });
+    return false;
+}
+
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Options&... options) {
     sync_modes modes;
@@ -102,6 +130,8 @@ outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Opti
         constexpr std::integral_constant<verb, verb::prepare> as_prepared;
         return handles::take(modes.out == out_sync::none ? issue_as(as_prepared, ends_early{}) : issue_as(as_prepared));
     };
+    if (modes.out == out_sync::none && only_copies<Collective>(comm, bind)) modes.out = out_sync::mine;
+    if (modes.in != in_sync::all && modes.out == out_sync::mine) return issue_as(std::integral_constant<verb, V>{});
     if constexpr (V == verb::call) {
         if (modes.out == out_sync::none)
             return hand_out<verb::start>(prepare_synchronised(comm, Collective::promise.name, modes, prepare)).wait();
