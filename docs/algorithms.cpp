@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
 
 /// @file
-/// Writes algorithms.md, the table of all algorithms and collectives, into the folder that is given. All of it is asked
-/// of the types that the library's headers declare, and of the prover.
+/// Writes algorithms.md, the table of all algorithms and collectives, into the folder that is given, and a picture of
+/// each algorithm into its folder `algorithms`. All of it is asked of the types that the library's headers declare, and
+/// of the prover; where an algorithm is from stands in the comment of its header.
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <span>
@@ -14,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "allfold/analysis/draw.hpp"
 #include "allfold/analysis/prove.hpp"
 #include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/step.hpp"
@@ -33,6 +36,15 @@ struct entry {
     bool equal_blocks = false;
     bool in_levels = false;
     std::vector<std::string> costs{};  ///< for each of shown_ranks
+};
+
+/// What one algorithm is, and where it is from.
+struct portrait {
+    std::string algorithm;
+    std::string collective;  ///< of which it is drawn
+    int size = 0;
+    bool in_levels = false;
+    std::string drawing{};
 };
 
 struct chapter {
@@ -143,6 +155,52 @@ std::vector<std::string> names_of(test::algorithm_list<Algorithms...>) {
     return {name_of_type<Algorithms>()...};
 }
 
+/// Drawn for as many ranks as show what is special, and for the first of these collectives that it has: what it folds
+/// says most of it.
+template <class Algorithm, class... Collectives>
+portrait portrait_of(const Algorithm& algorithm, const Collectives&... collectives) {
+    portrait made{.algorithm = name_of_type<Algorithm>(), .collective = ""};
+    const auto draw_of = [&]<class Collective>(const Collective& collective) {
+        if constexpr (allfold::detail::algorithm_for<Algorithm, Collective>) {
+            if (!made.collective.empty()) return;
+            using schedule = typename Collective::template schedule_in<Algorithm>;
+            made.collective = Collective::promise.name;
+            made.in_levels = allfold::grouped_schedule<schedule>;
+            constexpr int most_rounds = 6;  // that can be read
+            const int group = made.in_levels ? 2 : 1;
+            made.size = allfold::supports<schedule>(6) ? 6 : 8;
+            if (allfold::prove(collective, algorithm, made.size, 0, group).rounds > most_rounds) made.size = 4;
+            made.drawing = allfold::draw(collective, algorithm, made.size, 0, group);
+        }
+    };
+    (draw_of(collectives), ...);
+    return made;
+}
+template <class... Algorithms>
+std::vector<portrait> portraits_of(test::algorithm_list<Algorithms...>) {
+    return {portrait_of(Algorithms(), allfold::all_reduce, allfold::reduce_scatter, allfold::inclusive_scan,
+                        allfold::exclusive_scan, allfold::reduce, allfold::broadcast, allfold::all_gather,
+                        allfold::gather, allfold::all_to_all, allfold::permute, allfold::barrier)...};
+}
+
+/// What the comment of the header says that declares the algorithm, from "Source" to the end of the comment.
+std::string source_of(const std::string& algorithm, const std::filesystem::path& headers) {
+    for (const auto& header : std::filesystem::directory_iterator(headers)) {
+        std::ifstream file(header.path());
+        std::string text, line;
+        bool is_source = false, is_of_it = false;
+        while (std::getline(file, line)) {
+            const bool is_comment = line.starts_with("/// ");
+            if (is_comment && line.find("Source") == 4) is_source = true;
+            if (!is_comment) is_source = false;
+            if (is_source) text += (text.empty() ? "" : " ") + line.substr(4);
+            is_of_it = is_of_it || line == "struct " + algorithm + " {";
+        }
+        if (is_of_it) return text;
+    }
+    return "";
+}
+
 // --- The text.
 
 void row(std::ostream& out, const std::vector<std::string>& cells) {
@@ -192,6 +250,13 @@ void write_chapter(std::ostream& out, const chapter& all) {
     for (std::size_t i = 0; i < all.chosen.size(); ++i) out << "- " << where[i] << ": " << all.chosen[i] << "\n";
 }
 
+/// Where an algorithm is from, and its picture.
+void write_portrait(std::ostream& out, const portrait& all, const std::string& source) {
+    out << "\n### " << all.algorithm << "\n\n" << source << "\n\n";
+    out << "![" << all.algorithm << ", " << all.collective << " of " << all.size << " ranks"
+        << (all.in_levels ? " in groups of 2" : "") << "](algorithms/" << all.algorithm << ".svg)\n";
+}
+
 constexpr const char* introduction = R"(# Algorithms and collectives
 
 Made from the code by `./dev docs`: do not edit.
@@ -211,27 +276,45 @@ rank sends · what the busiest rank folds, in operands; one operand is all that 
 more. What ranks that share memory read from each other counts as sent. Threads in processes are two in each.
 )";
 
-std::string page() {
+constexpr const char* portraits_introduction = R"(
+## Where they are from, and how they look
+
+Ranks stand from top to bottom, rounds from left to right, and the colours belong to the senders. After each round
+stands what a rank has folded, what has just come in bold; where data is cut, "b2:" and the like say which block.
+)";
+
+std::string page(const std::vector<portrait>& portraits, const std::filesystem::path& headers) {
     const std::vector<chapter> chapters = chapters_of(test::every_collective());
     std::ostringstream out;
     out << introduction;
     write_overview(out, chapters);
     out << explanation;
     for (const chapter& each : chapters) write_chapter(out, each);
+    out << portraits_introduction;
+    for (const portrait& each : portraits) write_portrait(out, each, source_of(each.algorithm, headers));
     return out.str();
+}
+
+bool write(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream file(path);
+    file << text;
+    file.close();
+    if (!file) std::cerr << "cannot write " << path.string() << "\n";
+    return static_cast<bool>(file);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 2) {
-        std::cerr << "usage: algorithms FOLDER\n";
+    if (argc != 3) {
+        std::cerr << "usage: algorithms FOLDER HEADERS\n";
         return 2;
     }
-    const std::string path = std::string(argv[1]) + "/algorithms.md";
-    std::ofstream file(path);
-    file << page();
-    file.close();
-    if (!file) std::cerr << "cannot write " << path << "\n";
-    return file ? 0 : 1;
+    const std::filesystem::path folder = argv[1], pictures = folder / "algorithms";
+    std::filesystem::create_directories(pictures);
+    const std::vector<portrait> portraits = portraits_of(test::every_algorithm());
+    bool is_written = write(folder / "algorithms.md", page(portraits, argv[2]));
+    for (const portrait& each : portraits)
+        is_written = is_written && write(pictures / (each.algorithm + ".svg"), each.drawing);
+    return is_written ? 0 : 1;
 }
