@@ -82,14 +82,19 @@ template <class Sums>
     return curve;
 }
 
+[[nodiscard]] std::size_t largest_shard(int ranks) {
+    std::vector<char> all(layout::total);
+    return shard_of(all, 0, ranks).size();
+}
+
 [[nodiscard]] std::string describe(const request& asked, std::size_t known, const std::vector<progress_made>& curve) {
     const auto percent = [](std::size_t n, std::size_t of) {
         return 100.0 * static_cast<double>(n) / static_cast<double>(of);
     };
     char line[200];
     std::snprintf(line, sizeof line, "%zu parameters in shards of %zu, %s; %zu digits to learn from, %zu held out\n\n",
-                  layout::total, allfold::partition::ceil(layout::total, asked.ranks).largest(),
-                  counted(asked.ranks, "rank").c_str(), known, asked.training.held_out);
+                  layout::total, largest_shard(asked.ranks), counted(asked.ranks, "rank").c_str(), known,
+                  asked.training.held_out);
     std::string text = line;
     text += "  epoch         loss    right  held out   bits of parameters\n";
     for (std::size_t epoch = 0; epoch < curve.size(); ++epoch) {

@@ -15,8 +15,8 @@
 #include "examples/fsdp_step/digits.hpp"
 
 /// @file
-/// A perceptron of two layers, all of its parameters in one vector. What one digit adds to the gradient depends on the
-/// parameters and that digit alone.
+/// A perceptron of two layers, whose four tensors of parameters follow each other in one vector. What one digit adds to
+/// the gradient depends on the parameters and that digit alone.
 
 namespace examples {
 
@@ -26,6 +26,7 @@ inline constexpr std::size_t hidden = 32;
 struct layout {
     static constexpr std::size_t up = 0, up_bias = up + hidden * pixels, down = up_bias + hidden,
                                  down_bias = down + classes * hidden, total = down_bias + classes;
+    static constexpr std::array tensors{up, up_bias, down, down_bias, total};  // where each begins, and the last ends
 };
 
 struct activations {

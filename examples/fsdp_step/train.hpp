@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "examples/fsdp_step/network.hpp"
@@ -15,6 +16,8 @@
 #include <allfold/collective/all_reduce.hpp>
 #include <allfold/collective/reduce_scatter.hpp>
 #include <allfold/data/partition.hpp>
+#include <allfold/data/tensors.hpp>
+#include <allfold/schedule/contract.hpp>
 
 /// @file
 /// Training with all that lasts from step to step in shards: parameters and momenta. Zhao et al., "PyTorch FSDP:
@@ -23,6 +26,8 @@
 ///     all_gather         every rank has all parameters, for this step
 ///     own share          of the batch: what each of its digits adds to the gradient
 ///     reduce_scatter     every rank has the sum of its shard of the gradient, and changes its shard of the parameters
+///
+/// A shard is a part of each tensor: of weights, and of biases. The four of them are one list, and one operation.
 
 namespace examples {
 
@@ -43,12 +48,35 @@ struct progress_made {
 struct exact {
     using element = allfold::exact_accumulator<float>;
     using operation = allfold::exact_sum<float>;
+    static constexpr auto order = allfold::order::global;
 };
 /// As usual: the bits depend on who adds what, and so on the number of ranks.
 struct rounded {
     using element = float;
     using operation = allfold::sum;
+    static constexpr auto order = allfold::order::any;
 };
+
+/// The tensors of a vector of all parameters, each of which is cut into shards of one length but for the last ones.
+template <class T>
+[[nodiscard]] allfold::tensors<T> tensors_of(std::vector<T>& all) {
+    allfold::tensors<T> list;
+    for (std::size_t i = 0; i + 1 < layout::tensors.size(); ++i)
+        list.add(std::span(all).subspan(layout::tensors[i], layout::tensors[i + 1] - layout::tensors[i]));
+    return std::move(list).by(&allfold::partition::ceil);
+}
+/// Of each tensor the part of one rank, one after the other.
+template <class T>
+[[nodiscard]] std::vector<T> shard_of(std::vector<T>& all, int rank, int ranks) {
+    const allfold::tensors<T> list = tensors_of(all);
+    std::vector<T> shard;
+    for (std::size_t i = 0; i < list.lengths().size(); ++i) {
+        const auto [begin, end] = list.cut(i, ranks).bounds_of(rank);
+        const std::span<T> own = list.pieces_of(i).front().subspan(begin, end - begin);
+        shard.insert(shard.end(), own.begin(), own.end());
+    }
+    return shard;
+}
 
 [[nodiscard]] inline std::uint64_t fingerprint_of(std::span<const float> p) {  // FNV-1a, a parameter at a time
     std::uint64_t hash = 14695981039346656037u;
@@ -65,14 +93,11 @@ class trainer {
           chosen_(chosen),
           known_(digits.first(digits.size() - chosen.held_out)),
           unseen_(digits.last(chosen.held_out)),
-          shards_(allfold::partition::ceil(layout::total, comm.size())),
           whole_(first_parameters(chosen.seed)),
           sums_(layout::total),
-          own_sums_(shards_.extent(comm.rank())),
-          momenta_(shards_.extent(comm.rank())) {
-        const std::span own = std::span(whole_).subspan(shards_.offset(comm.rank()), shards_.extent(comm.rank()));
-        shard_.assign(own.begin(), own.end());
-    }
+          shard_(shard_of(whole_, comm.rank(), comm.size())),
+          own_sums_(shard_.size()),
+          momenta_(shard_.size()) {}
 
     template <class Report>
     void run_epoch(std::size_t epoch, Report report) {
@@ -84,7 +109,7 @@ class trainer {
     }
 
     [[nodiscard]] progress_made evaluate() {
-        allfold::all_gather(comm_, shard_, whole_, shards_);
+        allfold::all_gather(comm_, shard_, tensors_of(whole_));
         progress_made made{.fingerprint = fingerprint_of(whole_)};
         allfold::exact_accumulator<double> loss;
         for (const digit& each : share_of(known_)) {
@@ -108,10 +133,10 @@ class trainer {
     }
 
     void step(std::span<const std::size_t> batch) {
-        allfold::all_gather(comm_, shard_, whole_, shards_);
+        allfold::all_gather(comm_, shard_, tensors_of(whole_));
         std::ranges::fill(sums_, typename Sums::element());
         for (const std::size_t i : share_of(batch)) add_gradient(whole_, known_[i], sums_);
-        allfold::reduce_scatter(comm_, sums_, own_sums_, typename Sums::operation(), shards_);
+        allfold::reduce_scatter(comm_, tensors_of(sums_), own_sums_, typename Sums::operation(), Sums::order);
         for (std::size_t i = 0; i < shard_.size(); ++i) {
             const float slope = static_cast<float>(own_sums_[i]) / static_cast<float>(batch.size());
             momenta_[i] = chosen_.momentum * momenta_[i] + slope;
@@ -122,10 +147,11 @@ class trainer {
     Communicator& comm_;
     settings chosen_;
     std::span<const digit> known_, unseen_;
-    allfold::partition shards_;
     std::vector<float> whole_;  ///< for the time of a step
-    std::vector<typename Sums::element> sums_, own_sums_;
-    std::vector<float> shard_, momenta_;  ///< what lasts
+    std::vector<typename Sums::element> sums_;
+    std::vector<float> shard_;  ///< what lasts
+    std::vector<typename Sums::element> own_sums_;
+    std::vector<float> momenta_;  ///< what lasts
 };
 
 }  // namespace examples
