@@ -149,6 +149,8 @@ def read_options():
                         help="measure nothing: tables of what --csv wrote")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE",
                         help="draw time against size, and the ratios (.svg, .png or .pdf; needs matplotlib)")
+    parser.add_argument("--explore", action="store_true",
+                        help="instead: executions of a program that is explored, a second, and memory")
     parser.add_argument("--programs", type=pathlib.Path, metavar="FOLDER", help="of the built programs",
                         default=pathlib.Path(__file__).parent.parent / "build/bench/bench")
     options = parser.parse_args()
@@ -576,6 +578,8 @@ def what_is_there(options, programs):
 
 def main():
     options = read_options()
+    if options.explore:
+        return subprocess.run([options.programs / "explore"], check=True)
     programs = Programs(options)
     print(what_is_there(options, programs), flush=True)
     if not options.over_mpi:

@@ -11,6 +11,7 @@
 #include <exception>
 #include <fstream>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
@@ -31,6 +32,10 @@
 #include "allfold/error.hpp"
 #include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 /// @file
 /// The checker against a search without reduction, against numbers of executions that are known, and against programs
@@ -426,6 +431,31 @@ TEST_CASE("an exploration that ended at a limit goes on where it was, also from 
         CHECK_THROWS_AS(explore(5, program, few), allfold::error);
     }
 }
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+TEST_CASE("memory does not grow with the number of executions") {
+    // Under the address sanitizer the allocator tells nothing: then both are 0.
+    std::map<std::uint64_t, std::size_t> in_use;
+    allfold::explore_options options;
+    options.executions = 900;
+    options.watch = [&](const allfold::exploring& so_far) {
+        if (so_far.executions == 100 || so_far.executions == 800) in_use[so_far.executions] = mallinfo2().uordblks;
+        return true;
+    };
+    const auto found = explore(
+        3,
+        [](explored_communicator& comm) {
+            const allfold::lane on = comm.open({}, 1);
+            const vector senders{1, 2};
+            for (std::uint32_t i = 0; comm.rank() != 0 && i < 6; ++i) post(comm, 0, on, i + 1);
+            for (int i = 0; comm.rank() == 0 && i < 12; ++i) receive(comm, senders, on);
+        },
+        options);
+    REQUIRE(found.executions() > 800);
+    constexpr std::size_t slack = 16 << 10;  // an execution may be longer than another one
+    CHECK(in_use[800] < in_use[100] + slack);
+}
+#endif
 
 TEST_CASE("who watches hears how far it has got") {
     allfold::explore_options options;

@@ -125,6 +125,9 @@ succeeds "scan;bound: slots, counter;3;96;" threads 3 scan:96
 for row in ping_pong:64,16384 message_rate:64,1024 halo:24,24576; do succeeds "${row%%:*};ours;2;" threads 2 "$row"; done
 succeeds "halo;ours;3;240;" threads 3 halo:240
 
+succeeds "20 messages to one rank" explore 0
+prints '1000 +[0-9.]+'
+
 succeeds "# all_gather, 3 ranks" threads --table 3 all_reduce:196608 all_gather:196608 reduce:196608
 prints '# +size +count +type +redop +time +algbw +busbw'
 prints ' +196608 +49152 +float +sum .*'

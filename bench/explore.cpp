@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSL-1.0
+
+/// @file
+/// What exploring a program costs: executions a second on one core, and memory after few and after many of them.
+///
+///     build/bench/bench/explore [SECONDS]     each program is explored again and again for so long, or 2 s
+
+#include "allfold/analysis/explore.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <sys/resource.h>
+#include <vector>
+
+#include "allfold/algebra/arithmetic.hpp"
+#include "allfold/collective/all_reduce.hpp"
+#include "allfold/message.hpp"
+
+namespace {
+
+using allfold::explored_communicator;
+
+/// Each other rank sends so many messages to rank 0, which takes them from any.
+struct senders_to_one {
+    int messages;
+    int operator()(explored_communicator& comm) const {
+        int sum = 0;
+        if (comm.rank() != 0)
+            for (int i = 0; i < messages; ++i) allfold::send(comm, i, allfold::to{0});
+        else
+            for (int i = 0, x = 0; i < messages * (comm.size() - 1); ++i, sum += x)
+                allfold::receive(comm, x, allfold::from{allfold::any});
+        return sum;
+    }
+};
+/// Two all_reduce in flight, of which each rank waits for any.
+int two_in_flight(explored_communicator& comm) {
+    std::array<int, 2> x{comm.rank(), 1};
+    std::array<allfold::operation, 2> all{allfold::all_reduce.start(comm, x[0], allfold::sum()),
+                                          allfold::all_reduce.start(comm, x[1], allfold::sum())};
+    for (int i = 0; i < 2; ++i) static_cast<void>(allfold::wait_any(all));
+    return x[0] + x[1];
+}
+
+/// Of an exploration that is repeated for a while: the median.
+template <class Program>
+[[nodiscard]] double executions_a_second(Program program, double seconds) {
+    std::vector<double> rates;
+    const auto begin = std::chrono::steady_clock::now();
+    while (rates.size() < 5 || std::chrono::steady_clock::now() - begin < std::chrono::duration<double>(seconds)) {
+        const auto found = allfold::explore(3, program);
+        rates.push_back(static_cast<double>(found.executions() + found.redundant()) / found.seconds());
+    }
+    std::ranges::nth_element(rates, rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2));
+    return rates[rates.size() / 2];
+}
+
+/// The most that this process has had so far.
+[[nodiscard]] double peak_mebibytes() {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return static_cast<double>(used.ru_maxrss) / 1024;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    constexpr double wanted = 20000;
+    const double seconds = argc > 1 ? std::strtod(argv[1], nullptr) : 2;
+    std::printf("%-52s %14s %12s\n", "exploring, 3 ranks", "executions/s", "of 20,000/s");
+    const auto show = [](const char* what, double rate) {
+        std::printf("%-52s %14.0f %12.1f\n", what, rate, rate / wanted);
+    };
+    show("6 messages to one rank, which takes any", executions_a_second(senders_to_one{3}, seconds));
+    show("two all_reduce in flight, waited for by wait_any", executions_a_second(two_in_flight, seconds));
+    std::printf("\n%-52s %14s\n", "20 messages to one rank, executions", "peak, MiB");
+    for (const std::uint64_t executions : {100u, 1000u, seconds < 1 ? 1000u : 100000u}) {
+        allfold::explore_options options;
+        options.executions = executions;
+        const auto found = allfold::explore(3, senders_to_one{10}, options);
+        std::printf("%-52llu %14.1f\n", static_cast<unsigned long long>(found.executions()), peak_mebibytes());
+    }
+}
