@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -91,7 +92,7 @@ TEST_CASE("messages whose sources are named arrive in one order") {
         return got;
     });
     INFO(explain(found));
-    CHECK((found.ok() && found.complete()));
+    CHECK((found.ok() && found.complete() && found.executions() == 2));  // once where sends wait
 }
 
 TEST_CASE("a result that depends on the order of arrival is shown") {
@@ -429,5 +430,174 @@ TEST_CASE("a standard send may be held however long it is, and however much is h
         INFO(explain(found));
         REQUIRE(!found.ok());
         CHECK(found.first().what == verdict::deadlock_unless_held);
+    }
+}
+
+TEST_CASE("every mode, prepared messages, probes that wait, and every way to ask what is done are explored") {
+    using allfold::mode;
+    struct program {
+        const char* name;
+        int ranks;
+        void (*run)(explored_communicator&);
+        std::uint64_t executions;  // 0: not known beforehand
+    };
+    const program programs[]{
+        {"a ready send whose receive is there", 2,
+         [](explored_communicator& comm) {
+             int x = 0;
+             if (comm.rank() == 0) {
+                 allfold::barrier(comm);
+                 return allfold::send(comm, 7, to{1}, mode::ready);
+             }
+             auto there = allfold::receive.start(comm, x, from{0});
+             allfold::barrier(comm);
+             there.wait();
+         },
+         0},
+        {"synchronous sends to one that takes any", 4,
+         [](explored_communicator& comm) {
+             int x = 0;
+             if (comm.rank() != 0) return allfold::send(comm, 7, to{0}, mode::synchronous);
+             for (int i = 0; i < 3; ++i) allfold::receive(comm, x, from{allfold::any});
+         },
+         0},
+        {"a probe that waits for any, whose message nobody else gets", 4,
+         [](explored_communicator& comm) {
+             int x = 0;
+             if (comm.rank() != 0) return allfold::send(comm, comm.rank(), to{0});
+             for (int i = 0; i < 3; ++i) {
+                 allfold::message found = allfold::probe(comm, from{allfold::any});
+                 allfold::receive(found, x);
+                 if (x != found.about().source && found) throw std::logic_error("another message");
+             }
+         },
+         12},  // 3! where sends are held, and where they wait
+        {"prepared messages that are started together, twice", 2,
+         [](explored_communicator& comm) {
+             const int other = 1 - comm.rank();
+             int x = comm.rank(), y = -1, z = -1, both = comm.rank();
+             std::array<allfold::persistent, 3> all{
+                 allfold::receive.prepare(comm, y, from{other}),
+                 allfold::send.prepare(comm, x, to{other}, mode::synchronous),
+                 allfold::exchange.prepare(comm, both, to{other}, z, from{other}, tag{1})};
+             for (int turn = 0; turn < 2; ++turn) {
+                 y = z = -1;
+                 allfold::start_all(all);
+                 allfold::wait_all(all);
+                 if (y != other || z != other) throw std::logic_error("another value");
+             }
+         },
+         0},
+        {"test_any, test_some and test_all", 3,
+         [](explored_communicator& comm) {
+             int x = 0, y = 0;
+             if (comm.rank() != 0) return allfold::send(comm, comm.rank(), to{0}, mode::synchronous);
+             std::array<allfold::operation, 2> all{allfold::receive.start(comm, x, from{1}),
+                                                   allfold::receive.start(comm, y, from{2})};
+             if (const auto first = allfold::test_any(all); first && (*first == 0 ? x != 1 : y != 2))
+                 throw std::logic_error("it is not done");
+             for (const std::size_t each : allfold::test_some(all))
+                 if (each == 0 ? x != 1 : y != 2) throw std::logic_error("it is not done");
+             if (allfold::test_all(all) && (x != 1 || y != 2)) throw std::logic_error("they are not done");
+             allfold::wait_all(all);
+         },
+         0},
+        {"a send that is released", 2,
+         [](explored_communicator& comm) {
+             static const int seven = 7;
+             int x = 0;
+             if (comm.rank() == 0) allfold::send.start(comm, seven, to{1}, mode::synchronous).release();
+             if (comm.rank() == 1) allfold::receive(comm, x, from{0});
+             allfold::barrier(comm);
+         },
+         0},
+    };
+    for (const program& each : programs) {
+        const exploration found = explore(each.ranks, each.run);
+        INFO(each.name << "\n" << explain(found));
+        CHECK((found.ok() && found.complete()));
+        if (each.executions != 0) CHECK(found.executions() == each.executions);
+    }
+}
+
+TEST_CASE("mistakes with messages have their verdicts, with the ranks and what they have done") {
+    struct mistake {
+        int ranks;
+        void (*run)(explored_communicator&);
+        verdict what;
+        std::vector<std::string> words;
+    };
+    const mistake mistakes[]{
+        {3,  // a ready send that comes before its receive where another message was late
+         [](explored_communicator& comm) {
+             int x = 0;
+             if (comm.rank() == 0) return allfold::send(comm, 7, to{1}, allfold::mode::ready);
+             if (comm.rank() == 2) return allfold::send(comm, 7, to{1});
+             allfold::receive(comm, x, from{2});
+             allfold::receive(comm, x, from{0});
+         },
+         verdict::failed,
+         {"rank 0 sends to rank 1 under tag 0 in mode::ready, and rank 1 had not posted a receive"}},
+        {2,  // too long
+         [](explored_communicator& comm) {
+             std::vector<int> x(2);
+             if (comm.rank() == 0) return allfold::send(comm, std::array{1, 2, 3}, to{1});
+             allfold::receive(comm, x, from{0});
+         },
+         verdict::failed,
+         {"rank 1 has room for 2 elements, and rank 0 has sent 3"}},
+        {2,  // of another type
+         [](explored_communicator& comm) {
+             float x = 0;
+             if (comm.rank() == 0) return allfold::send(comm, 1, to{1});
+             allfold::receive(comm, x, from{0});
+         },
+         verdict::disagreement,
+         {"rank 1 receives elements of type float, and rank 0 has sent elements of type int"}},
+        {2,  // operators that differ
+         [](explored_communicator& comm) {
+             int x = comm.rank();
+             if (comm.rank() == 0)
+                 allfold::all_reduce(comm, x, allfold::sum());
+             else
+                 allfold::all_reduce(comm, x, allfold::max());
+         },
+         verdict::disagreement,
+         {"folds with", "sum", "max"}},
+        {2,  // who gives up ends it for all
+         [](explored_communicator& comm) {
+             if (comm.rank() == 1) allfold::abort(comm, "the input is empty");
+             allfold::barrier(comm);
+         },
+         verdict::failed,
+         {"rank 1", "the input is empty"}},
+        {2,  // tests for ever
+         [](explored_communicator& comm) {
+             int x = 0;
+             auto never = allfold::receive.start(comm, x, from{1 - comm.rank()});
+             while (comm.rank() == 0 && !never.done()) {
+             }
+             static_cast<void>(never.cancel());
+         },
+         verdict::no_progress,
+         {"rank 0"}},
+        {2,  // forgotten: it is in flight when its communicator ends
+         [](explored_communicator& comm) {
+             static int x = 0;
+             static std::vector<allfold::operation> kept;
+             if (comm.rank() == 1) return;
+             kept.clear();
+             kept.push_back(allfold::receive.start(comm, x, from{1}));
+         },
+         verdict::never_completed,
+         {"receive: the communicator of rank 0 ended before it was done and waits for rank 1"}},
+    };
+    for (const mistake& each : mistakes) {
+        const exploration found = explore(each.ranks, each.run);
+        INFO(each.words.front() << "\n" << explain(found));
+        REQUIRE(!found.ok());
+        CHECK(found.first().what == each.what);
+        for (const std::string& words : each.words)
+            CHECK_THAT(explain(found), Catch::Matchers::ContainsSubstring(words));
     }
 }
