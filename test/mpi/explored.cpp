@@ -49,7 +49,7 @@ TEST_CASE("what ranks do over MPI is among what explore predicts, and not always
         const watchdog watch("program " + std::to_string(i) + " of seed " + std::to_string(seed));
         INFO("seed " << seed << ", program " << i << ": " << program.text() << explain(predicted.found));
         std::set<std::vector<std::uint32_t>> seen;
-        for (unsigned turn = 0; turn < 50; ++turn) {
+        for (unsigned turn = 0; turn < 100; ++turn) {
             const auto all = run_over_mpi(program, turn);
             CHECK(predicted.seen.contains(all));
             seen.insert(all);

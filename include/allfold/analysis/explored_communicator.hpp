@@ -456,13 +456,16 @@ struct detail::task_hooks<explored_communicator> {
         const std::size_t call =
             comm.note_message(what, out != nullptr ? out->receiver : null_rank, in != nullptr ? in->source : null_rank,
                               out != nullptr ? out->label : in->label());
-        if (out != nullptr) {
-            out->has_no_limit = true;
-            if (out->how == mode::standard && out->may_wait && out->receiver != null_rank)
-                out->is_held = comm.holds_send();
-        }
+        if (out != nullptr && out->how != mode::ready) wait_as_searched(comm, *out);
         comm.note_waited_for(is_waited_for);
         return call;
+    }
+    /// Its data goes with it, whatever its mode and length: then a receive is done that has been matched, whether or
+    /// not the sender looks, and the send may hear of that much later. Where data is asked for first less may happen.
+    static void wait_as_searched(explored_communicator& comm, sending& out) {
+        out.has_no_limit = true;
+        if (out.how == mode::synchronous) out.is_held = false;
+        if (out.how == mode::standard && out.may_wait && out.receiver != null_rank) out.is_held = comm.holds_send();
     }
     static void note_start(explored_communicator& comm, const void* operation) { comm.note_start(operation); }
     static bool may_end(explored_communicator& comm, const void* operation, const char* what) {

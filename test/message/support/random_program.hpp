@@ -34,15 +34,17 @@ class random_program {
             const std::size_t from = below(of_rank_.size());
             const std::size_t to = (from + 1 + below(of_rank_.size() - 1)) % of_rank_.size();
             const int tag = static_cast<int>(below(2));
-            add(from,
-                {below(4) == 0 ? kind::start_send : kind::blocking_send, static_cast<int>(to), tag, below(4) == 0});
+            add(from, {below(4) == 0 ? kind::start_send : kind::blocking_send, static_cast<int>(to), tag, below(4) == 0,
+                       below(6) == 0, below(2) == 0});
             const bool is_any = may_ask && below(2) == 0;
-            add(to, {below(3) == 0 ? kind::start_receive : kind::blocking_receive,
-                     is_any ? any_rank : static_cast<int>(from), may_ask && below(4) == 0 ? any_tag : tag, false});
+            constexpr kind receives[] = {kind::start_receive,    kind::start_receive,    kind::blocking_probe,
+                                         kind::blocking_receive, kind::blocking_receive, kind::blocking_receive};
+            add(to, {receives[below(6)], is_any ? any_rank : static_cast<int>(from),
+                     may_ask && below(4) == 0 ? any_tag : tag, false});
             if (below(5) == 0) add(below(of_rank_.size()), {kind::wait, 0, 0, false});
             if (may_test && below(may_ask ? 4 : 2) == 0) {
-                constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel,        kind::wait_some,
-                                              kind::test_some, kind::then,     kind::blocking_probe};
+                constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel,   kind::wait_some,
+                                              kind::test_some, kind::then,     kind::try_probe};
                 add(to, {questions[below(may_ask ? 7 : 6)], any_rank, any_tag, false});
             }
             if (below(size == 2 ? 4 : 12) == 0) {
@@ -78,38 +80,51 @@ class random_program {
             f.is_over = true;
             mix(static_cast<std::uint32_t>(
                 std::ranges::find_if(flights, [&](const flight& each) { return &each == &f; }) - flights.begin()));
-            mix(f.value);
+            mix(f.data.front());
             mix(static_cast<std::uint32_t>(f.found.source));
         };
         for (const action& each : of_rank_[static_cast<std::size_t>(comm.rank())]) {
             std::uint32_t value = each.depends ? seen : static_cast<std::uint32_t>(comm.rank());
+            std::vector<std::uint32_t> data(each.is_synchronous && each.is_long ? long_message : 1, value);
+            const allfold::mode how = each.is_synchronous ? allfold::mode::synchronous : allfold::mode::standard;
+            const auto take = [&](const allfold::status& got) {
+                mix(data.front());
+                mix(data[got.elements - 1]);
+                mix(static_cast<std::uint32_t>(got.source));
+            };
             const allfold::tag under = each.tag == any_tag ? allfold::tag{allfold::any} : allfold::tag{each.tag};
             const allfold::from source = each.peer == any_rank ? allfold::from{allfold::any} : allfold::from{each.peer};
             flight* const pending = first();
             pause();
             switch (each.what) {
-                case kind::blocking_send: allfold::send(comm, value, allfold::to{each.peer}, under); break;
+                case kind::blocking_send: allfold::send(comm, data, allfold::to{each.peer}, under, how); break;
                 case kind::start_send: {
                     flight& f = flights.emplace_back();
-                    f.value = value;
-                    f.work = allfold::send.start(comm, f.value, allfold::to{each.peer}, under);
+                    f.data = std::move(data);
+                    f.work = allfold::send.start(comm, f.data, allfold::to{each.peer}, under, how);
                     break;
                 }
                 case kind::blocking_receive: {
-                    const allfold::status got = allfold::receive(comm, value, source, under);
-                    mix(value);
-                    mix(static_cast<std::uint32_t>(got.source));
+                    data.resize(long_message);
+                    take(allfold::receive(comm, data, source, under));
+                    break;
+                }
+                case kind::blocking_probe: {
+                    allfold::message found = allfold::probe(comm, source, under);
+                    data.resize(found.about().elements);
+                    take(allfold::receive(found, data));
                     break;
                 }
                 case kind::start_receive: {
                     flight& f = flights.emplace_back();
-                    f.work = allfold::receive.start(comm, f.value, source, under, allfold::status_in{f.found});
+                    f.data.resize(long_message);
+                    f.work = allfold::receive.start(comm, f.data, source, under, allfold::status_in{f.found});
                     break;
                 }
                 case kind::reduce: {
                     flight& f = flights.emplace_back();
-                    f.value = static_cast<std::uint32_t>(comm.rank());
-                    f.work = allfold::all_reduce.start(comm, f.value, allfold::sum());
+                    f.data.front() = static_cast<std::uint32_t>(comm.rank());
+                    f.work = allfold::all_reduce.start(comm, f.data, allfold::sum());
                     break;
                 }
                 case kind::reduce_and_wait: mix(allfold::all_reduce(comm, value, allfold::sum())); break;
@@ -142,13 +157,12 @@ class random_program {
                     });
                     break;
                 case kind::then:
-                    if (pending != nullptr) pending->work.then([pending, &mix] { mix(pending->value + 37); });
+                    if (pending != nullptr) pending->work.then([pending, &mix] { mix(pending->data.front() + 37); });
                     break;
-                case kind::blocking_probe:
+                case kind::try_probe:
                     if (auto found = allfold::try_probe(comm, source, under)) {
-                        const allfold::status got = allfold::receive(*found, value);
-                        mix(value);
-                        mix(static_cast<std::uint32_t>(got.source));
+                        data.resize(found->about().elements);
+                        take(allfold::receive(*found, data));
                     } else {
                         mix(21);
                     }
@@ -164,13 +178,14 @@ class random_program {
     [[nodiscard]] std::string text() const {
         constexpr const char* names[] = {"send",      "start_send", "receive",         "start_receive", "reduce",
                                          "wait",      "test",       "cancel",          "wait_any",      "wait_some",
-                                         "test_some", "then",       "reduce_and_wait", "probe"};
+                                         "test_some", "then",       "reduce_and_wait", "try_probe",     "probe"};
         std::string all;
         for (std::size_t r = 0; r < of_rank_.size(); ++r) {
             all += "\n  rank " + std::to_string(r) + ":";
             for (const action& each : of_rank_[r])
                 all += std::string(" ") + names[static_cast<std::size_t>(each.what)] + "(" + std::to_string(each.peer) +
-                       ", " + std::to_string(each.tag) + ")";
+                       ", " + std::to_string(each.tag) +
+                       (each.is_synchronous ? each.is_long ? ", long" : ", waits" : "") + ")";
         }
         return all + "\n";
     }
@@ -190,15 +205,18 @@ class random_program {
         test_some,
         then,
         reduce_and_wait,
+        try_probe,
         blocking_probe
     };
     struct action {
         kind what;
         int peer, tag;
         bool depends;  // what is sent, on what has been received
+        bool is_synchronous = false, is_long = false;
     };
+    static constexpr std::size_t long_message = 2000;  // more than a receiver holds between threads
     struct flight {
-        std::uint32_t value = 0;
+        std::vector<std::uint32_t> data{0};
         allfold::status found;
         bool is_over = false;
         allfold::operation work;  // last: it ends first

@@ -408,7 +408,9 @@ inline void post_office::start(sending& s, post_port& port) {
     const std::size_t bytes = s.payload().bytes;
     const bool is_short =
         s.has_no_limit || (bytes <= longest_held(s.receiver) && !port.lends(sizeof(message_head) + bytes));
-    bool is_eager = (s.how == mode::standard || s.how == mode::buffered) && s.data.type->assign == nullptr && is_short;
+    const bool may_be_held =
+        s.how == mode::standard || s.how == mode::buffered || (s.how == mode::synchronous && s.has_no_limit);
+    bool is_eager = may_be_held && s.data.type->assign == nullptr && is_short;
     if (is_eager && !s.has_no_limit && !there.due.has_room(bytes)) {
         turn(port);  // it may have been freed
         is_eager = there.due.has_room(bytes);
