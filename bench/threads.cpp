@@ -27,6 +27,7 @@
 
 #include "bench/bound.hpp"
 #include "bench/measure.hpp"
+#include "bench/message_bound.hpp"
 #include "bench/messages.hpp"
 #include "bench/ours.hpp"
 #include "bench/placement.hpp"
@@ -411,18 +412,56 @@ void barrier(thread_stage& on, communicator& comm, bound_board& board) {
 
 // --- Messages
 
-void ping_pong(thread_stage& on, communicator& comm, bound_board&) {
-    on.measure<floats_of_one>("ours",
-                              [&] { ours::ping_pong(comm, on.input.all<const float>(), on.output.all<float>()); });
+constexpr std::size_t longest_buffered = 64 << 10;
+
+/// `measure(name, hands, how)` for each way to carry messages of so many bytes between two ranks, if there are two.
+template <class Measure>
+void with_hands(thread_stage& on, bound_board& board, std::size_t bytes, bool in_halves, Measure measure) {
+    if (on.what.ranks != 2) return;
+    if (on.group.rank() == 0) board.messages = std::make_shared<message_board>(std::min(bytes, longest_buffered));
+    on.group.barrier();
+    message_hands hands = board.messages->hands(on.group.rank());
+    const auto try_it = [&]<carried How>(const char* name, bool fits, std::integral_constant<carried, How> how) {
+        if (fits) measure(std::string("bound: ") + name, hands, how);
+    };
+    using enum carried;
+    try_it("cells", bytes <= sizeof(hand_channel::cell::value), std::integral_constant<carried, in_cells>());
+    try_it("buffers", bytes <= longest_buffered, std::integral_constant<carried, in_buffers>());
+    try_it("lent", bytes >= 1 << 10, std::integral_constant<carried, lent>());
+    try_it("lent, both copy", in_halves && bytes >= 4 << 10, std::integral_constant<carried, lent_halves>());
 }
-void message_rate(thread_stage& on, communicator& comm, bound_board&) {
+
+void ping_pong(thread_stage& on, communicator& comm, bound_board& board) {
+    const auto input = on.input.all<const float>();
+    const auto output = on.output.all<float>();
+    on.measure<floats_of_one>("ours", [&] { ours::ping_pong(comm, input, output); });
+    with_hands(on, board, on.what.bytes, true,
+               [&]<carried How>(const std::string& name, auto& hands, std::integral_constant<carried, How>) {
+                   on.measure<floats_of_one>(name,
+                                             [&] { by_hand::ping_pong<How>(hands, on.group.rank(), input, output); });
+               });
+}
+void message_rate(thread_stage& on, communicator& comm, bound_board& board) {
     on.measure_in_flight<floats_of_one, messages_in_flight>(
         "ours", [&](const auto& inputs, const auto& outputs) { ours::message_rate(comm, inputs, outputs); });
+    with_hands(on, board, on.what.bytes, false,
+               [&]<carried How>(const std::string& name, auto& hands, std::integral_constant<carried, How>) {
+                   on.measure_in_flight<floats_of_one, messages_in_flight>(
+                       name, [&](const auto& inputs, const auto& outputs) {
+                           by_hand::message_rate<How>(hands, inputs, outputs);
+                       });
+               });
 }
-void halo(thread_stage& on, communicator& comm, bound_board&) {
+void halo(thread_stage& on, communicator& comm, bound_board& board) {
     const neighbours around(comm.rank(), comm.size());
-    on.measure<faces_of_floats>("ours",
-                                [&] { ours::halo(comm, around, on.input.all<const float>(), on.output.all<float>()); });
+    const auto input = on.input.all<const float>();
+    const auto output = on.output.all<float>();
+    on.measure<faces_of_floats>("ours", [&] { ours::halo(comm, around, input, output); });
+    with_hands(on, board, on.what.bytes / faces_of_a_cube, false,
+               [&]<carried How>(const std::string& name, auto& hands, std::integral_constant<carried, How>) {
+                   on.measure<faces_of_floats>(
+                       name, [&] { by_hand::halo<How>(hands, on.group.rank(), around, input, output); });
+               });
 }
 
 struct contest {

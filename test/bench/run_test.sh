@@ -122,7 +122,10 @@ for row in $rows; do
     grep -q "^$row;bound: .*;2;" out || fail "$row has no bound"
 done
 succeeds "scan;bound: slots, counter;3;96;" threads 3 scan:96
-for row in ping_pong:64,16384 message_rate:64,1024 halo:24,24576; do succeeds "${row%%:*};ours;2;" threads 2 "$row"; done
+for row in ping_pong:64,16384 message_rate:64,1024 halo:24,24576; do
+    succeeds "${row%%:*};ours;2;" threads 2 "$row"
+    grep -q "^${row%%:*};bound: .*;2;" out || fail "${row%%:*} has no bound"
+done
 succeeds "halo;ours;3;240;" threads 3 halo:240
 
 succeeds "20 messages to one rank" explore 0

@@ -85,8 +85,8 @@ inline std::vector<step_of_program> random_messages(std::mt19937& random, int si
         s.label = pick(3);
         using allfold::mode;
         s.how = std::array{mode::standard, mode::standard, mode::synchronous}[static_cast<std::size_t>(pick(3))];
-        constexpr std::array<std::size_t, 6> lengths{0, 1, 10, 800, 9000, 40000};
-        s.elements = lengths[static_cast<std::size_t>(pick(6))];
+        constexpr std::array<std::size_t, 7> lengths{0, 1, 10, 800, 3000, 9000, 40000};
+        s.elements = lengths[static_cast<std::size_t>(pick(7))];
     }
     return all;
 }

@@ -128,7 +128,8 @@ class explorer;
 /// What `explore` returns.
 class exploration {
   public:
-    /// No fault was found: in any execution that the options let happen if it is `complete`, otherwise as far as it got.
+    /// No fault was found: in any execution that the options let happen if it is `complete`, otherwise as far as it
+    /// got.
     [[nodiscard]] bool ok() const noexcept { return findings_.empty(); }
     /// All executions were explored.
     [[nodiscard]] bool complete() const noexcept { return complete_; }

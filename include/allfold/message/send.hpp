@@ -89,9 +89,10 @@ struct send_verb {
 ///   rows are the elements of the message.
 /// - Order: of two messages of one rank to another that a receive could both take, it takes the one that was sent, or
 ///   started, first. Messages and collectives never mix.
-/// - Cost: a message of 64 KiB or less (between threads 6 KiB), and of no more than the transport copies, is one
-///   message as long as its receiver holds less than 256 KiB of this rank's that it has not received; otherwise it is
-///   three (between threads two), and waits for the receive. Do not rely on being held.
+/// - Cost: a message of 64 KiB or less (between threads 6 KiB, or 16 where all cores share a cache), and of no more
+///   than the transport copies, is one message as long as its receiver holds less than 256 KiB of this rank's that it
+///   has not received; otherwise it is three (between threads two), and waits for the receive. Do not rely on being
+///   held.
 /// - Errors: `bad_rank`, `bad_argument` for `tag{any}`, a negative tag, null data, or no room for `mode::buffered`,
 ///   before anything is sent; `bad_argument` where `mode::ready` found no receive; `peer_failed` if the receiver
 ///   returns without having received what must be.

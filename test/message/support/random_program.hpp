@@ -43,8 +43,8 @@ class random_program {
                      may_ask && below(4) == 0 ? any_tag : tag, false});
             if (below(5) == 0) add(below(of_rank_.size()), {kind::wait, 0, 0, false});
             if (may_test && below(may_ask ? 4 : 2) == 0) {
-                constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel,   kind::wait_some,
-                                              kind::test_some, kind::then,     kind::try_probe};
+                constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel, kind::wait_some,
+                                              kind::test_some, kind::then,     kind::look};
                 add(to, {questions[below(may_ask ? 7 : 6)], any_rank, any_tag, false});
             }
             if (below(size == 2 ? 4 : 12) == 0) {
@@ -159,7 +159,7 @@ class random_program {
                 case kind::then:
                     if (pending != nullptr) pending->work.then([pending, &mix] { mix(pending->data.front() + 37); });
                     break;
-                case kind::try_probe:
+                case kind::look:
                     if (auto found = allfold::try_probe(comm, source, under)) {
                         data.resize(found->about().elements);
                         take(allfold::receive(*found, data));
@@ -205,7 +205,7 @@ class random_program {
         test_some,
         then,
         reduce_and_wait,
-        try_probe,
+        look,
         blocking_probe
     };
     struct action {

@@ -16,9 +16,9 @@ class credit {
     static constexpr std::uint32_t unit = 64, most_held = 4096;  // 256 KiB of each rank
     static constexpr std::size_t longest_message = std::size_t{unit} * most_held / 4;
 
-    /// Whether the other one has room for so many bytes more.
-    [[nodiscard]] bool has_room(std::size_t bytes) const noexcept {
-        return sent_ - heard_ + units_of(bytes) <= most_held;
+    /// Whether the other one has room for so many bytes more; of `units` in all.
+    [[nodiscard]] bool has_room(std::size_t bytes, std::uint32_t units = most_held) const noexcept {
+        return sent_ - heard_ + units_of(bytes) <= units;
     }
     void note_sent(std::size_t bytes) noexcept { sent_ += units_of(bytes); }
     void note_withdrawn(std::size_t bytes) noexcept { sent_ -= units_of(bytes); }

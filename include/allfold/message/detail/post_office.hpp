@@ -30,6 +30,7 @@
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/copy.hpp"
+#include "allfold/transport/detail/groups_of_cores.hpp"
 
 /// @file
 /// What a rank knows of its messages on one communicator, whatever that is made of.
@@ -77,6 +78,11 @@ struct reading_there {
 /// messages each way, of 8 KiB 0.70, of 16 KiB 0.36, of 64 KiB 0.7; halos of six faces of 4, 6, 8, 16 and 256 KiB 1.18,
 /// 1.12, 1.03, 0.88, 0.85. 4 KiB there and back 1.16.
 inline constexpr std::size_t longest_not_read_there = 6 << 10;
+/// Where all cores share a cache copies are so much cheaper that messages up to here are held as well, while not much
+/// is: a rank copies one while its peer copies another. A Xeon (Granite Rapids), there and back 8 KiB 0.57 of the time,
+/// 16 KiB 0.67; halo of six faces of 8 and 16 KiB 0.71; 64 messages each way 8 KiB 1.02, 16 KiB 1.2.
+inline constexpr std::size_t longest_held_of_few = 16 << 10;
+inline constexpr std::uint32_t units_of_few = credit::most_held * 3 / 8;
 /// Up to here a core that is far reads a copy of that, past all caches (transport/detail/distance.hpp). AMD Zen 4:
 /// there and back 8 KiB 0.8 of the time, 16 KiB 0.7, 64 KiB and 512 KiB 0.6, 4 MiB 0.75; halo of six faces of 8 to 256
 /// KiB 0.8 to 0.55; 64 messages each way 8 KiB 0.85 to 1.25, 16 to 64 KiB 0.6 to 0.9.
@@ -207,8 +213,15 @@ class post_office final : public background::keepsake {
 
     /// Whether nothing waits to be sent to this rank before it, and it would hold so much more.
     [[nodiscard]] bool may_post_at_once(int receiver, std::size_t bytes) noexcept {
-        const counterpart& there = with(receiver);
-        return owed_ == 0 && there.queue.empty() && there.due.has_room(bytes);
+        return owed_ == 0 && with(receiver).queue.empty() && has_room(receiver, bytes) && is_held(receiver, bytes);
+    }
+    [[nodiscard]] bool has_room(int receiver, std::size_t bytes) noexcept { return with(receiver).due.has_room(bytes); }
+    /// Whether it is short enough not to be read where it is.
+    [[nodiscard]] bool is_held(int receiver, std::size_t bytes) const noexcept {
+        if (bytes <= longest_not_read_there) return true;
+        if (reading_there_.begin == nullptr || receiver == rank_) return bytes <= credit::longest_message;
+        const credit& due = peers_[static_cast<std::size_t>(receiver)].due;
+        return bytes <= longest_held_of_few && due.has_room(bytes, units_of_few) && !has_groups_of_cores();
     }
     [[nodiscard]] message_head eager_head(const message_data& data, int receiver, int tag) noexcept {
         message_head head = head_of(data, tag);
@@ -274,10 +287,6 @@ class post_office final : public background::keepsake {
         return head;
     }
 
-    [[nodiscard]] std::size_t longest_held(int receiver) const noexcept {
-        const bool is_read_there = reading_there_.begin != nullptr && receiver != rank_;
-        return is_read_there ? longest_not_read_there : credit::longest_message;
-    }
     [[nodiscard]] const char* name_in(const message_head& head) const {
         return head.type_name != nullptr ? head.type_name : type_names_.at(head.type).c_str();
     }
@@ -406,8 +415,7 @@ inline void post_office::start(sending& s, post_port& port) {
         s.encoded_bytes = s.encoded.size();
     }
     const std::size_t bytes = s.payload().bytes;
-    const bool is_short =
-        s.has_no_limit || (bytes <= longest_held(s.receiver) && !port.lends(sizeof(message_head) + bytes));
+    const bool is_short = s.has_no_limit || (is_held(s.receiver, bytes) && !port.lends(sizeof(message_head) + bytes));
     const bool may_be_held =
         s.how == mode::standard || s.how == mode::buffered || (s.how == mode::synchronous && s.has_no_limit);
     bool is_eager = may_be_held && s.data.type->assign == nullptr && is_short;

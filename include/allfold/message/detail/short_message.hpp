@@ -49,7 +49,7 @@ concept reads_of_others = requires(Comm& comm) {
 };
 template <class Comm>
 [[nodiscard]] constexpr std::size_t longest_held(bool by_itself) noexcept {
-    return reads_of_others<Comm> && !by_itself ? longest_not_read_there : credit::longest_message;
+    return reads_of_others<Comm> && !by_itself ? longest_held_of_few : credit::longest_message;
 }
 
 /// Whether a message goes this way where there is room for it.
@@ -100,7 +100,7 @@ template <communicator Comm>
 [[nodiscard]] bool take_turns(Comm& comm, const message_data& data, const message_options& said) {
     if (!is_held_as_sent(comm, data, said)) return false;
     post_office* const office = office_at_hand(comm);
-    if (office == nullptr) return false;
+    if (office == nullptr || !office->is_held(said.destination->rank, data.bytes())) return false;
     take_turns_with(comm, *office, said.destination->rank);
     return true;
 }
