@@ -13,6 +13,7 @@ repository=$(realpath "$(dirname "$0")/../..")
 
 bench() { "$repository/bench/run.py" --programs absent "$@"; } # measures nothing
 threads() { "$programs/threads" "$@"; }
+exploring() { "$programs/explore" "$@"; }
 
 # succeeds <text on standard output> <command...>
 succeeds() {
@@ -128,7 +129,7 @@ for row in ping_pong:64,16384 message_rate:64,1024 halo:24,24576; do
 done
 succeeds "halo;ours;3;240;" threads 3 halo:240
 
-succeeds "20 messages to one rank" explore 0
+succeeds "20 messages to one rank" exploring 0
 prints '1000 +[0-9.]+'
 
 succeeds "# all_gather, 3 ranks" threads --table 3 all_reduce:196608 all_gather:196608 reduce:196608
