@@ -13,7 +13,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <sys/resource.h>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -59,11 +60,12 @@ template <class Program>
     return rates[rates.size() / 2];
 }
 
-/// The most that this process has had so far.
+/// The most that this process has had so far. (`getrusage` would count what has started it.)
 [[nodiscard]] double peak_mebibytes() {
-    rusage used{};
-    getrusage(RUSAGE_SELF, &used);
-    return static_cast<double>(used.ru_maxrss) / 1024;
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;)
+        if (double kibibytes = 0; word == "VmHWM:" && status >> kibibytes) return kibibytes / 1024;
+    return 0;
 }
 
 }  // namespace
