@@ -88,9 +88,10 @@ template <class Say>
     if (here.permutation != there.permutation && std::string_view(here.what) != "permute") {
         const std::string own = axes_text(here), others = axes_text(there);
         if (own != others) return say(" cuts along ", own, " cuts along ", others);
-        return text({"rank ", rank, " and rank ", peer,
-                     " give lists of tensors whose lengths are different, different lists of shards, or tensors that "
-                     "have other extents before the axis along which they are cut"});
+        const char* const what =
+            " give lists of tensors whose lengths are different, different lists of shards, or tensors that have other "
+            "extents before the axis along which they are cut";
+        return text({"rank ", rank, " and rank ", peer, what});
     }
     if (here.permutation != there.permutation)
         return say(" permutes ", permutation_text(here), " permutes ", permutation_text(there));

@@ -44,7 +44,8 @@ struct message_request {
     void send_without_gaps(X& x) {
         if (!has_gaps(x)) return;
         rearranged().out_runs = runs_of(x);
-        if ((arranged->sent_rows = row_type_of(x))) out->data.type = &*arranged->sent_rows;
+        arranged->sent_rows = row_type_of(x);
+        if (arranged->sent_rows) out->data.type = &*arranged->sent_rows;
     }
     template <class Y>
     void receive_with_gaps(Y& y) {
@@ -52,7 +53,8 @@ struct message_request {
     }
     void receive_into(place_with_gaps&& there) {
         rearranged().in_runs = std::move(there.runs);
-        if ((arranged->received_rows = there.rows)) in->place.type = &*arranged->received_rows;
+        arranged->received_rows = there.rows;
+        if (arranged->received_rows) in->place.type = &*arranged->received_rows;
     }
     [[nodiscard]] rearrangement& rearranged() {
         if (!arranged) arranged = std::make_unique<rearrangement>();
