@@ -147,6 +147,13 @@ TEST_CASE("lists of tensors and rows of records are one message") {
             expect(exchange(comm, all, to{other}, tensors(c, d), from{other}).elements == n + 2, "a range as a list");
             expect(c[0] == comm.rank() && d[n - 1] == 7 && d[n] == 7 && d[n + 1] == -1, "those that came");
 
+            attach_buffer(comm, 20 * n + 100);
+            std::fill(places.begin(), places.end(), std::int16_t{-1});
+            send(comm, own, to{other}, mode::buffered);
+            receive(comm, theirs, from{other});
+            is_theirs(into, places);
+            detach_buffer(comm);
+
             const std::vector<std::int16_t> before = places;
             sent = send.start(comm, own, to{other});
             const records narrow(into, tensor<std::int16_t, 2>(places.data(), {n + 1, 2}));

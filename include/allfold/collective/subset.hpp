@@ -46,8 +46,9 @@ constexpr bool forms_teams_or_says_so() {
 ///   communicator of their ranks only, and nothing is delegated to MPI. Who leaves a team waits for no other rank.
 /// - A team of a hierarchy is a `team<relayed_communicator>`: any threads of any processes.
 /// - Errors: `bad_rank` for a rank outside [0, P) and for one that stands in it twice, before anything is done;
-///   `mismatch` where members give different lists. A member that leaves, or fails, before it has joined releases the
-///   others with `peer_failed`; over MPI as soon as it waits for anything in allfold.
+///   `mismatch` where members give different lists, or one of them a list that it is not in. A member that leaves, or
+///   fails, before it has joined releases the others with `peer_failed`; over MPI as soon as it waits for anything in
+///   allfold.
 template <communicator Comm>
 [[nodiscard]] auto subset(Comm& comm, const rank_list& members) {
     static_assert(detail::forms_teams_or_says_so<Comm>());

@@ -63,6 +63,8 @@ struct message_request {
 
     [[nodiscard]] sending* sent() noexcept { return out ? &*out : nullptr; }
     [[nodiscard]] receiving* received() noexcept { return in ? &*in : nullptr; }
+    [[nodiscard]] const sending* sent() const noexcept { return out ? &*out : nullptr; }
+    [[nodiscard]] const receiving* received() const noexcept { return in ? &*in : nullptr; }
     [[nodiscard]] const std::optional<deadline>& limit() const noexcept { return said.limit; }
     [[nodiscard]] status*& told() noexcept { return said.told; }
 
@@ -84,6 +86,7 @@ class receive_request {
 
     [[nodiscard]] static constexpr sending* sent() noexcept { return nullptr; }
     [[nodiscard]] receiving* received() noexcept { return &in_; }
+    [[nodiscard]] const receiving* received() const noexcept { return &in_; }
     [[nodiscard]] const std::optional<deadline>& limit() const noexcept { return limit_; }
     [[nodiscard]] status*& told() noexcept { return told_; }
 

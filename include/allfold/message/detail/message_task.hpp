@@ -177,8 +177,10 @@ class message_task final : public task<Comm>, private open_message {
     }
     [[nodiscard]] bool is_open() const noexcept { return in() && in()->is_posted && in()->source == any_rank; }
     // Null where it sends, or receives, nothing.
-    [[nodiscard]] sending* out() const noexcept { return asked_.sent(); }
-    [[nodiscard]] receiving* in() const noexcept { return asked_.received(); }
+    [[nodiscard]] sending* out() noexcept { return asked_.sent(); }
+    [[nodiscard]] receiving* in() noexcept { return asked_.received(); }
+    [[nodiscard]] const sending* out() const noexcept { return asked_.sent(); }
+    [[nodiscard]] const receiving* in() const noexcept { return asked_.received(); }
 
     void announce_run() override {}
     void begin_run() override {
@@ -311,7 +313,7 @@ class message_task final : public task<Comm>, private open_message {
     static constexpr bool is_plain = std::is_same_v<Request, receive_request>;
 
     post_office& office_;
-    mutable Request asked_;
+    Request asked_;
     bool is_detached_ = false, is_waited_for_ = false;
     std::size_t call_ = 0;
     std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // where somebody watches memory
@@ -323,7 +325,10 @@ template <communicator Comm>
 class buffered_send final : public post_office::kept_send {
   public:
     buffered_send(Comm& comm, post_office& office, const sending& s)
-        : office_(office), copy_(s.data.data, s.data.data + s.data.bytes()), work_(comm, [&] { return copy_of(s); }) {
+        : office_(office),
+          type_(*s.data.type),
+          copy_(s.data.data, s.data.data + s.data.bytes()),
+          work_(comm, [&] { return copy_of(s); }) {
         office_.buffered_bytes += copy_.size();
         work_.start();
     }
@@ -336,9 +341,11 @@ class buffered_send final : public post_office::kept_send {
         own.out.emplace(s.receiver, s.label, mode::standard, s.data);
         own.out->may_wait = false;
         own.out->data.data = copy_.data();
+        own.out->data.type = &type_;
         return own;
     }
     post_office& office_;
+    message_type type_;  // that of records is gone with the send
     std::vector<std::byte> copy_;
     message_task<Comm> work_;
 };
