@@ -162,6 +162,15 @@ TEST_CASE("lists of tensors and rows of records are one message") {
             sent.wait();
             expect(places == before, "untouched");
         }
+        const std::span<int> null(static_cast<int*>(nullptr), 3);
+        std::vector<int> two(2);
+        expect_error(outcome_of([&] { send(comm, tensors(two, null), to{other}); }), errc::bad_argument,
+                     {"without memory"});
+        std::vector<float> none;
+        operation sent = send.start(comm, records(none, none), to{other}, mode::synchronous);
+        message found = probe(comm, from{other});
+        receive(found, records(none, none));
+        sent.wait();
         std::vector<float> m(2), s(3);
         expect_error(outcome_of([&] { send(comm, records(m, s), to{other}); }), errc::bad_argument,
                      {"tensor 0 has 2 rows, but tensor 1 has 3"});

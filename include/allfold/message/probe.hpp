@@ -80,7 +80,7 @@ class message {
             detail::message_request asked("receive");
             asked.said.told = where.told;
             asked.in.emplace(held->source, held->head.tag, where.memory);
-            if (!where.gaps.runs.empty()) asked.receive_into(std::move(where.gaps));
+            if (!where.gaps.runs.empty() || where.gaps.rows) asked.receive_into(std::move(where.gaps));
             asked.given = std::move(held);
             return asked;
         });

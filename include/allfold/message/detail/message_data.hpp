@@ -118,9 +118,11 @@ template <bool SharesMemory, class X>
     if constexpr (tensor_view<std::remove_const_t<X>>) {
         return message_data_at<SharesMemory>(tensor_access<std::remove_const_t<X>>::data(x), count_of(x));
     } else if constexpr (is_tensors<std::remove_const_t<X>>) {
-        using element = std::remove_const_t<typename std::remove_const_t<X>::element_type>;
-        return message_data_at<SharesMemory>(
-            x.pieces().empty() ? static_cast<const element*>(nullptr) : x.pieces().front().data(), x.size());
+        const auto& pieces = x.pieces();
+        const auto missing =
+            std::ranges::find_if(pieces, [](const auto& piece) { return piece.data() == nullptr; });  // is refused
+        const auto& shown = missing == pieces.end() ? pieces.begin() : missing;
+        return message_data_at<SharesMemory>(pieces.empty() ? nullptr : shown->data(), x.size());
     } else if constexpr (is_records<std::remove_const_t<X>>) {
         return rows_of_records(x);
     } else if constexpr (element_range<X>) {
