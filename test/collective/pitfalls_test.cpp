@@ -266,7 +266,7 @@ TEST_CASE("pitfall 16: what is started again uses the data, and the addresses, o
         std::vector<std::vector<int>> buffers(3, std::vector<int>(50));
         std::vector<int> kept(50);
         auto again = allfold::all_reduce.prepare(comm, kept, sum());
-        for (int turn = 0; turn < 300; ++turn) {  // lanes come round
+        for (int turn = 0; turn < 300; ++turn) {  // all cells of a channel are used again and again
             auto& x = buffers[static_cast<std::size_t>(turn) % 3];
             x.assign(50, turn + comm.rank());
             kept.assign(50, turn);

@@ -145,8 +145,7 @@ struct together_verbs {
 /// - Cost: the rounds of the longest part, not the sum of all. Where ranks share no memory, messages of parts with at
 ///   most 2 KiB in all are copied into packets; those of longer parts, and of objects, go on their own.
 /// - Errors: those of the parts, and `mismatch` where ranks name different numbers of them; where memory is shared,
-/// that
-///   is as if one of them made a call less.
+///   that is as if one of them made a call less.
 inline constexpr detail::together_verbs together{};
 
 }  // namespace allfold
