@@ -361,7 +361,7 @@ TEST_CASE("what is left at the end is told: messages, and operations in flight")
                     if (kept.size() >= 2) kept.clear();
                     kept.push_back(all_reduce.start(comm, x, sum()));
                 },
-                verdict::never_completed, {"the communicator of rank 0 ended before it was done"});
+                verdict::never_completed, {"its communicator ended before it was done: rank 0"});
 }
 
 TEST_CASE("a result that depends on the order of arrival is shown beside the first one") {

@@ -581,7 +581,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
              allfold::barrier(comm);
          },
          verdict::never_completed,
-         {"send: the communicator of rank 0 ended before it was done and waits for rank 1"}},
+         {"send: its communicator ended before it was done: rank 0 waits for rank 1"}},
         {2,  // forgotten: it is in flight when its communicator ends
          [](explored_communicator& comm) {
              static int x = 0;
@@ -591,7 +591,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
              kept.push_back(allfold::receive.start(comm, x, from{1}));
          },
          verdict::never_completed,
-         {"receive: the communicator of rank 0 ended before it was done and waits for rank 1"}},
+         {"receive: its communicator ended before it was done: rank 0 waits for rank 1"}},
     };
     for (const mistake& each : mistakes) {
         const exploration found = explore(each.ranks, each.run);

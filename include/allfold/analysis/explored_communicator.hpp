@@ -460,12 +460,13 @@ struct detail::task_hooks<explored_communicator> {
         comm.note_waited_for(is_waited_for);
         return call;
     }
-    /// Its data goes with it, whatever its mode and length: then a receive is done that has been matched, whether or
-    /// not the sender looks, and the send may hear of that much later. Where data is asked for first less may happen.
+    /// What is held goes with its data, however long it is. So does a synchronous send that is not long: then a receive
+    /// is done that has been matched, whether or not the sender looks, and the send may hear of that much later. A long
+    /// one is asked for its data, as over MPI.
     static void wait_as_searched(explored_communicator& comm, sending& out) {
-        out.has_no_limit = true;
-        if (out.how == mode::synchronous) out.is_held = false;
         if (out.how == mode::standard && out.may_wait && out.receiver != null_rank) out.is_held = comm.holds_send();
+        if (out.how == mode::synchronous) out.is_held = false;
+        out.has_no_limit = out.how == mode::synchronous ? out.data.bytes() <= credit::longest_message : out.is_held;
     }
     static void note_start(explored_communicator& comm, const void* operation) { comm.note_start(operation); }
     static bool may_end(explored_communicator& comm, const void* operation, const char* what) {

@@ -261,7 +261,7 @@ class task : public pending {
         if (active_)
             throw error(errc::bad_argument,
                         text({what_, ": rank ", comm_->rank(), " starts a prepared operation that is in flight",
-                              whom_it_waits_for(), ": wait for it first"}));
+                              whom_it_waits_for(" and waits for rank "), ": wait for it first"}));
         require_outside_operator(*comm_, what_);
         if (failure_) std::rethrow_exception(failure_);  // the communicator is broken for good
     }
@@ -314,15 +314,15 @@ class task : public pending {
     }
     void fail_orphaned() noexcept {
         try {
-            throw error(errc::bad_argument, text({what_, ": the communicator of rank ", comm_->rank(),
-                                                  " ended before it was done", whom_it_waits_for()}));
+            throw error(errc::bad_argument, text({what_, ": its communicator ended before it was done: rank ",
+                                                  comm_->rank(), whom_it_waits_for(" waits for rank ")}));
         } catch (...) {
             fail(std::current_exception());
         }
     }
-    [[nodiscard]] std::string whom_it_waits_for() const {
+    [[nodiscard]] std::string whom_it_waits_for(const char* words) const {
         const int peer = done() ? -1 : blocked_on().peer;
-        return peer < 0 ? std::string() : text({" and waits for rank ", peer});
+        return peer < 0 ? std::string() : text({words, peer});
     }
 };
 

@@ -460,7 +460,7 @@ inline team<relayed_communicator> relayed_communicator::form(const std::shared_p
                                                              const rank_list& members, int self) {
     const int own = members.find(self);
     if (own < 0) {
-        static_cast<void>(inside.form_team({}));  // its lanes go on as those of the others do
+        static_cast<void>(inside.form_part({}));  // its lanes go on as those of the others do
         relay->stay_outside(number, ranks[self]);
         return {};
     }
@@ -471,7 +471,7 @@ inline team<relayed_communicator> relayed_communicator::form(const std::shared_p
             of_team.push_back(i);
         }
     std::unique_ptr<relayed_communicator> made(
-        new relayed_communicator(relay, number, inside.form_team(rank_list(std::move(threads))),
+        new relayed_communicator(relay, number, inside.form_part(rank_list(std::move(threads))),
                                  rank_list(std::move(of_team)), members.among(ranks), own));
     return {members, nullptr, std::move(made)};
 }

@@ -226,7 +226,9 @@ class thread_communicator : public transport_defaults {
     void abandon() noexcept;
 
     [[nodiscard]] static bool waits_to_form() noexcept { return false; }
-    [[nodiscard]] team<thread_communicator> form_team(const rank_list& members);
+    [[nodiscard]] team<thread_communicator> form_team(const rank_list& members) { return form(members, true); }
+    /// What is in this process of a team that has members in others, too: there is seen whether their lists differ.
+    [[nodiscard]] team<thread_communicator> form_part(const rank_list& members) { return form(members, false); }
 
     // What `wait` asks, of which others may ask `look_around`, who wait for several transports at once.
 
@@ -248,6 +250,8 @@ class thread_communicator : public transport_defaults {
 
   private:
     friend class thread_world;
+
+    [[nodiscard]] team<thread_communicator> form(const rank_list& members, bool is_all);
 
     void require_open(const char* what) {
         if (has_failed(std::memory_order_relaxed)) [[unlikely]]
@@ -414,17 +418,17 @@ inline thread_communicator thread_world::communicator(int rank) {
     return {*this, rank};
 }
 
-inline team<thread_communicator> thread_communicator::form_team(const rank_list& members) {
+inline team<thread_communicator> thread_communicator::form(const rank_list& members, bool is_all) {
     signature what;
     what.what = "subset";
     what.ranks = static_cast<std::uint32_t>(size_);
     const lane at = open(what, 1);
     const int self = members.find(rank_);
     if (self < 0) {
-        world_.pass_team(at, rank_);
+        if (is_all) world_.pass_team(at, rank_);
         return {};
     }
-    std::shared_ptr<thread_world> world = world_.join_team(at, members, rank_);
+    std::shared_ptr<thread_world> world = world_.join_team(at, members, rank_, is_all);
     std::unique_ptr<thread_communicator> own(new thread_communicator(*world, self));
     return {members, std::move(world), std::move(own)};
 }

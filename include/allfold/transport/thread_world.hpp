@@ -136,12 +136,12 @@ class thread_world {
         return incoming.size() != 0 && incoming[static_cast<std::size_t>(from)] != nullptr;
     }
     /// The world of a team, which has its share of the processors where there are too few for all.
-    [[nodiscard]] std::shared_ptr<thread_world> join_team(lane at, const rank_list& members, int rank) {
+    [[nodiscard]] std::shared_ptr<thread_world> join_team(lane at, const rank_list& members, int rank, bool is_all) {
         const auto make = [&] {
             const int share = size_ <= processors_ ? processors_ : std::max(1, processors_ * members.size() / size_);
             return std::shared_ptr<thread_world>(new thread_world(members.size(), share, tuning_));
         };
-        return teams_.join(at, members, rank, make, [this](int r) { return has_departed(r); });
+        return teams_.join(at, members, rank, is_all, make, [this](int r) { return has_departed(r); });
     }
     void pass_team(lane at, int rank) { teams_.pass(at, rank); }
     [[noreturn, gnu::cold]] void throw_failure(int rank, const char* during) {

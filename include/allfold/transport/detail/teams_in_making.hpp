@@ -25,9 +25,9 @@ template <class World>
 class teams_in_making {
   public:
     /// The world of the team with these members, made by the first one that comes. `at`: the lane that all of them have
-    /// opened for it. `has_left(rank)`: whether a rank will never come.
+    /// opened for it. `is_all`: nobody else is in it. `has_left(rank)`: whether a rank will never come.
     template <class Make, class HasLeft>
-    [[nodiscard]] std::shared_ptr<World> join(lane at, const rank_list& members, int rank, Make make,
+    [[nodiscard]] std::shared_ptr<World> join(lane at, const rank_list& members, int rank, bool is_all, Make make,
                                               HasLeft has_left) {
         const std::lock_guard lock(mutex_);
         note(rank, at);
@@ -36,7 +36,7 @@ class teams_in_making {
         std::shared_ptr<World> world = team.world;
         for (int i = 0; i < members.size(); ++i)
             if (team.lacks(i) && has_left(members[i])) give_up(team, i);
-        for (int i = 0; i < members.size(); ++i)
+        for (int i = 0; is_all && i < members.size(); ++i)
             if (team.lacks(i) && has_passed(members[i], at)) refuse(team, i, rank);
         if (--team.missing == 0) teams_.erase(teams_.begin() + (&team - teams_.data()));
         return world;
