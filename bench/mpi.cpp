@@ -137,6 +137,12 @@ struct operands {
     void exclusive_scan(MPI_Datatype type, MPI_Op op) const {
         MPI_Exscan(input.data(), output.data(), count(), type, op, MPI_COMM_WORLD);
     }
+    void reduce_scatter() const {
+        MPI_Reduce_scatter_block(input.data(), output.data(), count(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    }
+    void all_gather() const {
+        MPI_Allgather(input.data(), count(), MPI_FLOAT, output.data(), count(), MPI_FLOAT, MPI_COMM_WORLD);
+    }
     /// In a block, where there are blocks.
     [[nodiscard]] int count() const { return static_cast<int>(std::min(input.size(), output.size())); }
 
@@ -165,17 +171,13 @@ void reduce_scatter(process_stage& on) {
     on.measure_ours_and_delegated<sum_of_floats>([&](communicator& comm, delegate how) {
         allfold::reduce_scatter(comm, x.input, x.output, allfold::sum{}, how);
     });
-    on.measure<sum_of_floats>("MPI", [&] {
-        MPI_Reduce_scatter_block(x.input.data(), x.output.data(), x.count(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    });
+    on.measure<sum_of_floats>("MPI", [&] { x.reduce_scatter(); });
 }
 
 void all_gather(process_stage& on) {
     const operands<float> x(on);
     on.measure_ours<blocks_of_floats>("ours", [&] { allfold::all_gather(on.comm, x.input, x.output); });
-    on.measure<blocks_of_floats>("MPI", [&] {
-        MPI_Allgather(x.input.data(), x.count(), MPI_FLOAT, x.output.data(), x.count(), MPI_FLOAT, MPI_COMM_WORLD);
-    });
+    on.measure<blocks_of_floats>("MPI", [&] { x.all_gather(); });
 }
 
 void broadcast(process_stage& on) {
@@ -314,6 +316,27 @@ void scan(process_stage& on) {
     on.measure<product_of_matrices>("MPI", then_meet([&] { x.inclusive_scan(by_mpi.type, by_mpi.op); }));
 }
 
+// --- What MPI has no operation for: its calls one by one.
+
+/// `call(x)` for the operands of each tensor.
+template <class Pieces>
+void list_with(process_stage& on, auto call) {
+    const auto inputs = pieces_of(std::span<const float>(on.input.all<float>()));
+    const auto outputs = pieces_of(on.output.all<float>());
+    on.measure<Pieces>("MPI", [&] {
+        for (std::size_t i = 0; i < tensors_of_list; ++i) call(operands<float>(inputs[i], outputs[i]));
+    });
+}
+void list(process_stage& on) {
+    list_with<sum_of_floats>(on, [](const operands<float>& x) { x.all_reduce(MPI_FLOAT, MPI_SUM); });
+}
+void reduce_scatter_list(process_stage& on) {
+    list_with<sum_of_floats>(on, [](const operands<float>& x) { x.reduce_scatter(); });
+}
+void all_gather_list(process_stage& on) {
+    list_with<lists_of_blocks>(on, [](const operands<float>& x) { x.all_gather(); });
+}
+
 void barrier(process_stage& on) {
     on.measure_ours<sum_of_floats>("ours", [&] { allfold::barrier(on.comm); });
     on.measure<sum_of_floats>("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
@@ -401,6 +424,9 @@ constexpr std::array contests{
     contest{"scan", scan},
     contest{"start", start},
     contest{"in_flight", in_flight},
+    contest{"list", list},
+    contest{"reduce_scatter_list", reduce_scatter_list},
+    contest{"all_gather_list", all_gather_list},
     contest{"barrier", barrier},
     contest{"ping_pong", ping_pong},
     contest{"message_rate", message_rate},

@@ -9,7 +9,7 @@ operand of one rank. Between two calls every contestant reads its result and wri
                size (bench/bound.hpp, message_bound.hpp); with more ranks than processors, with the best wait written by
                hand; of start, in_flight, persistent and lists it is the blocking call of ours, of as many bytes
   MPI/ours     the best of the MPI libraries that are there, as they are installed, in processes; for the merge three
-               all-reduces, as it is done with MPI
+               all-reduces, as it is done with MPI; for lists, which MPI lacks, its calls one by one
 
 A hypervisor may move the processors about. Only figures of one placement are compared: smt (threads of one core), near
 (cores near each other) or far; each has tables of its own, and columns in the last lines, which tell the geometric mean
@@ -120,7 +120,7 @@ LISTS_OF = ("list", "reduce_scatter_list", "all_gather_list")
 ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
 IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_list",
              "all_gather_list")
-WITHOUT_MPI = ("persistent", *LISTS_OF)  # the first is of MPI 4 on
+WITHOUT_MPI = ("persistent",)  # which is of MPI 4 on
 PLACEMENTS = ("smt", "near", "far", "one")
 MOST_RANKS = 16
 

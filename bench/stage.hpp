@@ -22,7 +22,6 @@
 
 namespace bench {
 
-inline constexpr std::size_t tensors_of_list = 8;
 inline constexpr std::size_t messages_in_flight = 64;
 
 /// What can be measured.

@@ -355,23 +355,6 @@ void persistent(thread_stage& on, communicator& comm, bound_board&) {
     measure_call(on, comm);
 }
 
-template <class T>
-[[nodiscard]] auto pieces_of(std::span<T> all) {
-    std::array<std::span<T>, tensors_of_list> pieces;
-    const std::size_t n = all.size() / pieces.size();
-    for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = all.subspan(i * n, n);
-    return pieces;
-}
-
-/// Floats that are not folded, in tensors that each have blocks of each rank.
-struct lists_of_blocks : sum_of_floats {
-    [[nodiscard]] static bool right(const buffer& output, int ranks) {
-        return std::ranges::all_of(pieces_of(output.all<element>()), [&](std::span<const element> piece) {
-            return blocks_of_floats::are_in_order(piece, ranks);
-        });
-    }
-};
-
 /// Of tensors of equal length, beside one call for each, and one call for one tensor as long as all of them.
 /// `verb(input, output)` is the collective.
 template <class Workload, class Pieces>

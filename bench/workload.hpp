@@ -105,6 +105,25 @@ struct blocks_of_floats : sum_of_floats {
     }
 };
 
+inline constexpr std::size_t tensors_of_list = 8;
+
+template <class T>
+[[nodiscard]] auto pieces_of(std::span<T> all) {
+    std::array<std::span<T>, tensors_of_list> pieces;
+    const std::size_t n = all.size() / pieces.size();
+    for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = all.subspan(i * n, n);
+    return pieces;
+}
+
+/// Floats that are not folded, in tensors that each have blocks of each rank.
+struct lists_of_blocks : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        return std::ranges::all_of(pieces_of(output.all<element>()), [&](std::span<const element> piece) {
+            return blocks_of_floats::are_in_order(piece, ranks);
+        });
+    }
+};
+
 /// Floats that are not folded, all of them of one rank.
 struct floats_of_one : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int number) {
