@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <thread>
 
 #if defined(__x86_64__)
@@ -379,6 +380,28 @@ class bound {
         leave<How>();
     }
 
+    // --- all_to_all in blocks of several lengths, of which a rank knows those that it sends: they travel in a cell
+
+    void exchange_by_sizes_in_cells(std::span<const int> sizes) {
+        post_sizes(sizes, n_);
+        take_by_sizes<stores::plain>([this](std::size_t r) {
+            return reinterpret_cast<const element*>(sizes_cell(r).value.data() + ranks_ * sizeof(int));
+        });
+    }
+    template <stores How>
+    void exchange_by_sizes_through_slots(std::span<const int> sizes) {
+        const std::size_t parity = (cells_used_ + 1) % 2;
+        fill_slot<How>(parity, input_);
+        post_sizes(sizes, 0);
+        take_by_sizes<stores::plain>(slots(parity));
+    }
+    template <stores How>
+    void exchange_by_sizes(std::span<const int> sizes) {
+        post_sizes(sizes, 0);
+        take_by_sizes<How>(inputs());
+        leave<How>();
+    }
+
     // --- permute: everybody gets the input of the rank below
 
     /// A cell is written again when the only rank that reads it has written its own once more.
@@ -558,6 +581,29 @@ class bound {
             Workload::fold(sum.data(), sum.data(), theirs.data(), Count);
         }
         std::memcpy(output_, &sum, sizeof sum);
+    }
+
+    [[nodiscard]] bound_board::cell& sizes_cell(std::size_t rank) const { return board_.cells[rank][cells_used_ % 2]; }
+    /// And behind them so many elements of the input.
+    void post_sizes(std::span<const int> sizes, std::size_t count) {
+        ++cells_used_;
+        auto& cell = sizes_cell(rank_);
+        std::memcpy(cell.value.data(), sizes.data(), sizes.size_bytes());
+        std::memcpy(cell.value.data() + sizes.size_bytes(), input_, count * sizeof(element));
+        cell.sequence.store(cells_used_, std::memory_order_release);
+    }
+    template <stores How, class Sources>
+    void take_by_sizes(Sources source) const {
+        element* to = output_;
+        for (std::size_t r = 0; r < ranks_; ++r) {
+            reach(sizes_cell(r).sequence, cells_used_);
+            std::array<int, most_ranks> sizes;
+            std::memcpy(sizes.data(), sizes_cell(r).value.data(), ranks_ * sizeof(int));
+            const auto* const mine = sizes.begin() + rank_;
+            const auto count = static_cast<std::size_t>(*mine);
+            copy<How>(to, source(r) + std::accumulate(sizes.cbegin(), mine, 0), count * sizeof(element));
+            to += count;
+        }
     }
 
     /// In one direction: to be called by all ranks once in a collective, whether somebody waits for them or not.

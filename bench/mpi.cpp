@@ -22,11 +22,13 @@
 #include <exception>
 #include <iostream>
 #include <mpi.h>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <vector>
 
 #include "bench/measure.hpp"
 #include "bench/messages.hpp"
@@ -211,6 +213,20 @@ void all_to_all(process_stage& on) {
     on.measure_ours<blocks_of_floats>("ours", [&] { allfold::all_to_all(on.comm, x.input, x.output); });
     on.measure<blocks_of_floats>("MPI", [&] {
         MPI_Alltoall(x.input.data(), block, MPI_FLOAT, x.output.data(), block, MPI_FLOAT, MPI_COMM_WORLD);
+    });
+}
+
+/// Receivers learn first how much comes, as with ours.
+void all_to_all_by_sizes(process_stage& on) {
+    const operands<float> x(on);
+    const auto sizes = unequal_sizes(x.input.size(), on.group.rank(), on.what.ranks);
+    std::vector<int> from(sizes.size()), come(sizes.size()), to(sizes.size());
+    std::exclusive_scan(sizes.begin(), sizes.end(), from.begin(), 0);
+    on.measure<unequal_blocks_of_floats>("MPI", [&] {
+        MPI_Alltoall(sizes.data(), 1, MPI_INT, come.data(), 1, MPI_INT, MPI_COMM_WORLD);
+        std::exclusive_scan(come.begin(), come.end(), to.begin(), 0);
+        MPI_Alltoallv(x.input.data(), sizes.data(), from.data(), MPI_FLOAT, x.output.data(), come.data(), to.data(),
+                      MPI_FLOAT, MPI_COMM_WORLD);
     });
 }
 
@@ -417,6 +433,7 @@ constexpr std::array contests{
     contest{"scatter", scatter},
     contest{"gather", gather},
     contest{"all_to_all", all_to_all},
+    contest{"all_to_all_by_sizes", all_to_all_by_sizes},
     contest{"permute", permute},
     contest{"reduce", reduce},
     contest{"inclusive_scan", inclusive_scan},

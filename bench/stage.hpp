@@ -43,6 +43,7 @@ inline constexpr std::array rows{
     row{"scatter", 4, "float", "none", true},
     row{"gather", 4, "float", "none", true},
     row{"all_to_all", 4, "float", "none", true},
+    row{"all_to_all_by_sizes", 4, "float", "none"},
     row{"permute", 4, "float", "none"},
     row{"reduce", 4, "float", "sum"},
     row{"inclusive_scan", 4, "float", "sum"},

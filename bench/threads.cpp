@@ -219,6 +219,24 @@ void all_to_all(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure("push, streaming", [](auto& hands) { hands.template exchange_by_push<streaming>(); });
 }
 
+void all_to_all_by_sizes(thread_stage& on, communicator& comm, bound_board& board) {
+    using enum stores;
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    const std::vector<int> sizes = unequal_sizes(input.size(), comm.rank(), comm.size());
+    on.measure<unequal_blocks_of_floats>("ours", [&] { allfold::all_to_all(comm, input, sizes, output); });
+
+    bounds<unequal_blocks_of_floats> by_hand(on, board);
+    if (on.what.bytes + sizes.size() * sizeof(int) <= sizeof(bound_board::cell::value))
+        by_hand.measure("cells", [&](auto& hands) { hands.exchange_by_sizes_in_cells(sizes); });
+    by_hand.measure_slots("slots",
+                          [&](auto& hands, auto how) { hands.template exchange_by_sizes_through_slots<how()>(sizes); });
+    if (on.what.bytes < 4 << 10) return;
+    by_hand.measure("pull", [&](auto& hands) { hands.template exchange_by_sizes<plain>(sizes); });
+    by_hand.measure("pull, string", [&](auto& hands) { hands.template exchange_by_sizes<string>(sizes); });
+    by_hand.measure("pull, streaming", [&](auto& hands) { hands.template exchange_by_sizes<streaming>(sizes); });
+}
+
 // --- With a barrier behind each: a loop of these alone runs ahead where nobody is waited for, and has no latency.
 
 void broadcast(thread_stage& on, communicator& comm, bound_board& board) {
@@ -460,6 +478,7 @@ constexpr std::array contests{
     contest{"scatter", scatter},
     contest{"gather", gather},
     contest{"all_to_all", all_to_all},
+    contest{"all_to_all_by_sizes", all_to_all_by_sizes},
     contest{"permute", permute},
     contest{"reduce", reduce},
     contest{"scan", scan},

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <vector>
 
 /// @file
 /// What all contestants fold, with hand-written operators for those that do not bring their own.
@@ -100,6 +101,38 @@ struct blocks_of_floats : sum_of_floats {
         for (std::size_t i = 0; i < x.size(); ++i) {
             const std::size_t rank = i / block;
             if (x[i] != static_cast<float>(rank + 1)) return false;
+        }
+        return true;
+    }
+};
+
+/// How many of n elements go from a rank to each: few to one, many to another, and in all as many as come.
+[[nodiscard]] inline std::vector<int> unequal_sizes(std::size_t n, int rank, int ranks) {
+    const auto P = static_cast<std::size_t>(ranks);
+    std::vector<int> sizes(P);
+    for (std::size_t r = 0; r < P; ++r) {
+        const std::size_t k = (static_cast<std::size_t>(rank) + r) % P;
+        sizes[r] = static_cast<int>(n * (k + 1) * (k + 1) / (P * P) - n * k * k / (P * P));
+    }
+    return sizes;
+}
+
+/// Floats that are not folded, in blocks of several lengths. As many come from a rank as go to it.
+struct unequal_blocks_of_floats : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        for (int rank = 0; rank < ranks; ++rank)
+            if (are_those_of(output.all<element>(), rank, ranks)) return true;
+        return false;
+    }
+
+  private:
+    [[nodiscard]] static bool are_those_of(std::span<const element> x, int rank, int ranks) {
+        float number = 0;
+        for (const int size : unequal_sizes(x.size(), rank, ranks)) {
+            ++number;
+            for (const float value : x.first(static_cast<std::size_t>(size)))
+                if (value != number) return false;
+            x = x.subspan(static_cast<std::size_t>(size));
         }
         return true;
     }

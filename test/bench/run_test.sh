@@ -115,8 +115,8 @@ refuses "is not what --csv writes" bench --from other.csv
 
 # --- What the programs print. That results are right they see to themselves.
 
-rows="all_reduce merge all_gather reduce_scatter broadcast scatter gather all_to_all permute reduce inclusive_scan
-    exclusive_scan scan start in_flight persistent list reduce_scatter_list all_gather_list barrier"
+rows="all_reduce merge all_gather reduce_scatter broadcast scatter gather all_to_all all_to_all_by_sizes permute reduce
+    inclusive_scan exclusive_scan scan start in_flight persistent list reduce_scatter_list all_gather_list barrier"
 size_of() { case $1 in merge) echo 264 ;; barrier) echo 0 ;; *) echo 64,16384 ;; esac; }
 for row in $rows; do
     succeeds "$row;ours;2;" threads 2 "$row:$(size_of "$row")"
@@ -127,6 +127,7 @@ for row in ping_pong:64,16384 message_rate:64,1024 halo:24,24576; do
     succeeds "${row%%:*};ours;2;" threads 2 "$row"
     grep -q "^${row%%:*};bound: .*;2;" out || fail "${row%%:*} has no bound"
 done
+succeeds "all_to_all_by_sizes;bound: cells, counter;3;96;" threads 3 all_to_all_by_sizes:96
 succeeds "halo;ours;3;240;" threads 3 halo:240
 
 succeeds "20 messages to one rank" exploring 0
