@@ -402,6 +402,28 @@ class bound {
         leave<How>();
     }
 
+    // --- all_reduce of the first third, all_to_all of the second, all_gather of the last, of which a rank has the
+    // first
+    // --- block
+
+    template <std::size_t Count>
+    void together_in_cells() {
+        ++cells_used_;
+        std::array<values<Count>, most_ranks> all;
+        all[rank_] = post_cell<Count>(input_);
+        each_other([&](std::size_t peer) { read_cell(peer, all[peer]); });
+        together_from([&](std::size_t r) { return all[r].data(); });
+    }
+    template <stores How>
+    void together_through_slots() {
+        together_from(posted<How>());
+    }
+    void together() {
+        meet();
+        together_from(inputs());
+        meet();
+    }
+
     // --- permute: everybody gets the input of the rank below
 
     /// A cell is written again when the only rank that reads it has written its own once more.
@@ -656,6 +678,15 @@ class bound {
     template <stores How, class Sources>
     void gather_from(Sources source) const {
         for (std::size_t r = 0; r < ranks_; ++r) copy<How>(output_ + r * n_, source(r), n_ * sizeof(element));
+    }
+    template <class Sources>
+    void together_from(Sources source) const {
+        const std::size_t third = n_ / 3, block = third / ranks_;
+        fold_ranks(ranks_, output_, 0, third, source);
+        for (std::size_t r = 0; r < ranks_; ++r) {
+            std::memcpy(output_ + third + r * block, source(r) + third + rank_ * block, block * sizeof(element));
+            std::memcpy(output_ + 2 * third + r * block, source(r) + 2 * third, block * sizeof(element));
+        }
     }
     template <stores How>
     void leave() {

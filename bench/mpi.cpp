@@ -145,6 +145,10 @@ struct operands {
     void all_gather() const {
         MPI_Allgather(input.data(), count(), MPI_FLOAT, output.data(), count(), MPI_FLOAT, MPI_COMM_WORLD);
     }
+    void all_to_all(int ranks) const {
+        const int block = count() / ranks;
+        MPI_Alltoall(input.data(), block, MPI_FLOAT, output.data(), block, MPI_FLOAT, MPI_COMM_WORLD);
+    }
     /// In a block, where there are blocks.
     [[nodiscard]] int count() const { return static_cast<int>(std::min(input.size(), output.size())); }
 
@@ -209,11 +213,8 @@ void gather(process_stage& on) {
 
 void all_to_all(process_stage& on) {
     const operands<float> x(on);
-    const int block = x.count() / on.what.ranks;
     on.measure_ours<blocks_of_floats>("ours", [&] { allfold::all_to_all(on.comm, x.input, x.output); });
-    on.measure<blocks_of_floats>("MPI", [&] {
-        MPI_Alltoall(x.input.data(), block, MPI_FLOAT, x.output.data(), block, MPI_FLOAT, MPI_COMM_WORLD);
-    });
+    on.measure<blocks_of_floats>("MPI", [&] { x.all_to_all(on.what.ranks); });
 }
 
 /// Receivers learn first how much comes, as with ours.
@@ -353,6 +354,16 @@ void all_gather_list(process_stage& on) {
     list_with<lists_of_blocks>(on, [](const operands<float>& x) { x.all_gather(); });
 }
 
+void together(process_stage& on) {
+    const thirds<const float> in(on.input.all<const float>(), on.what.ranks);
+    const thirds<float> out(on.output.all<float>(), on.what.ranks);
+    on.measure<thirds_of_floats>("MPI", [&] {
+        operands<float>(in.first, out.first).all_reduce(MPI_FLOAT, MPI_SUM);
+        operands<float>(in.second, out.second).all_to_all(on.what.ranks);
+        operands<float>(in.block_of_third, out.third).all_gather();
+    });
+}
+
 void barrier(process_stage& on) {
     on.measure_ours<sum_of_floats>("ours", [&] { allfold::barrier(on.comm); });
     on.measure<sum_of_floats>("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
@@ -444,6 +455,7 @@ constexpr std::array contests{
     contest{"list", list},
     contest{"reduce_scatter_list", reduce_scatter_list},
     contest{"all_gather_list", all_gather_list},
+    contest{"together", together},
     contest{"barrier", barrier},
     contest{"ping_pong", ping_pong},
     contest{"message_rate", message_rate},

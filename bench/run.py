@@ -9,7 +9,7 @@ operand of one rank. Between two calls every contestant reads its result and wri
                size (bench/bound.hpp, message_bound.hpp); with more ranks than processors, with the best wait written by
                hand; of start, in_flight, persistent and lists it is the blocking call of ours, of as many bytes
   MPI/ours     the best of the MPI libraries that are there, as they are installed, in processes; for the merge three
-               all-reduces, as it is done with MPI; for lists, which MPI lacks, its calls one by one
+               all-reduces, as it is done with MPI; for lists and together, which MPI lacks, its calls one by one
 
 A hypervisor may move the processors about. Only figures of one placement are compared: smt (threads of one core), near
 (cores near each other) or far; each has tables of its own, and columns in the last lines, which tell the geometric mean
@@ -66,6 +66,7 @@ SIZES = {
     "list": LISTS,
     "reduce_scatter_list": LISTS,
     "all_gather_list": LISTS,
+    "together": [3 * size for size in SHORT],
     "barrier": [0],
     "ping_pong": LENGTHS,
     "message_rate": SHORT,
@@ -113,15 +114,16 @@ TITLES = {
     "list": "all_reduce, sum of floats, a list of eight tensors, bytes of all",
     "reduce_scatter_list": "reduce_scatter, sum of floats, a list of eight tensors, bytes of all",
     "all_gather_list": "all_gather of floats, a list of eight tensors, bytes of all",
+    "together": "all_reduce, all_to_all and all_gather of floats together, bytes of all three",
     "barrier": "barrier",
     "ping_pong": "ping_pong of pairs of ranks, there and back",
     "message_rate": "one of 64 messages in flight each way, of pairs of ranks",
     "halo": "halo exchange in 3 dimensions, bytes of six faces",
 }
 LISTS_OF = ("list", "reduce_scatter_list", "all_gather_list")
-ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
+ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, "together": 12, **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
 IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_list",
-             "all_gather_list")
+             "all_gather_list", "together")
 WITHOUT_MPI = ("persistent",)  # which is of MPI 4 on
 PLACEMENTS = ("smt", "near", "far", "one")
 MOST_RANKS = 16

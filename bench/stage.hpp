@@ -55,6 +55,7 @@ inline constexpr std::array rows{
     row{"list", 4 * tensors_of_list, "8 float", "sum"},
     row{"reduce_scatter_list", 4 * tensors_of_list, "8 float", "sum", true},
     row{"all_gather_list", 4 * tensors_of_list, "8 float", "none", true},
+    row{"together", 4 * 3, "3 float", "sum", true},
     row{"barrier", 0, "none", "none"},
     row{"ping_pong", 4, "float", "none"},
     row{"message_rate", 4, "float", "none"},

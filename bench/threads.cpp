@@ -405,6 +405,28 @@ void all_gather_list(thread_stage& on, communicator& comm, bound_board&) {
         on, [&](const auto& in, const auto& out) { allfold::all_gather(comm, in, out); });
 }
 
+/// Three collectives of a third of the bytes each, beside one call for each.
+void together(thread_stage& on, communicator& comm, bound_board& board) {
+    const thirds<const float> in(on.input.all<const float>(), comm.size());
+    const thirds<float> out(on.output.all<float>(), comm.size());
+    on.measure<thirds_of_floats>("ours", [&] {
+        allfold::together(comm, allfold::all_reduce.with(in.first, out.first, allfold::sum{}),
+                          allfold::all_to_all.with(in.second, out.second),
+                          allfold::all_gather.with(in.block_of_third, out.third));
+    });
+    on.measure<thirds_of_floats>("one by one", [&] {
+        allfold::all_reduce(comm, in.first, out.first, allfold::sum{});
+        allfold::all_to_all(comm, in.second, out.second);
+        allfold::all_gather(comm, in.block_of_third, out.third);
+    });
+
+    bounds<thirds_of_floats> by_hand(on, board);
+    if (in.first.size() == 2) by_hand.measure("cells", [](auto& hands) { hands.template together_in_cells<6>(); });
+    if (in.first.size() == 8) by_hand.measure("cells", [](auto& hands) { hands.template together_in_cells<24>(); });
+    by_hand.measure("inputs", [](auto& hands) { hands.together(); });
+    by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template together_through_slots<how()>(); });
+}
+
 void barrier(thread_stage& on, communicator& comm, bound_board& board) {
     on.measure<sum_of_floats>("ours", [&] { allfold::barrier(comm); });
     bounds<sum_of_floats>(on, board).measure("flags", [](auto& hands) { hands.meet(); });
@@ -490,6 +512,7 @@ constexpr std::array contests{
     contest{"list", list},
     contest{"reduce_scatter_list", reduce_scatter_list},
     contest{"all_gather_list", all_gather_list},
+    contest{"together", together},
     contest{"barrier", barrier},
     contest{"ping_pong", ping_pong},
     contest{"message_rate", message_rate},

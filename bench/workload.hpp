@@ -157,6 +157,28 @@ struct lists_of_blocks : sum_of_floats {
     }
 };
 
+/// The operands of three collectives, one behind the other.
+template <class T>
+struct thirds {
+    thirds(std::span<T> all, int ranks)
+        : first(all.first(all.size() / 3)),
+          second(all.subspan(first.size(), first.size())),
+          third(all.last(first.size())),
+          block_of_third(third.first(third.size() / static_cast<std::size_t>(ranks))) {}
+    std::span<T> first, second, third;
+    std::span<T> block_of_third;
+};
+
+/// Sums, and twice floats that are not folded, in blocks of each rank.
+struct thirds_of_floats : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+        const thirds<const element> x(output.all<const element>(), ranks);
+        const auto sum = static_cast<float>(sum_up_to(ranks));
+        return std::ranges::all_of(x.first, [&](float value) { return value == sum; }) &&
+               blocks_of_floats::are_in_order(x.second, ranks) && blocks_of_floats::are_in_order(x.third, ranks);
+    }
+};
+
 /// Floats that are not folded, all of them of one rank.
 struct floats_of_one : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int number) {
