@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <numeric>
 #include <span>
 #include <thread>
@@ -109,7 +108,6 @@ struct bound_board {
     std::array<std::array<cell, 2>, most_ranks> cells;
     std::array<addresses, most_ranks> memory;
     std::barrier<> standard;
-    std::shared_ptr<struct message_board> messages;  // of two ranks: bench/message_bound.hpp
 };
 
 /// One rank's end of hand-written collectives. Those with a barrier behind end with a meeting; where all have read what

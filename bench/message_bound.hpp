@@ -1,158 +1,292 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
+#include <thread>
 
+#include "bench/bound.hpp"
 #include "bench/measure.hpp"
 #include "bench/messages.hpp"
 #include "bench/stage.hpp"
+#include "bench/workload.hpp"
 
 /// @file
-/// What the machine allows for messages: between two ranks that have processors of their own, written by hand. Each
-/// message gets from the sender's memory to the receiver's place, and the sender may write its memory again. There is
-/// no matching, since both know what comes next and how long it is; and none of tags, types, waiting rooms, errors, or
-/// ranks that sleep.
+/// What the machine allows of messages: ways to hand them over, written by hand. The bound of a size is the fastest.
+///
+/// Each message gets from the memory of its sender to its place at the receiver, has a flag of its own, and its sender
+/// may write its memory again when the call ends. What is left out: nothing is matched, since both sides know which
+/// message is which; there are no tags, no lengths, no wildcards, no limit on what waits, no errors and no sleep.
 
 namespace bench {
 
-/// How the bytes of a message get across.
-enum class carried {
-    in_cells,    ///< in one line with the number that says that they are there, or two
-    in_buffers,  ///< copied twice, behind a number
-    lent,        ///< the receiver reads the sender's memory, and says so
-    lent_halves  ///< the same, and the sender writes the second half where the receiver wants it
+/// What the ranks share; flags count calls.
+struct message_board {
+    /// What one side tells the other of a message, in the line of its flag: the message itself if it is short, or where
+    /// it lies or shall lie.
+    struct alignas(64) line {
+        std::atomic<std::uint64_t> call{0};
+        alignas(8) std::array<std::byte, 56> value;
+    };
+    using flags = std::array<std::atomic<std::uint64_t>, messages_in_flight>;
+    /// Of the messages that one rank sends, each in a lane of its own.
+    struct lanes {
+        alignas(128) std::array<line, messages_in_flight> sources;  // told by the sender
+        alignas(128) std::array<line, messages_in_flight> places;   // told by the receiver
+        alignas(128) flags written{};                               // by the sender, at their place
+        alignas(128) flags read{};                                  // by the receiver, at their source
+        alignas(128) std::byte* cells = nullptr;
+    };
+    std::array<lanes, most_ranks> of;
 };
 
-/// One direction. Messages are numbered from 1.
-struct hand_channel {
-    static constexpr std::uint32_t places = 64;
-    struct alignas(128) cell {
-        std::atomic<std::uint32_t> number{0};
-        alignas(8) std::array<std::byte, 120> value;
-    };
-    struct alignas(128) count {
-        std::atomic<std::uint32_t> value{0};
-    };
-    std::array<cell, places> cells;
-    count taken, wanted, written;
-    void* place = nullptr;  // of the message that is wanted
-    std::unique_ptr<std::byte[]> buffers;
+/// Messages to and from the partner.
+template <class Inputs, class Outputs>
+struct pair_traffic {
+    const Inputs& inputs;
+    const Outputs& outputs;
+    std::size_t partner;
+
+    [[nodiscard]] static constexpr bool stays(std::size_t) { return false; }
+    [[nodiscard]] std::size_t size() const { return inputs.size(); }
+    [[nodiscard]] const void* source(std::size_t i) const { return inputs[i].data(); }
+    [[nodiscard]] void* place(std::size_t i) const { return outputs[i].data(); }
+    [[nodiscard]] std::size_t to(std::size_t) const { return partner; }
+    [[nodiscard]] std::size_t from(std::size_t) const { return partner; }
+    [[nodiscard]] static constexpr std::size_t lane(std::size_t i) { return i; }
 };
 
-inline void wait_until(const std::atomic<std::uint32_t>& number, std::uint32_t least) {
-    while (static_cast<std::int32_t>(number.load(std::memory_order_acquire) - least) < 0) relax();
-}
+/// Six faces to neighbours, which may be this rank itself, and six from them.
+struct halo_traffic {
+    const neighbours& around;
+    std::span<const float> input;
+    std::span<float> output;
+    int rank;
 
-/// One rank of the two.
-class message_hands {
+    [[nodiscard]] bool stays(std::size_t face) const { return around[face] == rank; }
+    [[nodiscard]] static constexpr std::size_t size() { return faces_of_a_cube; }
+    [[nodiscard]] const void* source(std::size_t face) const { return face_of(input, face).data(); }
+    [[nodiscard]] void* place(std::size_t face) const { return face_of(output, face).data(); }
+    [[nodiscard]] std::size_t to(std::size_t face) const { return static_cast<std::size_t>(around[face]); }
+    [[nodiscard]] std::size_t from(std::size_t face) const { return static_cast<std::size_t>(around[face]); }
+    /// In which the neighbour sends what comes to this face.
+    [[nodiscard]] static constexpr std::size_t lane(std::size_t face) { return opposite_of(face); }
+};
+
+/// One rank's end of messages of equal length. A way to hand them over has four steps: what is told before all else,
+/// what a sender does, what a receiver does, and what a sender waits for in the end.
+class message_bound {
   public:
-    message_hands(hand_channel& out, hand_channel& in) : out_(out), in_(in) {}
+    /// To be made by all ranks before one of them sends; at most `count` messages in a call.
+    message_bound(message_board& board, int rank, int ranks, std::size_t bytes, std::size_t count)
+        : board_(board),
+          rank_(static_cast<std::size_t>(rank)),
+          yields_(oversubscribed(ranks)),
+          bytes_(bytes),
+          count_(count),
+          turns_(std::clamp<std::size_t>(bytes < 4 << 10 ? 2 : (1 << 20) / (bytes * count), 2, 64)),
+          cells_(has_cells() ? turns_ * count * stride() : 0, 40) {
+        board.of[rank_].cells = cells_.as<std::byte>();
+    }
 
-    template <carried How>
-    void post(const void* data, std::size_t bytes) {
-        wait_until(out_.taken.value, ++sent_ - hand_channel::places);
-        hand_channel::cell& c = out_.cells[sent_ % hand_channel::places];
-        if constexpr (How == carried::in_cells) std::memcpy(c.value.data(), data, bytes);
-        if constexpr (How == carried::in_buffers) std::memcpy(buffer(out_, sent_, bytes), data, bytes);
-        if constexpr (How >= carried::lent) std::memcpy(c.value.data(), &data, sizeof data);
-        c.number.store(sent_, std::memory_order_release);
+    /// Above, copies on the way only cost.
+    [[nodiscard]] bool has_cells() const { return bytes_ * count_ <= 8 << 20; }
+
+    /// All messages of a call at once.
+    template <class Way>
+    void exchange(const auto& all) {
+        const Way way{*this};
+        begin(way, all);
+        way.send(all);
+        way.receive(all);
+        way.finish(all);
     }
-    template <carried How>
-    void take(void* place, std::size_t bytes) {
-        ++received_;
-        if constexpr (How == carried::lent_halves) {
-            in_.place = place;
-            in_.wanted.value.store(received_, std::memory_order_release);
-        }
-        const hand_channel::cell& c = in_.cells[received_ % hand_channel::places];
-        wait_until(c.number, received_);
-        if constexpr (How == carried::in_cells) {
-            std::memcpy(place, c.value.data(), bytes);
-        } else if constexpr (How == carried::in_buffers) {
-            std::memcpy(place, buffer(in_, received_, bytes), bytes);
-        } else {
-            const void* from = nullptr;
-            std::memcpy(&from, c.value.data(), sizeof from);
-            std::memcpy(place, from, How == carried::lent ? bytes : bytes / 2);
-        }
-        in_.taken.value.store(received_, std::memory_order_release);
-        if constexpr (How == carried::lent_halves) wait_until(in_.written.value, received_);
+    /// There and back.
+    template <class Way>
+    void ping_pong(const auto& all) {
+        const Way way{*this};
+        begin(way, all);
+        if (rank_ < all.to(0)) way.send(all);
+        way.receive(all);
+        if (rank_ > all.to(0)) way.send(all);
+        way.finish(all);
     }
-    /// The memory of what has been posted may be written again.
-    template <carried How>
-    void finish(const void* latest, std::size_t bytes) {
-        if constexpr (How == carried::lent_halves) {
-            wait_until(out_.wanted.value, sent_);
-            std::memcpy(static_cast<std::byte*>(out_.place) + bytes / 2,
-                        static_cast<const std::byte*>(latest) + bytes / 2, bytes - bytes / 2);
-            out_.written.value.store(sent_, std::memory_order_release);
+
+    // --- The ways
+
+    /// Through cells of the sender, with the flag in the line of a short one. A cell is written again two or more calls
+    /// later: from its receiver a message of a call between has come by then, sent when it had read the cell. `Bytes`:
+    /// of a message, where they are few and the compiler shall know how many.
+    template <stores How, std::size_t Bytes = 0>
+    struct cells {
+        message_bound& end;
+        void prepare(const auto&) const {}
+        void send(const auto& all) const {
+            end.each(all, [&](std::size_t i) {
+                std::byte* const cell = end.cell(end.rank_, i);
+                end.copy_message<How, Bytes>(end.value_of<Bytes>(cell), all.source(i));
+                message_bound::finish<How>();
+                end.raise(message_bound::flag_of(cell));
+            });
         }
-        if constexpr (How >= carried::lent) wait_until(out_.taken.value, sent_);
-    }
+        void receive(const auto& all) const {
+            end.each(all, [&](std::size_t i) {
+                std::byte* const cell = end.cell(all.from(i), all.lane(i));
+                end.await(message_bound::flag_of(cell));
+                end.copy_message<stores::plain, Bytes>(all.place(i), end.value_of<Bytes>(cell));
+            });
+        }
+        void finish(const auto&) const {}
+    };
+
+    /// The receiver reads a message where the sender has it, and says so.
+    template <stores How>
+    struct read {
+        message_bound& end;
+        void prepare(const auto&) const {}
+        void send(const auto& all) const {
+            end.each(all, [&](std::size_t i) { end.tell(end.mine().sources[i], all.source(i)); });
+        }
+        void receive(const auto& all) const {
+            end.each(all, [&](std::size_t i) {
+                auto& lanes = end.board_.of[all.from(i)];
+                const void* const source = end.heard<const void*>(lanes.sources[all.lane(i)]);
+                copy<How>(all.place(i), source, end.bytes_);
+                message_bound::finish<How>();
+                end.raise(lanes.read[all.lane(i)]);
+            });
+        }
+        void finish(const auto& all) const {
+            end.each(all, [&](std::size_t i) { end.await(end.mine().read[i]); });
+        }
+    };
+
+    /// The sender writes a message where the receiver wants it, who has said so.
+    template <stores How>
+    struct write {
+        message_bound& end;
+        void prepare(const auto& all) const { end.tell_places(all); }
+        void send(const auto& all) const {
+            end.each(all, [&](std::size_t i) {
+                copy<How>(end.heard<void*>(end.mine().places[i]), all.source(i), end.bytes_);
+                message_bound::finish<How>();
+                end.raise(end.mine().written[i]);
+            });
+        }
+        void receive(const auto& all) const {
+            end.each(all, [&](std::size_t i) { end.await(end.board_.of[all.from(i)].written[all.lane(i)]); });
+        }
+        void finish(const auto&) const {}
+    };
+
+    /// The receiver reads the first half of a message, and the sender writes the other one meanwhile.
+    template <stores How>
+    struct halves {
+        message_bound& end;
+        void prepare(const auto& all) const { end.tell_places(all); }
+        void send(const auto& all) const {
+            end.each(all, [&](std::size_t i) {
+                end.tell(end.mine().sources[i], all.source(i));
+                const auto* const source = static_cast<const std::byte*>(all.source(i));
+                auto* const place = end.heard<std::byte*>(end.mine().places[i]);
+                copy<How>(place + end.half(), source + end.half(), end.bytes_ - end.half());
+                message_bound::finish<How>();
+                end.raise(end.mine().written[i]);
+            });
+        }
+        void receive(const auto& all) const {
+            end.each(all, [&](std::size_t i) {
+                auto& lanes = end.board_.of[all.from(i)];
+                copy<How>(all.place(i), end.heard<const void*>(lanes.sources[all.lane(i)]), end.half());
+                message_bound::finish<How>();
+                end.raise(lanes.read[all.lane(i)]);
+                end.await(lanes.written[all.lane(i)]);
+            });
+        }
+        void finish(const auto& all) const {
+            end.each(all, [&](std::size_t i) { end.await(end.mine().read[i]); });
+        }
+    };
 
   private:
-    [[nodiscard]] static std::byte* buffer(hand_channel& c, std::uint32_t number, std::size_t bytes) {
-        return c.buffers.get() + number % hand_channel::places * bytes;
+    using lanes = message_board::lanes;
+    using flag = std::atomic<std::uint64_t>;
+
+    static constexpr std::size_t line = sizeof(message_board::line);
+    static constexpr std::size_t beside_flag = line - sizeof(flag);
+
+    template <class Way>
+    void begin(const Way& way, const auto& all) {
+        ++call_;
+        way.prepare(all);
+        for (std::size_t i = 0; i < all.size(); ++i)
+            if (all.stays(i)) std::memcpy(all.place(all.lane(i)), all.source(i), bytes_);
     }
-    hand_channel& out_;
-    hand_channel& in_;
-    std::uint32_t sent_ = 0, received_ = 0;
-};
-
-/// What two ranks share.
-struct message_board {
-    std::array<hand_channel, 2> to;
-
-    explicit message_board(std::size_t buffered_bytes) {
-        for (hand_channel& each : to)
-            each.buffers = std::make_unique<std::byte[]>(hand_channel::places * buffered_bytes);
+    template <class Use>
+    void each(const auto& all, Use use) const {
+        for (std::size_t i = 0; i < all.size(); ++i)
+            if (!all.stays(i)) use(i);
     }
-    [[nodiscard]] message_hands hands(int rank) {
-        return {to[static_cast<std::size_t>(1 - rank)], to[static_cast<std::size_t>(rank)]};
+
+    [[nodiscard]] lanes& mine() const { return board_.of[rank_]; }
+    /// Ends where a line does, so that both halves have lines of their own if the place starts with one.
+    [[nodiscard]] std::size_t half() const { return bytes_ / 2 / line * line; }
+
+    // Cells: the flag, and behind it in its line, or from the next line on, the message.
+    [[nodiscard]] std::size_t stride() const {
+        return bytes_ <= beside_flag ? line : line + (bytes_ + line - 1) / line * line;
     }
-};
-
-namespace by_hand {
-
-template <carried How>
-void ping_pong(message_hands& hands, int rank, std::span<const float> input, std::span<float> output) {
-    const auto send = [&] {
-        hands.post<How>(input.data(), input.size_bytes());
-        hands.finish<How>(input.data(), input.size_bytes());
-    };
-    if (rank == 0) send();
-    hands.take<How>(output.data(), output.size_bytes());
-    if (rank != 0) send();
-}
-template <carried How>
-void message_rate(message_hands& hands, const auto& inputs, const auto& outputs) {
-    for (const auto& each : inputs) hands.post<How>(each.data(), each.size_bytes());
-    for (const auto& each : outputs) hands.take<How>(each.data(), each.size_bytes());
-    hands.finish<How>(nullptr, 0);
-}
-/// A face of a rank that is its own neighbour is copied.
-template <carried How>
-void halo(message_hands& hands, int rank, const neighbours& around, std::span<const float> input,
-          std::span<float> output) {
-    for (std::size_t face = 0; face < faces_of_a_cube; ++face)
-        if (const auto from = face_of(input, face); around[face] != rank)
-            hands.post<How>(from.data(), from.size_bytes());
-    for (std::size_t face = 0; face < faces_of_a_cube; ++face) {
-        const auto from = face_of(input, face);
-        const auto place = face_of(output, opposite_of(face));
-        if (around[face] == rank)
-            std::memcpy(place.data(), from.data(), from.size_bytes());
+    [[nodiscard]] std::byte* cell(std::size_t rank, std::size_t lane) const {
+        return board_.of[rank].cells + (call_ % turns_ * count_ + lane) * stride();
+    }
+    [[nodiscard]] static flag& flag_of(std::byte* cell) { return *reinterpret_cast<flag*>(cell); }
+    template <std::size_t Bytes>
+    [[nodiscard]] std::byte* value_of(std::byte* cell) const {
+        return cell + ((Bytes != 0 ? Bytes : bytes_) <= beside_flag ? sizeof(flag) : line);
+    }
+    template <stores How, std::size_t Bytes>
+    void copy_message(void* to, const void* from) const {
+        if constexpr (Bytes != 0)
+            std::memcpy(to, from, Bytes);
         else
-            hands.take<How>(place.data(), place.size_bytes());
+            copy<How>(to, from, bytes_);
     }
-    hands.finish<How>(nullptr, 0);
-}
+    template <stores How>
+    static void finish() {
+        if constexpr (How == stores::streaming) finish_streaming();
+    }
 
-}  // namespace by_hand
+    void raise(flag& it) const { it.store(call_, std::memory_order_release); }
+    void await(const flag& it) const {
+        while (it.load(std::memory_order_acquire) < call_) yields_ ? std::this_thread::yield() : relax();
+    }
+    void tell(message_board::line& to, const void* address) const {
+        std::memcpy(to.value.data(), &address, sizeof address);
+        raise(to.call);
+    }
+    template <class Address>
+    [[nodiscard]] Address heard(const message_board::line& from) const {
+        await(from.call);
+        Address address;
+        std::memcpy(&address, from.value.data(), sizeof address);
+        return address;
+    }
+    void tell_places(const auto& all) const {
+        each(all, [&](std::size_t i) { tell(board_.of[all.from(i)].places[all.lane(i)], all.place(i)); });
+    }
+
+    message_board& board_;
+    std::size_t rank_;
+    bool yields_;
+    std::size_t bytes_, count_;  // of a message, and messages
+    std::size_t turns_;  // cells of a lane: more of long ones, so that they have left their receiver's nearest cache
+    buffer cells_;
+    std::uint64_t call_ = 0;
+};
+
 }  // namespace bench

@@ -5,9 +5,10 @@
 Times are microseconds a call: medians over the turns of medians over batches, of the slowest rank. GB/s counts the
 operand of one rank. Between two calls every contestant reads its result and writes new inputs, as a program does.
 
-  ours/bound   the bound is the fastest of several collectives, or ways to carry messages, written by hand for this
-               size (bench/bound.hpp, message_bound.hpp); with more ranks than processors, with the best wait written by
-               hand; of start, in_flight, persistent and lists it is the blocking call of ours, of as many bytes
+  ours/bound   the bound is the fastest of several collectives, or ways to hand messages over one by one without
+               matching, tags and lengths, written by hand for this size (bench/bound.hpp, message_bound.hpp); with more
+               ranks than processors, with the best wait written by hand; of start, in_flight, persistent and lists it
+               is the blocking call of ours, of as many bytes
   MPI/ours     the best of the MPI libraries that are there, as they are installed, in processes; for the merge three
                all-reduces, as it is done with MPI; for lists and together, which MPI lacks, its calls one by one
 

@@ -74,6 +74,12 @@ class thread_group {
     int rank_, size_;
 };
 
+/// What the ranks of a cell share for what is written by hand.
+struct boards : bound_board {
+    using bound_board::bound_board;
+    message_board messages;
+};
+
 using thread_stage = stage<thread_group>;
 using communicator = allfold::thread_communicator;
 
@@ -81,7 +87,7 @@ using communicator = allfold::thread_communicator;
 template <class Workload>
 class bounds {
   public:
-    bounds(thread_stage& on, bound_board& board)
+    bounds(thread_stage& on, boards& board)
         : on_(on), hands_(board, on.group.rank(), on.group.size(), on.input, on.output, has_slots()) {
         on.group.barrier();
     }
@@ -129,7 +135,7 @@ class bounds {
 };
 
 template <class Workload>
-void bounds_of_all_reduce(thread_stage& on, bound_board& board) {
+void bounds_of_all_reduce(thread_stage& on, boards& board) {
     using enum stores;
     const std::size_t bytes = on.what.bytes;
     bounds<Workload> by_hand(on, board);
@@ -149,20 +155,20 @@ void bounds_of_all_reduce(thread_stage& on, bound_board& board) {
         by_hand.measure("everything, streaming", [](auto& hands) { hands.template everything<streaming>(); });
 }
 
-void all_reduce(thread_stage& on, communicator& comm, bound_board& board) {
+void all_reduce(thread_stage& on, communicator& comm, boards& board) {
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
     on.measure<sum_of_floats>("ours", [&] { allfold::all_reduce(comm, input, output, allfold::sum{}); });
     bounds_of_all_reduce<sum_of_floats>(on, board);
 }
 
-void merge(thread_stage& on, communicator& comm, bound_board& board) {
+void merge(thread_stage& on, communicator& comm, boards& board) {
     const auto input = records_of(on.input), output = records_of(on.output);
     on.measure<merge_of_tensors>("ours", [&] { allfold::all_reduce(comm, input, output, allfold::online_softmax{}); });
     bounds_of_all_reduce<merge_of_states>(on, board);
 }
 
-void reduce_scatter(thread_stage& on, communicator& comm, bound_board& board) {
+void reduce_scatter(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
@@ -173,7 +179,7 @@ void reduce_scatter(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template scatter_through_slots<how()>(); });
 }
 
-void all_gather(thread_stage& on, communicator& comm, bound_board& board) {
+void all_gather(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
@@ -189,7 +195,7 @@ void all_gather(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure("push, streaming", [](auto& hands) { hands.template gather_by_push<streaming>(); });
 }
 
-void permute(thread_stage& on, communicator& comm, bound_board& board) {
+void permute(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
@@ -203,7 +209,7 @@ void permute(thread_stage& on, communicator& comm, bound_board& board) {
         by_hand.measure("pull, streaming", [](auto& hands) { hands.template shift<streaming>(); });
 }
 
-void all_to_all(thread_stage& on, communicator& comm, bound_board& board) {
+void all_to_all(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
@@ -219,7 +225,7 @@ void all_to_all(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure("push, streaming", [](auto& hands) { hands.template exchange_by_push<streaming>(); });
 }
 
-void all_to_all_by_sizes(thread_stage& on, communicator& comm, bound_board& board) {
+void all_to_all_by_sizes(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
@@ -239,7 +245,7 @@ void all_to_all_by_sizes(thread_stage& on, communicator& comm, bound_board& boar
 
 // --- With a barrier behind each: a loop of these alone runs ahead where nobody is waited for, and has no latency.
 
-void broadcast(thread_stage& on, communicator& comm, bound_board& board) {
+void broadcast(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<float> x = on.output.all<float>();
     on.measure<sum_of_floats>("ours", [&] {
@@ -257,7 +263,7 @@ void broadcast(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure("slices, streaming", [](auto& hands) { hands.template broadcast_in_slices<streaming>(); });
 }
 
-void scatter(thread_stage& on, communicator& comm, bound_board& board) {
+void scatter(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
@@ -272,7 +278,7 @@ void scatter(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure_slots("slot", [](auto& hands, auto how) { hands.template deal_through_slot<how()>(); });
 }
 
-void gather(thread_stage& on, communicator& comm, bound_board& board) {
+void gather(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
@@ -291,7 +297,7 @@ void gather(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure("push, streaming", [](auto& hands) { hands.template collect_by_push<streaming>(); });
 }
 
-void reduce(thread_stage& on, communicator& comm, bound_board& board) {
+void reduce(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
@@ -312,8 +318,7 @@ void reduce(thread_stage& on, communicator& comm, bound_board& board) {
 
 /// `own`: how many inputs of its own a rank gets folded.
 template <class Workload>
-void scan_with(thread_stage& on, communicator& comm, bound_board& board, const auto& verb, const auto& op,
-               std::size_t own) {
+void scan_with(thread_stage& on, communicator& comm, boards& board, const auto& verb, const auto& op, std::size_t own) {
     using enum stores;
     const auto input = std::span<const typename Workload::element>(on.input.all<typename Workload::element>());
     const auto output = on.output.all<typename Workload::element>();
@@ -332,13 +337,13 @@ void scan_with(thread_stage& on, communicator& comm, bound_board& board, const a
     by_hand.measure("slices, streaming", [=](auto& hands) { hands.template scan_in_slices<streaming>(own); });
 }
 
-void inclusive_scan(thread_stage& on, communicator& comm, bound_board& board) {
+void inclusive_scan(thread_stage& on, communicator& comm, boards& board) {
     scan_with<sum_of_floats>(on, comm, board, allfold::inclusive_scan, allfold::sum{}, 1);
 }
-void exclusive_scan(thread_stage& on, communicator& comm, bound_board& board) {
+void exclusive_scan(thread_stage& on, communicator& comm, boards& board) {
     scan_with<sum_of_floats>(on, comm, board, allfold::exclusive_scan, allfold::sum{}, 0);
 }
-void scan(thread_stage& on, communicator& comm, bound_board& board) {
+void scan(thread_stage& on, communicator& comm, boards& board) {
     scan_with<product_of_matrices>(on, comm, board, allfold::inclusive_scan, matrix_product, 1);
 }
 
@@ -350,14 +355,14 @@ void measure_call(thread_stage& on, communicator& comm) {
     });
 }
 
-void start(thread_stage& on, communicator& comm, bound_board&) {
+void start(thread_stage& on, communicator& comm, boards&) {
     on.measure<sum_of_floats>("ours", [&, in = on.input.all<float>(), out = on.output.all<float>()] {
         allfold::all_reduce.start(comm, in, out, allfold::sum{}).wait();
     });
     measure_call(on, comm);
 }
 
-void in_flight(thread_stage& on, communicator& comm, bound_board&) {
+void in_flight(thread_stage& on, communicator& comm, boards&) {
     on.measure_in_flight<sum_of_floats>("ours", [&](const auto& inputs, const auto& outputs) {
         std::array<allfold::operation, operations_in_flight> started;
         for (std::size_t i = 0; i < started.size(); ++i)
@@ -367,7 +372,7 @@ void in_flight(thread_stage& on, communicator& comm, bound_board&) {
     measure_call(on, comm);
 }
 
-void persistent(thread_stage& on, communicator& comm, bound_board&) {
+void persistent(thread_stage& on, communicator& comm, boards&) {
     auto prepared = allfold::all_reduce.prepare(comm, on.input.all<float>(), on.output.all<float>(), allfold::sum{});
     on.measure<sum_of_floats>("ours", [&] { prepared(); });
     measure_call(on, comm);
@@ -392,21 +397,21 @@ void list_with(thread_stage& on, auto verb) {
     on.measure<Workload>("bound: call", [&] { verb(input, output); });
 }
 
-void list(thread_stage& on, communicator& comm, bound_board&) {
+void list(thread_stage& on, communicator& comm, boards&) {
     list_with<sum_of_floats, sum_of_floats>(
         on, [&](const auto& in, const auto& out) { allfold::all_reduce(comm, in, out, allfold::sum{}); });
 }
-void reduce_scatter_list(thread_stage& on, communicator& comm, bound_board&) {
+void reduce_scatter_list(thread_stage& on, communicator& comm, boards&) {
     list_with<sum_of_floats, sum_of_floats>(
         on, [&](const auto& in, const auto& out) { allfold::reduce_scatter(comm, in, out, allfold::sum{}); });
 }
-void all_gather_list(thread_stage& on, communicator& comm, bound_board&) {
+void all_gather_list(thread_stage& on, communicator& comm, boards&) {
     list_with<blocks_of_floats, lists_of_blocks>(
         on, [&](const auto& in, const auto& out) { allfold::all_gather(comm, in, out); });
 }
 
 /// Three collectives of a third of the bytes each, beside one call for each.
-void together(thread_stage& on, communicator& comm, bound_board& board) {
+void together(thread_stage& on, communicator& comm, boards& board) {
     const thirds<const float> in(on.input.all<const float>(), comm.size());
     const thirds<float> out(on.output.all<float>(), comm.size());
     on.measure<thirds_of_floats>("ours", [&] {
@@ -427,7 +432,7 @@ void together(thread_stage& on, communicator& comm, bound_board& board) {
     by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template together_through_slots<how()>(); });
 }
 
-void barrier(thread_stage& on, communicator& comm, bound_board& board) {
+void barrier(thread_stage& on, communicator& comm, boards& board) {
     on.measure<sum_of_floats>("ours", [&] { allfold::barrier(comm); });
     bounds<sum_of_floats>(on, board).measure("flags", [](auto& hands) { hands.meet(); });
     on.measure<sum_of_floats>("std::barrier", [&] { board.standard.arrive_and_wait(); });
@@ -435,61 +440,96 @@ void barrier(thread_stage& on, communicator& comm, bound_board& board) {
 
 // --- Messages
 
-constexpr std::size_t longest_buffered = 64 << 10;
+/// Measures ways to hand over messages of equal length.
+class bounds_of_messages {
+  public:
+    bounds_of_messages(thread_stage& on, boards& board, std::size_t bytes, std::size_t count)
+        : hands_(board.messages, on.group.rank(), on.group.size(), bytes, count), bytes_(bytes) {
+        on.group.barrier();
+    }
+    /// `measure(hands, contestant, way)` for each way that suits messages of this length in both directions at once.
+    template <class Measure>
+    void measure_each(Measure measure) {
+        using enum stores;
+        using hands = message_bound;
+        const auto try_way = [&]<class Way>(const char* name, std::type_identity<Way> way) {
+            measure(hands_, std::string("bound: ") + name, way);
+        };
+        if (bytes_ == 4) try_way("cells", std::type_identity<hands::cells<plain, 4>>{});
+        if (bytes_ == 8) try_way("cells", std::type_identity<hands::cells<plain, 8>>{});
+        if (bytes_ == 64) try_way("cells", std::type_identity<hands::cells<plain, 64>>{});
+        if (hands_.has_cells()) try_way("cells of any length", std::type_identity<hands::cells<plain>>{});
+        if (hands_.has_cells() && bytes_ >= 256) {
+            try_way("cells, string", std::type_identity<hands::cells<string>>{});
+            try_way("cells, streaming", std::type_identity<hands::cells<streaming>>{});
+        }
+        try_way("read", std::type_identity<hands::read<plain>>{});
+        try_way("write", std::type_identity<hands::write<plain>>{});
+        if (bytes_ < 512) return;
+        try_way("read, string", std::type_identity<hands::read<string>>{});
+        try_way("write, string", std::type_identity<hands::write<string>>{});
+        if (bytes_ < 1 << 20) return;
+        try_way("read, streaming", std::type_identity<hands::read<streaming>>{});
+        try_way("write, streaming", std::type_identity<hands::write<streaming>>{});
+    }
+    /// As well those where both ranks copy one message, which pays only where the other direction rests.
+    template <class Measure>
+    void measure_each_in_turns(Measure measure) {
+        using enum stores;
+        measure_each(measure);
+        if (bytes_ < 4 << 10) return;
+        measure(hands_, "bound: halves", std::type_identity<message_bound::halves<plain>>{});
+        measure(hands_, "bound: halves, string", std::type_identity<message_bound::halves<string>>{});
+        if (bytes_ >= 1 << 20)
+            measure(hands_, "bound: halves, streaming", std::type_identity<message_bound::halves<streaming>>{});
+    }
 
-/// `measure(name, hands, how)` for each way to carry messages of so many bytes between two ranks, if there are two.
-template <class Measure>
-void with_hands(thread_stage& on, bound_board& board, std::size_t bytes, bool in_halves, Measure measure) {
-    if (on.what.ranks != 2) return;
-    if (on.group.rank() == 0) board.messages = std::make_shared<message_board>(std::min(bytes, longest_buffered));
-    on.group.barrier();
-    message_hands hands = board.messages->hands(on.group.rank());
-    const auto try_it = [&]<carried How>(const char* name, bool fits, std::integral_constant<carried, How> how) {
-        if (fits) measure(std::string("bound: ") + name, hands, how);
-    };
-    using enum carried;
-    try_it("cells", bytes <= sizeof(hand_channel::cell::value), std::integral_constant<carried, in_cells>());
-    try_it("buffers", bytes <= longest_buffered, std::integral_constant<carried, in_buffers>());
-    try_it("lent", bytes >= 1 << 10, std::integral_constant<carried, lent>());
-    try_it("lent, both copy", in_halves && bytes >= 4 << 10, std::integral_constant<carried, lent_halves>());
+  private:
+    message_bound hands_;
+    std::size_t bytes_;
+};
+
+void ping_pong(thread_stage& on, communicator& comm, boards& board) {
+    const std::array input{on.input.all<const float>()};
+    const std::array output{on.output.all<float>()};
+    on.measure<floats_of_one>("ours", [&] { ours::ping_pong(comm, input[0], output[0]); });
+
+    const pair_traffic there_and_back{input, output, static_cast<std::size_t>(partner_of(comm.rank()))};
+    bounds_of_messages by_hand(on, board, on.what.bytes, 1);
+    by_hand.measure_each_in_turns([&]<class Way>(auto& hands, const std::string& name, std::type_identity<Way>) {
+        on.measure<floats_of_one>(name, [&] { hands.template ping_pong<Way>(there_and_back); });
+    });
 }
 
-void ping_pong(thread_stage& on, communicator& comm, bound_board& board) {
-    const auto input = on.input.all<const float>();
-    const auto output = on.output.all<float>();
-    on.measure<floats_of_one>("ours", [&] { ours::ping_pong(comm, input, output); });
-    with_hands(on, board, on.what.bytes, true,
-               [&]<carried How>(const std::string& name, auto& hands, std::integral_constant<carried, How>) {
-                   on.measure<floats_of_one>(name,
-                                             [&] { by_hand::ping_pong<How>(hands, on.group.rank(), input, output); });
-               });
-}
-void message_rate(thread_stage& on, communicator& comm, bound_board& board) {
+void message_rate(thread_stage& on, communicator& comm, boards& board) {
     on.measure_in_flight<floats_of_one, messages_in_flight>(
         "ours", [&](const auto& inputs, const auto& outputs) { ours::message_rate(comm, inputs, outputs); });
-    with_hands(on, board, on.what.bytes, false,
-               [&]<carried How>(const std::string& name, auto& hands, std::integral_constant<carried, How>) {
-                   on.measure_in_flight<floats_of_one, messages_in_flight>(
-                       name, [&](const auto& inputs, const auto& outputs) {
-                           by_hand::message_rate<How>(hands, inputs, outputs);
-                       });
-               });
+
+    const auto partner = static_cast<std::size_t>(partner_of(comm.rank()));
+    bounds_of_messages by_hand(on, board, on.what.bytes, messages_in_flight);
+    by_hand.measure_each([&]<class Way>(auto& hands, const std::string& name, std::type_identity<Way>) {
+        on.measure_in_flight<floats_of_one, messages_in_flight>(name, [&](const auto& inputs, const auto& outputs) {
+            hands.template exchange<Way>(pair_traffic{inputs, outputs, partner});
+        });
+    });
 }
-void halo(thread_stage& on, communicator& comm, bound_board& board) {
+
+void halo(thread_stage& on, communicator& comm, boards& board) {
     const neighbours around(comm.rank(), comm.size());
     const auto input = on.input.all<const float>();
     const auto output = on.output.all<float>();
     on.measure<faces_of_floats>("ours", [&] { ours::halo(comm, around, input, output); });
-    with_hands(on, board, on.what.bytes / faces_of_a_cube, false,
-               [&]<carried How>(const std::string& name, auto& hands, std::integral_constant<carried, How>) {
-                   on.measure<faces_of_floats>(
-                       name, [&] { by_hand::halo<How>(hands, on.group.rank(), around, input, output); });
-               });
+
+    const halo_traffic six_faces{around, input, output, comm.rank()};
+    bounds_of_messages by_hand(on, board, on.what.bytes / faces_of_a_cube, faces_of_a_cube);
+    by_hand.measure_each([&]<class Way>(auto& hands, const std::string& name, std::type_identity<Way>) {
+        on.measure<faces_of_floats>(name, [&] { hands.template exchange<Way>(six_faces); });
+    });
 }
 
 struct contest {
     std::string_view row;
-    void (*measure)(thread_stage&, communicator&, bound_board&);
+    void (*measure)(thread_stage&, communicator&, boards&);
 };
 constexpr std::array contests{
     contest{"all_reduce", all_reduce},
@@ -525,7 +565,7 @@ constexpr std::array contests{
 
 [[nodiscard]] std::vector<result> measure(const cell& what) {
     meeting_place place;
-    const auto board = std::make_unique<bound_board>(what.ranks);
+    const auto board = std::make_unique<boards>(what.ranks);
     std::vector<result> results;
     allfold::run(what.ranks, [&](communicator& comm) {
         pin(comm.rank());

@@ -128,7 +128,7 @@ for row in ping_pong:64,16384 message_rate:64,1024 halo:24,24576; do
     grep -q "^${row%%:*};bound: .*;2;" out || fail "${row%%:*} has no bound"
 done
 succeeds "all_to_all_by_sizes;bound: cells, counter;3;96;" threads 3 all_to_all_by_sizes:96
-succeeds "halo;ours;3;240;" threads 3 halo:240
+succeeds "halo;bound: cells of any length;3;240;" threads 3 halo:240
 
 succeeds "20 messages to one rank" exploring 0
 prints '1000 +[0-9.]+'
