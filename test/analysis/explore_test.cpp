@@ -28,6 +28,7 @@
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
 #include "test/analysis/each_execution.hpp"
@@ -362,6 +363,27 @@ TEST_CASE("what is left at the end is told: messages, and operations in flight")
                     kept.push_back(all_reduce.start(comm, x, sum()));
                 },
                 verdict::never_completed, {"its communicator ended before it was done: rank 0"});
+}
+
+TEST_CASE("a communicator that is kept beyond its execution is told, and may end at any time") {
+    static std::vector<allfold::team<explored_communicator>> kept;
+    static vector x{1, 1};
+    static std::vector<allfold::operation> in_flight;
+    check_fault(2,
+                [](explored_communicator& comm) {
+                    if (comm.rank() == 0) in_flight.clear(), kept.clear();  // of the execution before
+                    auto team = allfold::subset(comm, {0, 1});
+                    allfold::barrier(*team);
+                    if (comm.rank() != 0) return;
+                    in_flight.push_back(all_reduce.start(*team, x, sum()));
+                    kept.push_back(std::move(team));
+                },
+                verdict::never_freed, {"rank 0 has returned, and keeps 1 communicator"});
+    // When all of it is over:
+    CHECK_THROWS_WITH(in_flight.back().wait(), Catch::Contains("kept beyond its execution"));
+    CHECK_THROWS_WITH(allfold::barrier(*kept.back()), Catch::Contains("kept beyond its execution"));
+    kept.clear();
+    in_flight.clear();
 }
 
 TEST_CASE("a result that depends on the order of arrival is shown beside the first one") {

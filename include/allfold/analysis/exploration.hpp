@@ -27,6 +27,7 @@ enum class verdict : std::uint8_t {
     disagreement,          ///< ranks do not make the same calls of collectives, or not in the same order
     never_completed,       ///< operations are in flight when their communicator ends
     never_received,        ///< all ranks have returned, and messages are left
+    never_freed,           ///< a rank has returned, and keeps a communicator
     changed_in_flight,     ///< the program writes memory that an operation in flight sends, or receives into
     different_values,      ///< a rank returns another value than in the first execution
     not_deterministic      ///< the program depends on something other than messages
@@ -43,6 +44,7 @@ enum class verdict : std::uint8_t {
         case verdict::disagreement: return "ranks disagree";
         case verdict::never_completed: return "operation never completed";
         case verdict::never_received: return "message never received";
+        case verdict::never_freed: return "communicator never freed";
         case verdict::changed_in_flight: return "memory of an operation in flight was changed";
         case verdict::different_values: return "different values";
         case verdict::not_deterministic: return "not deterministic";

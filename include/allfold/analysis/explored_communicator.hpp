@@ -71,17 +71,14 @@ class explored_communicator : public transport_defaults {
           self_(ranks_[rank]),
           seat_(world.take_seat(group, self_)) {
         world_.of(self_).listens.push_back(news());
+        ++world_.of(self_).communicators;
     }
     explored_communicator(const explored_communicator&) = delete;
     explored_communicator& operator=(const explored_communicator&) = delete;
     ~explored_communicator() {
-        if (!world_.is_over(self_)) {
-            world_.of(self_).left_in_flight += background_.size();
-            if (background_.knows_any()) detail::note_question_of_the_past();  // whether it is done by now
-            note_unreceived();
-        }
+        if (!is_left()) tell_end();
         background_.end();
-        std::erase(world_.of(self_).listens, news());
+        if (!is_left()) std::erase(world_.of(self_).listens, news());
     }
 
     [[nodiscard]] int rank() const noexcept { return rank_; }
@@ -90,6 +87,7 @@ class explored_communicator : public transport_defaults {
     [[nodiscard]] bool lends(std::size_t, bool) const noexcept { return false; }
 
     lane open(const signature& what, unsigned lanes) {
+        require_execution();
         throw_if_over();
         look_for_callbacks();
         const lane first = std::exchange(next_lane_, next_lane_ + lanes);
@@ -156,6 +154,7 @@ class explored_communicator : public transport_defaults {
     }
     /// Where it is called neither by a rank that waits nor by a start, somebody tests: a message may come before it.
     void progress() {
+        require_execution();
         throw_if_over();
         auto& self = world_.of(self_);
         if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
@@ -164,6 +163,7 @@ class explored_communicator : public transport_defaults {
     /// The program asks what has come, of all that this pushes on.
     template <class Pass>
     void look(Pass pass) {
+        require_execution();
         world_.look_for_all(self_, pass);
         world_.note_answer(self_);
     }
@@ -206,6 +206,7 @@ class explored_communicator : public transport_defaults {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         constexpr bool order_matters = !requires { requires !Work::order_matters; };
+        require_execution();
         if (order_matters) detail::note_question_of_the_past();
         auto& self = world_.of(self_);
         const within_a_wait here(self.waits);
@@ -228,6 +229,7 @@ class explored_communicator : public transport_defaults {
     }
     void abandon() noexcept {
         is_broken_ = true;
+        if (is_left()) return;
         detail::cause why = detail::cause_at_hand();
         if (why.code == errc::timeout && is_late_) return;  // the program may catch that
         detail::note_question_of_the_past();                // what fails first
@@ -348,6 +350,13 @@ class explored_communicator : public transport_defaults {
         const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
         return all ^ all >> 32;
     }
+    void tell_end() {
+        --world_.of(self_).communicators;
+        if (world_.is_over(self_)) return;
+        world_.of(self_).left_in_flight += background_.size();
+        if (background_.knows_any()) detail::note_question_of_the_past();  // whether it is done by now
+        note_unreceived();
+    }
     void note_unreceived() {
         if (!background_.office) return;
         static_cast<const detail::post_office&>(*background_.office).for_each_held([this](const auto& each) {
@@ -422,7 +431,16 @@ class explored_communicator : public transport_defaults {
             throw error(errc::peer_failed, "explore: this rank has failed, and uses its communicator again");
     }
 
+    /// Whether the program has kept it beyond its execution: then the world knows it no more, or is gone itself.
+    [[nodiscard]] bool is_left() const noexcept { return *execution_ != begun_in_; }
+    void require_execution() const {
+        if (is_left())
+            throw error(errc::bad_argument, "explore: a communicator is used that was kept beyond its execution");
+    }
+
     detail::explored_world& world_;
+    std::shared_ptr<const std::uint64_t> execution_ = world_.execution();
+    std::uint64_t begun_in_ = *execution_;
     std::uint64_t group_;
     rank_list ranks_;
     int rank_;

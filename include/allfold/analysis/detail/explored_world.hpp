@@ -75,6 +75,7 @@ class explored_world final : public order_observer {
         std::optional<cause> failure;
         int refusals = 0;                // calls that throw because all is over
         std::size_t left_in_flight = 0;  // operations at the end of a communicator
+        std::size_t communicators = 0;   // that have not ended
         explored_channel other;          // what it may choose, in a step without a message
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
@@ -106,6 +107,10 @@ class explored_world final : public order_observer {
         }
     }
 
+    ~explored_world() { *execution_ = 0; }
+    explored_world(const explored_world&) = delete;
+    explored_world& operator=(const explored_world&) = delete;
+
     sending sends = sending::held;
     bool deadlines_may_pass = true;
     bool deadlines_pass_anywhere = false;        // where nobody can tell, too
@@ -118,6 +123,7 @@ class explored_world final : public order_observer {
 
     /// All ranks run until they wait.
     void begin() {
+        ++*execution_;
         step_ = -1;
         asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
         seats_used_ = 0;
@@ -140,7 +146,7 @@ class explored_world final : public order_observer {
             each.latest.reset();
             each.ends.clear();
             each.failure.reset();
-            each.left_in_flight = 0;
+            each.left_in_flight = each.communicators = 0;
             each.calls.clear();
             each.unreceived.clear();
             each.changed.clear();
@@ -384,6 +390,8 @@ class explored_world final : public order_observer {
     /// How many there were in this execution, and how many of them have not been held.
     [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
+    /// Its number, from 1; 0 when there is no world any more. A communicator may outlive both.
+    [[nodiscard]] const std::shared_ptr<std::uint64_t>& execution() const noexcept { return execution_; }
     /// Called by a rank that cannot go on, or would like to know whether it can.
     explored_turn stop(int rank, place at) {
         rank_state& self = of(rank);
@@ -493,6 +501,7 @@ class explored_world final : public order_observer {
 
     int tests_, most_tests_;
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
+    std::shared_ptr<std::uint64_t> execution_ = std::make_shared<std::uint64_t>(0);
     body run_;
     int step_ = -1;
     int running_ = 0;         // the rank that runs

@@ -278,6 +278,7 @@ class explorer {
                                          : "all ranks wait, and nothing is in flight",
                                    text_of_ranks(world_)}));
         }
+        add_kept();
         if (!world_.is_anybody_late()) add_lost();
         difference_ = values_.difference();
     }
@@ -294,6 +295,14 @@ class explorer {
         std::string all;
         for (const std::string& each : lost) all += (all.empty() ? "" : "\n    ") + each;
         if (!all.empty()) add(verdict::never_received, all);
+    }
+    void add_kept() {
+        std::string all;
+        for (int r = 0; r < world_.size(); ++r)
+            if (const std::size_t kept = world_.of(r).communicators; kept != 0)
+                all += text({all.empty() ? "" : "\n    ", "rank ", r, " has returned, and keeps ", kept,
+                             kept == 1 ? " communicator" : " communicators"});
+        if (!all.empty()) add(verdict::never_freed, all);
     }
     [[nodiscard]] std::uint64_t ranks_that_have_not_returned() {
         std::uint64_t all = 0;
