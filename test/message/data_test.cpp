@@ -106,16 +106,18 @@ TEST_CASE("lists of tensors and rows of records are one message") {
     using allfold::records;
     using allfold::tensor;
     using allfold::tensors;
-    on_all_transports(2, [](auto& comm) {
+    const auto value_of = [](int rank, std::size_t i) {
+        return static_cast<std::int16_t>(1000 * rank + static_cast<int>(i % 1000));
+    };
+    on_all_transports(2, [&](auto& comm) {
         const int other = 1 - comm.rank();
         for (const std::size_t n : std::vector<std::size_t>{1, 40, 5000}) {
             std::vector<float> m(n, static_cast<float>(comm.rank())), into(n + 1, -1);
             std::vector<std::int16_t> s(3 * n), places(3 * n + 3, -1);
-            for (std::size_t i = 0; i < s.size(); ++i) s[i] = static_cast<std::int16_t>(i % 1000 + 1000u * comm.rank());
+            for (std::size_t i = 0; i < s.size(); ++i) s[i] = value_of(comm.rank(), i);
             const auto is_theirs = [&](const auto& first, const auto& second) {
                 for (std::size_t i = 0; i < n; ++i) expect(first[i] == static_cast<float>(other), "first column");
-                for (std::size_t i = 0; i < 3 * n; ++i)
-                    expect(second[i] == static_cast<std::int16_t>(i % 1000 + 1000u * other), "second column");
+                for (std::size_t i = 0; i < 3 * n; ++i) expect(second[i] == value_of(other, i), "second column");
             };
             // The first column backwards, the second by columns.
             std::vector<std::int16_t> turned(3 * n);
