@@ -284,7 +284,8 @@ TEST_CASE("a deadline that nobody catches is told, and replayed") {
     INFO(explain(found));
     REQUIRE(!found.ok());
     CHECK(found.first().what == verdict::timed_out);
-    CHECK_THAT(found.first().text, Catch::Matchers::ContainsSubstring("barrier: the deadline of rank 0 has passed"));
+    CHECK_THAT(found.first().text, Catch::Matchers::ContainsSubstring(
+                                       "barrier: the deadline of rank 0 has passed: barrier (its 1st call)"));
     CHECK_THAT(allfold::history_of(found.first()),
                Catch::Matchers::ContainsSubstring("rank 0 is too late") &&
                    Catch::Matchers::ContainsSubstring("rank 2 hears that the deadline of another rank has passed"));

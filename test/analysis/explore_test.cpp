@@ -25,6 +25,7 @@
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/analysis/here.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/broadcast.hpp"
@@ -46,6 +47,7 @@ using allfold::all_reduce;
 using allfold::explain;
 using allfold::explore;
 using allfold::explored_communicator;
+using allfold::here;
 
 using allfold::replay;
 using allfold::sum;
@@ -314,7 +316,7 @@ TEST_CASE("ranks that disagree about a collective, or its order, are named") {
                     vector x(comm.rank() == 1 ? 9 : 10, 1);
                     all_reduce(comm, x, sum());
                 },
-                verdict::disagreement, {"elements", "rank 1 has 9"});
+                verdict::disagreement, {"elements: all_reduce (its 1st call)", "rank 1 has 9"});
     check_fault(2,
                 [](auto& comm) {
                     vector x{1};
@@ -337,7 +339,7 @@ TEST_CASE("what leaves a rank is told with that rank, in whatever order it happe
                     const vector order = take_all(comm);
                     if (comm.rank() == 0 && order[0] == 2) throw std::runtime_error("rank 2 must not come first");
                 },
-                verdict::failed, {"rank 0: rank 2 must not come first"});
+                verdict::failed, {"rank 0: rank 2 must not come first; its latest call: collective (its 1st call)"});
     check_fault(3,
                 [](auto& comm) {
                     vector x{1};
@@ -345,7 +347,16 @@ TEST_CASE("what leaves a rank is told with that rank, in whatever order it happe
                     if (comm.rank() == 1) throw 42;
                     allfold::barrier(comm);
                 },
-                verdict::failed, {"rank 1: it was left by an exception"});
+                verdict::failed, {"rank 1: it was left by an exception; its latest call: all_reduce (its 1st call)"});
+    check_fault(2,
+                [](auto& comm) {  // thrown for one operation in flight, while another one is waited for
+                    vector x{1}, y(comm.rank() == 0 ? 1 : 2, 1);
+                    auto first = all_reduce.start(comm, x, sum());
+                    auto second = all_reduce.start(here(comm), y, sum());
+                    first.wait();
+                    second.wait();
+                },
+                verdict::disagreement, {"rank 1 has 2 elements: all_reduce (its 2nd call, explore_test.cpp:"});
 }
 
 TEST_CASE("what is left at the end is told: messages, and operations in flight") {
@@ -355,14 +366,16 @@ TEST_CASE("what is left at the end is told: messages, and operations in flight")
                     if (comm.rank() != 0) return post(comm, 0, on, 1);
                     static_cast<void>(receive(comm, std::array{1, 2}, on));
                 },
-                verdict::never_received, {"a message of 1 byte from rank 2 to rank 0 is never received"});
+                verdict::never_received,
+                {"a message of 1 byte from rank 2 to rank 0 is never received: collective (its 1st call)"});
     check_fault(2,
                 [kept = std::vector<allfold::operation>()](auto& comm) mutable {
                     static vector x{1, 1};
                     if (kept.size() >= 2) kept.clear();
                     kept.push_back(all_reduce.start(comm, x, sum()));
                 },
-                verdict::never_completed, {"its communicator ended before it was done: rank 0"});
+                verdict::never_completed,
+                {"its communicator ended before it was done: rank 0 waits for rank 1: all_reduce (its 1st call)"});
 }
 
 TEST_CASE("a communicator that is kept beyond its execution is told, and may end at any time") {
@@ -378,17 +391,21 @@ TEST_CASE("a communicator that is kept beyond its execution is told, and may end
                     in_flight.push_back(all_reduce.start(*team, x, sum()));
                     kept.push_back(std::move(team));
                 },
-                verdict::never_freed, {"rank 0 has returned, and keeps 1 communicator"});
+                verdict::never_freed,
+                {"rank 0 has returned, and keeps a communicator of 2 ranks, with 1 operation in flight, made before "
+                 "its 1st call"});
     // When all of it is over:
-    CHECK_THROWS_WITH(in_flight.back().wait(), Catch::Contains("kept beyond its execution"));
+    CHECK_THROWS_WITH(in_flight.back().wait(), Catch::Contains("its communicator ended before it was done"));
     CHECK_THROWS_WITH(allfold::barrier(*kept.back()), Catch::Contains("kept beyond its execution"));
     kept.clear();
     in_flight.clear();
 }
 
 TEST_CASE("a result that depends on the order of arrival is shown beside the first one") {
-    check_fault(3, [](explored_communicator& comm) { return take_all(comm); }, verdict::different_values,
-                {"rank 0 returns {2, 1}, but {1, 2} in the first execution"});
+    check_fault(
+        3, [](explored_communicator& comm) { return take_all(comm); }, verdict::different_values,
+        {"rank 0 returns {2, 1}, but {1, 2} in the first execution\n    both are alike up to this call of rank 0: "
+         "collective (its 1st call)"});
 }
 
 TEST_CASE("a program that depends on something else is told so") {

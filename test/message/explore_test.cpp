@@ -16,7 +16,9 @@
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
+#include "allfold/error.hpp"
 #include "allfold/message.hpp"
 #include "test/support/catch.hpp"
 
@@ -28,6 +30,7 @@ using allfold::exploration;
 using allfold::explore;
 using allfold::explored_communicator;
 using allfold::from;
+using allfold::here;
 using allfold::tag;
 using allfold::to;
 using allfold::verdict;
@@ -92,7 +95,8 @@ TEST_CASE("messages whose sources are named arrive in one order") {
         return got;
     });
     INFO(explain(found));
-    CHECK((found.ok() && found.complete() && found.executions() == 2));  // once where sends wait
+    CHECK(
+        (found.ok() && found.complete() && found.executions() == 2));  // one where sends are held, one where they wait
 }
 
 TEST_CASE("a result that depends on the order of arrival is shown") {
@@ -101,7 +105,11 @@ TEST_CASE("a result that depends on the order of arrival is shown") {
     INFO(explain(found));
     REQUIRE(!found.ok());
     CHECK(found.first().what == verdict::different_values);
-    CHECK(!allfold::replay(3, program, found.first().schedule).ok());
+    CHECK_THAT(found.first().text,
+               Catch::Matchers::EndsWith("alike up to this call of rank 0: receive from any rank (its 1st call)"));
+    const exploration again = allfold::replay(3, program, found.first().schedule);
+    REQUIRE(!again.ok());
+    CHECK(again.first().text == found.first().text);
 }
 
 TEST_CASE("two ranks that send to each other first deadlock unless messages are held for them") {
@@ -174,10 +182,13 @@ TEST_CASE("a deadlock that needs one send to be held and another one not is foun
 
 TEST_CASE("a send that waits in vain is told once where its message is never received") {
     const exploration found = explore(2, [](explored_communicator& comm) {
-        if (comm.rank() == 1) allfold::send(comm, 5, to{0});
+        if (comm.rank() == 1) allfold::send(here(comm), 5, to{0});
     });
     INFO(explain(found));
-    CHECK((found.findings().size() == 1 && found.first().what == verdict::never_received));
+    REQUIRE(found.findings().size() == 1);
+    CHECK(found.first().what == verdict::never_received);
+    CHECK_THAT(found.first().text,
+               Catch::Matchers::ContainsSubstring("never received: send to rank 0 (its 1st call, explore_test.cpp:"));
 }
 
 TEST_CASE("a message that has come, and is never received, is found too, and so is each of several") {
@@ -189,9 +200,9 @@ TEST_CASE("a message that has come, and is never received, is found too, and so 
     INFO(explain(found));
     REQUIRE(found.findings().size() == 1);
     CHECK((found.first().what == verdict::never_received && found.executions() == 1));
-    CHECK(found.first().text ==
-          "a message of 8 bytes under tag 0 from rank 1 to rank 0 is never received\n"
-          "    a message of 8 bytes under tag 2 from rank 1 to rank 0 is never received");
+    const std::string lost = " from rank 1 to rank 0 is never received: send to rank 0";
+    CHECK(found.first().text == "a message of 8 bytes under tag 0" + lost + " (its 1st call)\n" +
+                                    "    a message of 8 bytes under tag 2" + lost + ", tag 2 (its 3rd call)");
 }
 
 TEST_CASE("buffered sends never wait, and a send to nobody is no choice") {
@@ -301,9 +312,9 @@ TEST_CASE("a test of a user's own says that a program has no fault, or which one
 TEST_CASE("a fault names the calls, where they stand if the program says it, and how it comes to it") {
     const auto program = [](explored_communicator& comm) {
         int x = 0;
-        if (comm.rank() != 0) allfold::send(allfold::here(comm), x, to{0}, tag{comm.rank()});
+        if (comm.rank() != 0) allfold::send(here(comm), x, to{0}, tag{comm.rank()});
         if (comm.rank() == 0) allfold::receive(comm, x, from{allfold::any}, tag{allfold::any});
-        if (comm.rank() == 0) allfold::receive(allfold::here(comm), x, from{1});
+        if (comm.rank() == 0) allfold::receive(here(comm), x, from{1});
     };
     const std::string line = std::to_string(__LINE__ - 2);
     const exploration found = explore(3, program, held());
@@ -472,6 +483,20 @@ TEST_CASE("every mode, prepared messages, probes that wait, and every way to ask
              }
          },
          12},  // 3! where sends are held, and where they wait
+        {"a send that is let go of, and done at once", 2,
+         [](explored_communicator& comm) {
+             static const int seven = 7;
+             int x = 0;
+             if (comm.rank() == 1) {
+                 allfold::receive(comm, x, from{0});
+                 if (x != 7) throw std::logic_error("another value");
+                 return;
+             }
+             allfold::attach_buffer(comm, sizeof seven);
+             allfold::send.start(comm, seven, to{1}, mode::buffered).release();
+             allfold::detach_buffer(comm);
+         },
+         0},
         {"prepared messages that are started together, twice", 2,
          [](explored_communicator& comm) {
              const int other = 1 - comm.rank();
@@ -522,50 +547,54 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
         {3,  // a ready send that comes before its receive where another message was late
          [](explored_communicator& comm) {
              int x = 0;
-             if (comm.rank() == 0) return allfold::send(comm, 7, to{1}, allfold::mode::ready);
-             if (comm.rank() == 2) return allfold::send(comm, 7, to{1});
-             allfold::receive(comm, x, from{2});
-             allfold::receive(comm, x, from{0});
+             if (comm.rank() == 0) return allfold::send(here(comm), 7, to{1}, allfold::mode::ready);
+             if (comm.rank() == 2) return allfold::send(here(comm), 7, to{1});
+             allfold::receive(here(comm), x, from{2});
+             allfold::receive(here(comm), x, from{0});
          },
          verdict::failed,
-         {"rank 0 sends to rank 1 under tag 0 in mode::ready, and rank 1 had not posted a receive"}},
+         {"rank 0 sends to rank 1 under tag 0 in mode::ready, and rank 1 had not posted a receive",
+          ": send to rank 1 (its 1st call, explore_test.cpp:"}},
         {2,  // too long
          [](explored_communicator& comm) {
              std::vector<int> x(2);
-             if (comm.rank() == 0) return allfold::send(comm, std::array{1, 2, 3}, to{1});
-             allfold::receive(comm, x, from{0});
+             if (comm.rank() == 0) return allfold::send(here(comm), std::array{1, 2, 3}, to{1});
+             allfold::receive(here(comm), x, from{0});
          },
          verdict::failed,
-         {"rank 1 has room for 2 elements, and rank 0 has sent 3"}},
+         {"rank 1 has room for 2 elements, and rank 0 has sent 3",
+          ": receive from rank 0 (its 1st call, explore_test.cpp:"}},
         {2,  // of another type
          [](explored_communicator& comm) {
              float x = 0;
-             if (comm.rank() == 0) return allfold::send(comm, 1, to{1});
-             allfold::receive(comm, x, from{0});
+             if (comm.rank() == 0) return allfold::send(here(comm), 1, to{1});
+             allfold::receive(here(comm), x, from{0});
          },
          verdict::disagreement,
-         {"rank 1 receives elements of type float, and rank 0 has sent elements of type int"}},
+         {"rank 1 receives elements of type float, and rank 0 has sent elements of type int",
+          ": receive from rank 0 (its 1st call, explore_test.cpp:"}},
         {2,  // operators that differ
          [](explored_communicator& comm) {
              int x = comm.rank();
              if (comm.rank() == 0)
-                 allfold::all_reduce(comm, x, allfold::sum());
+                 allfold::all_reduce(here(comm), x, allfold::sum());
              else
-                 allfold::all_reduce(comm, x, allfold::max());
+                 allfold::all_reduce(here(comm), x, allfold::max());
          },
          verdict::disagreement,
-         {"folds with", "sum", "max"}},
+         {"folds with", "sum", "max: all_reduce (its 1st call, explore_test.cpp:"}},
         {2,  // who gives up ends it for all
          [](explored_communicator& comm) {
+             allfold::barrier(here(comm));
              if (comm.rank() == 1) allfold::abort(comm, "the input is empty");
-             allfold::barrier(comm);
+             allfold::barrier(here(comm));
          },
          verdict::failed,
-         {"rank 1", "the input is empty"}},
+         {"rank 1", "the input is empty; its latest call: barrier (its 1st call, explore_test.cpp:"}},
         {2,  // tests for ever
          [](explored_communicator& comm) {
              int x = 0;
-             auto never = allfold::receive.start(comm, x, from{1 - comm.rank()});
+             auto never = allfold::receive.start(here(comm), x, from{1 - comm.rank()});
              while (comm.rank() == 0 && !never.done()) {
              }
              static_cast<void>(never.cancel());
@@ -576,22 +605,24 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          [](explored_communicator& comm) {
              static const int seven = 7;
              int x = 0;
-             if (comm.rank() == 0) allfold::send.start(comm, seven, to{1}, allfold::mode::synchronous).release();
-             if (comm.rank() == 1) allfold::receive(comm, x, from{0});
-             allfold::barrier(comm);
+             if (comm.rank() == 0) allfold::send.start(here(comm), seven, to{1}, allfold::mode::synchronous).release();
+             if (comm.rank() == 1) allfold::receive(here(comm), x, from{0});
+             allfold::barrier(here(comm));
          },
          verdict::never_completed,
-         {"send: its communicator ended before it was done: rank 0 waits for rank 1"}},
+         {"send: its communicator ended before it was done: rank 0 waits for rank 1",
+          ": send to rank 1 (its 1st call, explore_test.cpp:"}},
         {2,  // forgotten: it is in flight when its communicator ends
          [](explored_communicator& comm) {
              static int x = 0;
              static std::vector<allfold::operation> kept;
              if (comm.rank() == 1) return;
              kept.clear();
-             kept.push_back(allfold::receive.start(comm, x, from{1}));
+             kept.push_back(allfold::receive.start(here(comm), x, from{1}));
          },
          verdict::never_completed,
-         {"receive: its communicator ended before it was done: rank 0 waits for rank 1"}},
+         {"receive: its communicator ended before it was done: rank 0 waits for rank 1",
+          ": receive from rank 1 (its 1st call, explore_test.cpp:"}},
     };
     for (const mistake& each : mistakes) {
         const exploration found = explore(each.ranks, each.run);
@@ -601,4 +632,36 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
         for (const std::string& words : each.words)
             CHECK_THAT(explain(found), Catch::Matchers::ContainsSubstring(words));
     }
+}
+
+TEST_CASE("a communicator that a rank keeps is told, and may be used, and end, when nothing is left of the program") {
+    std::array<allfold::team<explored_communicator>, 2> kept;
+    const allfold::rank_list both{0, 1};
+    const exploration found = explore(2, [&](explored_communicator& comm) {
+        auto own = allfold::subset(here(comm), both);
+        allfold::barrier(*own);
+        auto& place = kept[static_cast<std::size_t>(comm.rank())];
+        place = std::move(own);  // that of the execution before ends
+    });
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK(found.first().what == verdict::never_freed);
+    CHECK_THAT(found.first().text,
+               Catch::Matchers::StartsWith(
+                   "rank 0 has returned, and keeps a communicator of 2 ranks, made at explore_test.cpp:") &&
+                   Catch::Matchers::ContainsSubstring("\n    rank 1 has returned, and keeps a communicator"));
+    int x = 0;
+    auto& late = *kept[0];
+    CHECK_THROWS_AS(allfold::barrier(here(late)), allfold::error);
+    CHECK_THROWS_AS(allfold::receive(late, x, from{1}), allfold::error);
+    CHECK_THROWS_AS(allfold::try_probe(late, from{1}), allfold::error);
+    CHECK_THROWS_AS(allfold::subset(late, both), allfold::error);
+
+    const exploration used = explore(2, [&](explored_communicator& comm) {
+        auto& place = kept[static_cast<std::size_t>(comm.rank())];
+        if (place) allfold::barrier(*place);
+    });
+    INFO(explain(used));
+    REQUIRE(!used.ok());
+    CHECK_THAT(used.first().text, Catch::Matchers::ContainsSubstring("kept beyond its execution"));
 }

@@ -60,6 +60,7 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
         } catch (...) {
             world->note_failure(rank, cause_at_hand());
         }
+        world->cut_ties(rank);
     });
     world = &all;
     explorer what(all, values, options);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,7 +41,7 @@ namespace allfold {
 ///
 /// A message is copied when it is posted, for which there is always room, and arrives when the search says so: at a
 /// rank that waits for it, or that tests. Bytes go between ranks, not objects, as they do over MPI.
-class explored_communicator : public transport_defaults {
+class explored_communicator final : public transport_defaults, private detail::explored_tie {
   public:
     static constexpr bool shares_memory = false;
     static constexpr bool sleeps = false;
@@ -71,23 +72,24 @@ class explored_communicator : public transport_defaults {
           self_(ranks_[rank]),
           seat_(world.take_seat(group, self_)) {
         world_.of(self_).listens.push_back(news());
-        ++world_.of(self_).communicators;
+        world_.add_tie(self_, *this);
     }
     explored_communicator(const explored_communicator&) = delete;
     explored_communicator& operator=(const explored_communicator&) = delete;
     ~explored_communicator() {
-        if (!is_left()) tell_end();
+        if (!is_cut) {
+            world_.erase_tie(self_, *this);
+            explored_communicator::cut();
+        }
         background_.end();
-        if (!is_left()) std::erase(world_.of(self_).listens, news());
     }
 
     [[nodiscard]] int rank() const noexcept { return rank_; }
-    [[nodiscard]] int size() const noexcept { return ranks_.size(); }
+    [[nodiscard]] int size() const noexcept override { return ranks_.size(); }
     [[nodiscard]] allfold::background& background() noexcept { return background_; }
     [[nodiscard]] bool lends(std::size_t, bool) const noexcept { return false; }
 
     lane open(const signature& what, unsigned lanes) {
-        require_execution();
         throw_if_over();
         look_for_callbacks();
         const lane first = std::exchange(next_lane_, next_lane_ + lanes);
@@ -100,6 +102,7 @@ class explored_communicator : public transport_defaults {
     }
     /// A send, a receive, or both; -1: to or from nobody, -2: any. The number of the call, from 1.
     std::size_t note_message(const char* what, int to, int from, int label) {
+        require_tie();
         return world_.note_call(self_, {.what = what,
                                         .to = to < 0 ? to : ranks_[to],
                                         .from = from < 0 ? from : ranks_[from],
@@ -109,13 +112,17 @@ class explored_communicator : public transport_defaults {
     }
     /// The program has changed memory of the operation that waits so.
     void note_changed(const waiting& where) {
-        const std::size_t call = where.call != 0 ? where.call : world_.find_call(self_, group_, where.on);
-        if (!world_.is_over(self_)) world_.note_changed(self_, call);
+        if (!world_.is_over(self_)) world_.note_changed(self_, call_of(where));
     }
+    /// Which call of its rank that was.
+    [[nodiscard]] std::size_t latest_call() const noexcept { return world_.of(self_).calls.size(); }
     /// The message that starts now: nobody asks whether it is done.
     void note_waited_for(bool it_is) noexcept { is_waited_for_ = it_is; }
     /// Of the next call of this rank: see `here`.
-    void note_place(const char* file, unsigned line) { world_.note_place(self_, file, line); }
+    void note_place(const char* file, unsigned line) {
+        require_tie();
+        world_.note_place(self_, file, line);
+    }
     [[nodiscard]] std::optional<signature> announced(int peer, lane on) const {
         const auto* const found = world_.find_opened(group_, ranks_[peer], on);
         return found ? std::optional(found->what) : std::nullopt;
@@ -154,7 +161,6 @@ class explored_communicator : public transport_defaults {
     }
     /// Where it is called neither by a rank that waits nor by a start, somebody tests: a message may come before it.
     void progress() {
-        require_execution();
         throw_if_over();
         auto& self = world_.of(self_);
         if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
@@ -163,12 +169,13 @@ class explored_communicator : public transport_defaults {
     /// The program asks what has come, of all that this pushes on.
     template <class Pass>
     void look(Pass pass) {
-        require_execution();
+        require_tie();
         world_.look_for_all(self_, pass);
         world_.note_answer(self_);
     }
     /// A function that is called at the end of an operation may be called by any call of this rank.
     void look_for_callbacks() {
+        require_tie();
         if (world_.of(self_).is_called_back && background::in_flight() && !is_running())
             world_.look_once_more(self_, true);
     }
@@ -206,34 +213,43 @@ class explored_communicator : public transport_defaults {
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         constexpr bool order_matters = !requires { requires !Work::order_matters; };
-        require_execution();
+        require_tie();
         if (order_matters) detail::note_question_of_the_past();
         auto& self = world_.of(self_);
         const within_a_wait here(self.waits);
-        for (std::uint64_t seen = never_seen;;) {
-            throw_if_over();
-            self.asked.clear();
-            self.is_timed = deadline.has_value();
-            const bool is_done = work.poll();
-            if (deadline && passes(seen)) time_out(work.blocked_on());
-            if (is_done) {
-                ++self.doings;
-                if (order_matters) detail::note_question_of_the_past();
-                return;
+        waiting where = work.blocked_on();
+        try {
+            for (std::uint64_t seen = never_seen;;) {
+                throw_if_over();
+                self.asked.clear();
+                self.is_timed = deadline.has_value();
+                const bool is_done = work.poll();
+                if (deadline && passes(seen)) time_out(work.blocked_on());
+                if (is_done) break;
+                self.where = where = work.blocked_on();
+                if (where.peer >= 0) self.where.peer = ranks_[where.peer];
+                if (where.call == 0) self.where.call = world_.find_call(self_, group_, where.on);
+                while (world_.stop(self_, place::waits) == detail::explored_turn::looks) work.check();
             }
-            self.where = work.blocked_on();
-            if (self.where.peer >= 0) self.where.peer = ranks_[self.where.peer];
-            if (self.where.call == 0) self.where.call = world_.find_call(self_, group_, self.where.on);
-            while (world_.stop(self_, place::waits) == detail::explored_turn::looks) work.check();
+        } catch (...) {
+            note_thrown(where);
+            throw;
         }
+        ++self.doings;
+        if (order_matters) detail::note_question_of_the_past();
     }
     void abandon() noexcept {
         is_broken_ = true;
-        if (is_left()) return;
+        if (is_cut) return;
         detail::cause why = detail::cause_at_hand();
         if (why.code == errc::timeout && is_late_) return;  // the program may catch that
         detail::note_question_of_the_past();                // what fails first
         world_.note_failure(self_, std::move(why));
+    }
+
+    /// In a handler: what is handled was thrown for an operation that waits so.
+    void note_thrown(const waiting& where) noexcept {
+        if (!is_cut && !world_.is_over(self_)) world_.note_thrown(self_, call_of(where), detail::cause_at_hand());
     }
 
     // Deadlines: no time passes here but what the search says.
@@ -264,7 +280,10 @@ class explored_communicator : public transport_defaults {
         rank_list ranks = members.among(ranks_);
         std::uint64_t group = mixed(group_, ++formed_);
         for (int i = 0; i < ranks.size(); ++i) group = mixed(group, static_cast<std::uint64_t>(ranks[i]));
-        if (!members.contains(rank_)) return {members, nullptr, nullptr};
+        if (!members.contains(rank_)) {
+            world_.forget_place(self_);
+            return {members, nullptr, nullptr};
+        }
         return {members, nullptr,
                 std::make_unique<explored_communicator>(world_, group, std::move(ranks), members.find(rank_))};
     }
@@ -297,6 +316,26 @@ class explored_communicator : public transport_defaults {
         return (can_be_told || world_.deadlines_pass_anywhere) && world_.may_pass(self_);
     }
 
+    [[nodiscard]] std::size_t in_flight() const noexcept override { return background_.size(); }
+    void cut() noexcept override {
+        if (!world_.is_over(self_)) {
+            if (!is_cut) world_.of(self_).left_in_flight += background_.size();
+            if (background_.knows_any()) detail::note_question_of_the_past();  // whether it is done by now
+            note_unreceived();
+        }
+        background_.end();
+        std::erase(world_.of(self_).listens, news());
+        is_cut = true;
+    }
+    void require_tie() const {
+        if (is_cut)
+            throw error(errc::bad_argument, "explore: a communicator is used that was kept beyond its execution");
+    }
+    /// The call that waits so; 0 where nobody knows.
+    [[nodiscard]] std::size_t call_of(const waiting& where) const {
+        return where.call != 0 ? where.call : world_.find_call(self_, group_, where.on);
+    }
+
     /// An operation whose end is still to come.
     struct ending {
         const void* operation;
@@ -319,6 +358,7 @@ class explored_communicator : public transport_defaults {
         std::memcpy(&head, message.parts.front().data, sizeof head);
         if (head.what == kind::refused || head.what == kind::unexpected) return lane_of_answer(head.number);
         if (head.what == kind::clear) world_.note_clear(self_);
+        if (head.has_envelope()) world_.note_sent(self_, head.number);
         if (head.what == kind::request || head.how == mode::synchronous) {
             answers_.push_back({group_, ranks_[to], lane_of_answer(head.number)});
             if (is_waited_for_) world_.of(self_).unseen_answers.push_back(answers_.back());
@@ -350,17 +390,11 @@ class explored_communicator : public transport_defaults {
         const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
         return all ^ all >> 32;
     }
-    void tell_end() {
-        --world_.of(self_).communicators;
-        if (world_.is_over(self_)) return;
-        world_.of(self_).left_in_flight += background_.size();
-        if (background_.knows_any()) detail::note_question_of_the_past();  // whether it is done by now
-        note_unreceived();
-    }
     void note_unreceived() {
         if (!background_.office) return;
         static_cast<const detail::post_office&>(*background_.office).for_each_held([this](const auto& each) {
-            world_.of(self_).unreceived.push_back(detail::text_of_lost(each.head, ranks_[each.source], self_));
+            world_.of(self_).unreceived.push_back(
+                detail::text_of_lost(world_, group_, each.head, ranks_[each.source], self_));
         });
     }
     /// What a message is, for people.
@@ -420,6 +454,7 @@ class explored_communicator : public transport_defaults {
     }
     [[nodiscard]] detail::explored_channel news() const { return {group_, detail::news_of_a_deadline, 0}; }
     void throw_if_over() {
+        require_tie();
         if (world_.is_anybody_late() && !is_late_ && !world_.is_over(self_) && world_.take_delivered(self_, news()))
             is_late_ = true;
         if (!world_.is_over(self_) && !is_broken_ && !is_late_) return;
@@ -431,16 +466,7 @@ class explored_communicator : public transport_defaults {
             throw error(errc::peer_failed, "explore: this rank has failed, and uses its communicator again");
     }
 
-    /// Whether the program has kept it beyond its execution: then the world knows it no more, or is gone itself.
-    [[nodiscard]] bool is_left() const noexcept { return *execution_ != begun_in_; }
-    void require_execution() const {
-        if (is_left())
-            throw error(errc::bad_argument, "explore: a communicator is used that was kept beyond its execution");
-    }
-
     detail::explored_world& world_;
-    std::shared_ptr<const std::uint64_t> execution_ = world_.execution();
-    std::uint64_t begun_in_ = *execution_;
     std::uint64_t group_;
     rank_list ranks_;
     int rank_;
@@ -471,9 +497,11 @@ struct detail::task_hooks<explored_communicator> {
     static void before_message(explored_communicator& comm) { comm.look_for_callbacks(); }
     static std::size_t start_message(explored_communicator& comm, const char* what, sending* out, const receiving* in,
                                      bool is_waited_for) {
-        const std::size_t call =
-            comm.note_message(what, out != nullptr ? out->receiver : null_rank, in != nullptr ? in->source : null_rank,
-                              out != nullptr ? out->label : in->label());
+        const bool is_copy = out != nullptr && !out->may_wait;  // of what the latest call has sent
+        const std::size_t call = is_copy ? comm.latest_call()
+                                         : comm.note_message(what, out != nullptr ? out->receiver : null_rank,
+                                                             in != nullptr ? in->source : null_rank,
+                                                             out != nullptr ? out->label : in->label());
         if (out != nullptr && out->how != mode::ready) wait_as_searched(comm, *out);
         comm.note_waited_for(is_waited_for);
         return call;
@@ -489,6 +517,14 @@ struct detail::task_hooks<explored_communicator> {
     static void note_start(explored_communicator& comm, const void* operation) { comm.note_start(operation); }
     static bool may_end(explored_communicator& comm, const void* operation, const char* what) {
         return comm.may_end(operation, what);
+    }
+    template <class Task>
+    static void note_failure(explored_communicator& comm, const Task& failing, const std::exception_ptr& why) noexcept {
+        try {
+            if (why) std::rethrow_exception(why);
+        } catch (...) {
+            comm.note_thrown(failing.blocked_on());
+        }
     }
     static void note_deadline(explored_communicator& comm, const void* operation) { comm.note_deadline(operation); }
     static void forget_deadline(explored_communicator& comm, const void* operation) noexcept {

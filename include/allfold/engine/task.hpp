@@ -277,6 +277,7 @@ class task : public pending {
     /// In a handler.
     void fail(std::exception_ptr failure) noexcept {
         if (done()) return;
+        hooks::note_failure(*comm_, *this, failure);
         leave();
         give_up_run();
         failure_ = std::move(failure);

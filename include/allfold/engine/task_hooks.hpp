@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
 
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -38,6 +39,10 @@ struct task_hooks {
     static void note_start(Comm&, const void*) noexcept {}
     /// Whether one ends now all of whose messages have come.
     static bool may_end(Comm&, const void*, const char*) noexcept { return true; }
+
+    /// One fails, and still says whom it waits for.
+    template <class Task>
+    static void note_failure(Comm&, const Task&, const std::exception_ptr&) noexcept {}
 
     /// An operation starts that is due some time.
     static void note_deadline(Comm&, const void*) noexcept {}

@@ -24,6 +24,7 @@ struct explored_call {
     std::uint64_t group = 0;
     lane first = 0;
     unsigned lanes = 0;
+    std::uint32_t number = 0;  // of what it sends, on its communicator
     const char* file = nullptr;
     unsigned line = 0;
 };
@@ -34,6 +35,10 @@ struct explored_call {
     const char* const ends[] = {"th", "st", "nd", "rd"};
     return text({number, ends[!is_teen && number % 10 < 4 ? number % 10 : 0]});
 }
+/// "program.cpp:34"
+[[nodiscard]] inline std::string text_of_place(std::string_view path, unsigned line) {
+    return text({path.substr(path.find_last_of('/') + 1), ":", line});
+}
 /// "receive from rank 2, tag 7 (its 3rd call, program.cpp:34)"
 [[nodiscard]] inline std::string text_of(const explored_call& call, std::size_t number) {
     std::string words = call.what;
@@ -43,10 +48,7 @@ struct explored_call {
     if (call.is_message && call.label == -2) words += ", any tag";
     if (call.is_message && call.label > 0) words += text({", tag ", call.label});
     words += " (its " + ordinal(number) + " call";
-    if (call.file != nullptr) {
-        const std::string_view path = call.file;
-        words += text({", ", path.substr(path.find_last_of('/') + 1), ":", call.line});
-    }
+    if (call.file != nullptr) words += ", " + text_of_place(call.file, call.line);
     return words + ")";
 }
 

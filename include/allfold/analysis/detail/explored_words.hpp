@@ -52,11 +52,25 @@ namespace allfold::detail {
     return words.substr(words.find(' ', words.find(' ') + 1) + 1);
 }
 
-/// Of a message of the program's.
-[[nodiscard]] inline std::string text_of_lost(const message_head& head, int from, int to) {
+/// ": send to rank 2 (its 3rd call, program.cpp:34)", where that is known.
+[[nodiscard]] inline std::string text_of_call(explored_world& world, int rank, std::size_t call) {
+    return call == 0 ? std::string() : ": " + text_of(world.of(rank).calls[call - 1], call);
+}
+/// Why a rank fails, and where.
+[[nodiscard]] inline std::string text_of_failure(explored_world& world, int rank) {
+    const auto& each = world.of(rank);
+    std::string words = text({"rank ", rank, ": ", each.failure->why});
+    if (each.failed_in != 0 || each.calls.empty()) return words + text_of_call(world, rank, each.failed_in);
+    return words + "; its latest call" + text_of_call(world, rank, each.calls.size());
+}
+
+/// Of a message of the program's, on this communicator.
+[[nodiscard]] inline std::string text_of_lost(explored_world& world, std::uint64_t group, const message_head& head,
+                                              int from, int to) {
     const std::size_t amount = head.is_encoded() ? static_cast<std::size_t>(head.elements) : head.bytes();
     return text({"a message of ", amount, head.is_encoded() ? " element" : " byte", amount == 1 ? "" : "s",
-                 " under tag ", head.tag, " from rank ", from, " to rank ", to, " is never received"});
+                 " under tag ", head.tag, " from rank ", from, " to rank ", to, " is never received"}) +
+           text_of_call(world, from, world.find_send(from, group, head.number));
 }
 
 [[nodiscard]] inline message_head head_of(const explored_letter& letter) {
@@ -70,14 +84,37 @@ namespace allfold::detail {
     const auto what = head_of(letter).what;
     return what != message_head::kind::eager && what != message_head::kind::request;
 }
-[[nodiscard]] inline std::string text_of_leftover(const explored_world& world, int to, const explored_channel& from,
+[[nodiscard]] inline std::string text_of_leftover(explored_world& world, int to, const explored_channel& from,
                                                   const explored_letter& first) {
-    if (from.on == envelopes_lane) return text_of_lost(head_of(first), from.from, to);
-    std::string words = text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ",
-                              from.from, " to rank ", to, " is never received"});
-    if (const auto* const call = world.find_opened(from.group, from.from, from.on))
-        words += text({" (", call->what.what, ")"});
-    return words;
+    if (from.on == envelopes_lane) return text_of_lost(world, from.group, head_of(first), from.from, to);
+    return text({"a message of ", first.bytes, first.bytes == 1 ? " byte from rank " : " bytes from rank ", from.from,
+                 " to rank ", to, " is never received"}) +
+           text_of_call(world, from.from, world.find_call(from.from, from.group, from.on));
+}
+
+/// Where two executions part: after what each rank has done alike the first step that is another one.
+[[nodiscard]] inline std::string text_of_parting(const std::vector<happening>& first,
+                                                 const std::vector<happening>& second, int ranks) {
+    const auto is_step = [](const happening& each) { return each.what != happening::kind::ends; };
+    const auto is_alike = [](const happening& a, const happening& b) {
+        return a.what == b.what && a.peer == b.peer && a.text == b.text;
+    };
+    std::vector<std::size_t> next(static_cast<std::size_t>(ranks));
+    std::vector<const happening*> call(static_cast<std::size_t>(ranks));
+    for (const happening& each : second) {
+        const auto rank = static_cast<std::size_t>(each.rank);
+        auto& at = next[rank];
+        while (at < first.size() && (first[at].rank != each.rank || !is_step(first[at]))) ++at;
+        if (!is_step(each)) continue;
+        if (at < first.size() && is_alike(first[at++], each)) {
+            if (each.what == happening::kind::calls) call[rank] = &each;
+            continue;
+        }
+        const std::string words = "\n    both are alike up to ";
+        if (call[rank] == nullptr) return words + text({"the first call of rank ", each.rank});
+        return words + text({"this call of rank ", each.rank, ": ", call[rank]->text});
+    }
+    return {};
 }
 
 }  // namespace allfold::detail

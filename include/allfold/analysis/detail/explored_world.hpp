@@ -41,6 +41,24 @@ enum class explored_turn : std::uint8_t {
     released  ///< the execution is over: what it still does throws
 };
 
+/// A communicator as its world sees it, which may end first: whoever keeps one from execution to execution has it then.
+class explored_tie {
+  public:
+    /// Its rank has returned, and nothing may use the world through it any more.
+    virtual void cut() noexcept = 0;
+    [[nodiscard]] virtual int size() const noexcept = 0;
+    [[nodiscard]] virtual std::size_t in_flight() const noexcept = 0;
+    bool is_cut = false;
+    struct {
+        const char* file = nullptr;  // where the program says it
+        unsigned line = 0;
+        std::size_t calls = 0;  // after so many
+    } made;
+
+  protected:
+    ~explored_tie() = default;
+};
+
 class explored_world final : public order_observer {
   public:
     enum class place : std::uint8_t { running, waits, tests, chooses, returned };
@@ -73,10 +91,14 @@ class explored_world final : public order_observer {
         std::optional<explored_channel> latest;  // of those
         std::vector<explored_channel> ends;      // of operations in flight
         std::optional<cause> failure;
-        int refusals = 0;                // calls that throw because all is over
-        std::size_t left_in_flight = 0;  // operations at the end of a communicator
-        std::size_t communicators = 0;   // that have not ended
-        explored_channel other;          // what it may choose, in a step without a message
+        std::size_t failed_in = 0;  // that call; 0 where nobody knows
+        std::string thrown;         // by a call, the latest time that one has thrown
+        std::size_t thrown_by = 0;
+        std::vector<explored_tie*> ties;  // of its communicators
+        std::vector<std::string> kept;    // those that are left when it has returned
+        int refusals = 0;                 // calls that throw because all is over
+        std::size_t left_in_flight = 0;   // operations at the end of a communicator
+        explored_channel other;           // what it may choose, in a step without a message
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
         bool is_timed = false;                         // what it waits for has a deadline
@@ -107,9 +129,12 @@ class explored_world final : public order_observer {
         }
     }
 
-    ~explored_world() { *execution_ = 0; }
     explored_world(const explored_world&) = delete;
     explored_world& operator=(const explored_world&) = delete;
+    ~explored_world() {  // ranks that never return keep theirs
+        for (rank_state& each : ranks_)
+            for (explored_tie* tie : each.ties) tie->is_cut = true;
+    }
 
     sending sends = sending::held;
     bool deadlines_may_pass = true;
@@ -123,7 +148,6 @@ class explored_world final : public order_observer {
 
     /// All ranks run until they wait.
     void begin() {
-        ++*execution_;
         step_ = -1;
         asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
         seats_used_ = 0;
@@ -146,7 +170,10 @@ class explored_world final : public order_observer {
             each.latest.reset();
             each.ends.clear();
             each.failure.reset();
-            each.left_in_flight = each.communicators = 0;
+            each.failed_in = each.thrown_by = 0;
+            each.thrown.clear();
+            each.kept.clear();
+            each.left_in_flight = 0;
             each.calls.clear();
             each.unreceived.clear();
             each.changed.clear();
@@ -306,6 +333,7 @@ class explored_world final : public order_observer {
         of(rank).file = file;
         of(rank).line = line;
     }
+    void forget_place(int rank) noexcept { of(rank).file = nullptr; }
     std::size_t note_call(int rank, explored_call call) {
         rank_state& self = of(rank);
         call.file = std::exchange(self.file, nullptr);
@@ -316,6 +344,18 @@ class explored_world final : public order_observer {
         return self.calls.size();
     }
     void note_changed(int rank, std::size_t call) { of(rank).changed.push_back(call); }
+    /// A message begins its way, which its latest call sends; `number` is that of the send on its communicator.
+    void note_sent(int rank, std::uint32_t number) {
+        if (auto& calls = of(rank).calls; !calls.empty()) calls.back().number = number;
+    }
+    /// The call that has sent this message; 0 where nobody knows.
+    [[nodiscard]] std::size_t find_send(int rank, std::uint64_t group, std::uint32_t number) const {
+        const auto& calls = ranks_[static_cast<std::size_t>(rank)].calls;
+        const auto found = std::ranges::find_if(calls, [&](const explored_call& each) {
+            return each.is_message && each.group == group && each.number == number;
+        });
+        return found == calls.end() ? 0 : static_cast<std::size_t>(found - calls.begin()) + 1;
+    }
     /// The number of the latest call that has opened this lane; 0 for none.
     [[nodiscard]] std::size_t find_call(int rank, std::uint64_t group, lane on) {
         const auto& calls = of(rank).calls;
@@ -332,6 +372,25 @@ class explored_world final : public order_observer {
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
 
     // What a communicator does.
+
+    /// A rank makes one, here.
+    void add_tie(int rank, explored_tie& tie) {
+        rank_state& self = of(rank);
+        tie.made = {std::exchange(self.file, nullptr), self.line, self.calls.size()};
+        self.ties.push_back(&tie);
+    }
+    void erase_tie(int rank, explored_tie& tie) noexcept { std::erase(of(rank).ties, &tie); }
+    /// The rank that runs has returned, and keeps these.
+    void cut_ties(int rank) {
+        rank_state& self = of(rank);
+        while (!self.ties.empty()) {
+            explored_tie& last = *self.ties.back();
+            self.ties.pop_back();
+            if (!is_over(rank)) self.kept.push_back(text_of_kept(rank, last));
+            last.is_cut = true;  // what is in flight there is told with it
+            last.cut();
+        }
+    }
 
     /// What one rank has opened on one communicator; others may look at it to its end.
     struct seat {
@@ -390,8 +449,6 @@ class explored_world final : public order_observer {
     /// How many there were in this execution, and how many of them have not been held.
     [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
-    /// Its number, from 1; 0 when there is no world any more. A communicator may outlive both.
-    [[nodiscard]] const std::shared_ptr<std::uint64_t>& execution() const noexcept { return execution_; }
     /// Called by a rank that cannot go on, or would like to know whether it can.
     explored_turn stop(int rank, place at) {
         rank_state& self = of(rank);
@@ -426,10 +483,30 @@ class explored_world final : public order_observer {
     }
     void note_failure(int rank, cause&& why) {
         rank_state& self = of(rank);
-        if (!is_over(rank) && (!self.failure || !self.failure->is_known)) self.failure = std::move(why);
+        if (is_over(rank) || (self.failure && self.failure->is_known)) return;
+        self.failed_in = why.is_known && why.why == self.thrown ? self.thrown_by : 0;
+        self.failure = std::move(why);
+    }
+    /// In which call this exception begins, which may throw again in others.
+    void note_thrown(int rank, std::size_t call, cause&& why) {
+        rank_state& self = of(rank);
+        if (!why.is_known || why.why == self.thrown) return;
+        self.thrown = std::move(why.why);
+        self.thrown_by = call;
     }
 
   private:
+    [[nodiscard]] std::string text_of_kept(int rank, const explored_tie& kept) {
+        const rank_state& self = of(rank);
+        std::string words = text({"rank ", rank, " has returned, and keeps a communicator of ", kept.size(),
+                                  kept.size() == 1 ? " rank" : " ranks"});
+        if (const std::size_t n = kept.in_flight(); n != 0)
+            words += text({", with ", n, n == 1 ? " operation" : " operations", " in flight"});
+        const auto& made = kept.made;
+        if (made.file != nullptr) return words + ", made at " + text_of_place(made.file, made.line);
+        if (made.calls == 0) return words + ", made before its 1st call";
+        return words + ", made after " + text_of(self.calls[made.calls - 1], made.calls);
+    }
     /// Whether nothing else may happen to this rank before it makes one of its steps.
     bool add_steps_of(const rank_state& each, std::vector<explored_step>& possible) {
         if (each.at == place::chooses) {
@@ -501,7 +578,6 @@ class explored_world final : public order_observer {
 
     int tests_, most_tests_;
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
-    std::shared_ptr<std::uint64_t> execution_ = std::make_shared<std::uint64_t>(0);
     body run_;
     int step_ = -1;
     int running_ = 0;         // the rank that runs

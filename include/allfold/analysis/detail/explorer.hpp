@@ -59,17 +59,19 @@ class explorer {
 
     /// The executions of a token, one after another.
     [[nodiscard]] exploration replay(std::string_view schedule) {
+        std::vector<happening> history;
         for (const std::string_view each : parts_of(schedule)) {
-            std::vector<happening> history;
+            const std::vector<happening> before = std::exchange(history, {});
             world_.history = &history;
             const ending end = run_forced(each);
             end == ending::complete ? judge()
                                     : add(verdict::not_deterministic, "the schedule does not fit the program");
             ++found_.executions_;
-            if (!difference_.empty())
-                add(verdict::different_values, difference_, std::string(schedule.substr(schedule.find(':') + 1)));
             for (int r = 0; r < world_.size(); ++r) world_.note_end(r, text_of_end(world_, r));
             world_.history = nullptr;
+            if (!difference_.empty())
+                add(verdict::different_values, difference_ + text_of_parting(before, history, world_.size()),
+                    std::string(schedule.substr(schedule.find(':') + 1)));
             for (finding& one : found_.findings_)
                 if (one.history.empty()) one.history = history;
             if (!released()) break;
@@ -299,9 +301,7 @@ class explorer {
     void add_kept() {
         std::string all;
         for (int r = 0; r < world_.size(); ++r)
-            if (const std::size_t kept = world_.of(r).communicators; kept != 0)
-                all += text({all.empty() ? "" : "\n    ", "rank ", r, " has returned, and keeps ", kept,
-                             kept == 1 ? " communicator" : " communicators"});
+            for (const std::string& each : world_.of(r).kept) all += (all.empty() ? "" : "\n    ") + each;
         if (!all.empty()) add(verdict::never_freed, all);
     }
     [[nodiscard]] std::uint64_t ranks_that_have_not_returned() {
@@ -325,7 +325,7 @@ class explorer {
         for (int r = 0; r < world_.size(); ++r)
             for (const std::size_t call : world_.of(r).changed) {
                 all += (all.empty() ? "" : "\n    ") + text({"rank ", r, " writes it before it is done"});
-                if (call != 0) all += ": " + text_of(world_.of(r).calls[call - 1], call);
+                all += text_of_call(world_, r, call);
             }
         if (!all.empty()) add(verdict::changed_in_flight, all);
     }
@@ -338,7 +338,7 @@ class explorer {
             if (each.failure->code != errc::timeout && what == verdict::timed_out) what = verdict::failed;
             if (each.failure->code == errc::mismatch) what = verdict::disagreement;
             if (each.left_in_flight > 0 && what == verdict::failed) what = verdict::never_completed;
-            all += (all.empty() ? "" : "\n    ") + text({"rank ", r, ": ", each.failure->why});
+            all += (all.empty() ? "" : "\n    ") + text_of_failure(world_, r);
         }
         add(what, all);
     }
@@ -366,6 +366,16 @@ class explorer {
         one.schedule = head + best;
         std::vector<happening> history;
         if (is_sound_ && shows(one, best, &history)) one.history = std::move(history);
+        if (is_sound_ && one.what == verdict::different_values)
+            one.text += text_of_parting(history_of_run(head.substr(head.find(':') + 1)), one.history, world_.size());
+    }
+    [[nodiscard]] std::vector<happening> history_of_run(std::string_view token) {
+        std::vector<happening> history;
+        world_.history = &history;
+        static_cast<void>(run_forced(token.substr(0, token.find('/'))));
+        world_.history = nullptr;
+        is_sound_ = world_.release();
+        return history;
     }
     /// Whether this execution has the same fault.
     [[nodiscard]] bool shows(const finding& one, const std::string& token, std::vector<happening>* history) {

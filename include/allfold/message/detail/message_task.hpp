@@ -246,6 +246,7 @@ class message_task final : public task<Comm>, private open_message {
         if (out() && out()->failure) this->failure_ = out()->failure;
         if (in() && in()->failure) this->failure_ = in()->failure;
         failed_alone_ = this->failure_ != nullptr;
+        if (failed_alone_) hooks::note_failure(*this->comm_, *this, this->failure_);
         if constexpr (!is_plain)
             if (asked_.arranged && !asked_.arranged->in_runs.empty() && !failed_alone_)
                 distribute(asked_.arranged->in_runs, asked_.arranged->without_gaps.data(),
