@@ -46,10 +46,10 @@ struct outcomes {
     return all;
 }
 
-/// What a transport may do that has room for what is sent.
+/// What a transport may do that has room for what is short.
 [[nodiscard]] inline outcomes predicted(const random_program& program) {
     allfold::explore_options options;
-    options.sends = allfold::standard_sends::held;
+    options.sends = program.may_wait() ? allfold::standard_sends::each_by_itself : allfold::standard_sends::held;
     options.tests = 20;  // as often in vain as it may happen
     return outcomes_of(program, options);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -34,43 +35,56 @@ class random_program {
             const std::size_t from = below(of_rank_.size());
             const std::size_t to = (from + 1 + below(of_rank_.size() - 1)) % of_rank_.size();
             const int tag = static_cast<int>(below(2));
+            if (may_ask && below(12) == 0) {
+                add_ready(from, to);
+                continue;
+            }
+            constexpr mode modes[] = {mode::synchronous, mode::buffered, mode::standard, mode::standard,
+                                      mode::standard,    mode::standard, mode::standard};
+            const mode how = modes[below(7)];
             add(from, {below(4) == 0 ? kind::start_send : kind::blocking_send, static_cast<int>(to), tag, below(4) == 0,
-                       below(6) == 0, below(2) == 0});
+                       how == mode::buffered && !may_ask ? mode::standard : how, lengths[below(lengths.size())]});
             const bool is_any = may_ask && below(2) == 0;
             constexpr kind receives[] = {kind::start_receive,    kind::start_receive,    kind::blocking_probe,
                                          kind::blocking_receive, kind::blocking_receive, kind::blocking_receive};
             add(to, {receives[below(6)], is_any ? any_rank : static_cast<int>(from),
-                     may_ask && below(4) == 0 ? any_tag : tag, false});
-            if (below(5) == 0) add(below(of_rank_.size()), {kind::wait, 0, 0, false});
+                     may_ask && below(4) == 0 ? any_tag : tag});
+            if (below(5) == 0) add(below(of_rank_.size()), {kind::wait});
             if (may_test && below(may_ask ? 4 : 2) == 0) {
                 constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel, kind::wait_some,
                                               kind::test_some, kind::then,     kind::look};
-                add(to, {questions[below(may_ask ? 7 : 6)], any_rank, any_tag, false});
+                add(to, {questions[below(may_ask ? 7 : 6)], any_rank, any_tag});
             }
-            if (below(size == 2 ? 4 : 12) == 0) {
-                const kind how = below(3) == 0 ? kind::reduce_and_wait : kind::reduce;
-                for (std::size_t r = 0; r < of_rank_.size(); ++r) add(r, {how, 0, 0, false});
-            }
+            if (below(size == 2 ? 4 : 12) == 0) add_to_all({below(3) == 0 ? kind::reduce_and_wait : kind::reduce});
         }
-        for (auto& each : of_rank_)
-            if (each.size() > 1 && below(3) == 0) std::swap(each[below(each.size())], each[below(each.size())]);
+        for (auto& each : of_rank_)  // but for those whose ready sends rely on their order
+            if (each.size() > 1 && below(3) == 0 && !has_ready())
+                std::swap(each[below(each.size())], each[below(each.size())]);
     }
 
     /// Not random at all: everybody sends to rank 0, which takes what comes first.
     explicit random_program(int size) : of_rank_(static_cast<std::size_t>(size)) {
         for (std::size_t r = 1; r < of_rank_.size(); ++r) {
-            add(r, {kind::blocking_send, 0, 0, false});
-            add(0, {kind::blocking_receive, any_rank, 0, false});
+            add(r, {kind::blocking_send});
+            add(0, {kind::blocking_receive, any_rank});
         }
     }
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(of_rank_.size()); }
+    /// Whether it sends something in standard mode that some transport does not hold.
+    [[nodiscard]] bool may_wait() const {
+        return has([](const action& each) {
+            return each.is_send() && each.how == mode::standard && each.elements == lengths.back();
+        });
+    }
 
     /// `seen` tells all that this rank has received, also where it does not return. Before each action `pause()`.
     template <class Comm, class Pause = void (*)()>
     void run(Comm& comm, std::uint32_t& seen, Pause pause = [] {}) const {
         seen = 1000 + static_cast<std::uint32_t>(comm.rank());
         std::deque<flight> flights;
+        const bool has_buffer = has([](const action& each) { return each.how == mode::buffered; });
+        if (has_buffer) allfold::attach_buffer(comm, 1 << 20);
         const auto mix = [&](std::uint32_t x) { seen = (seen ^ (x + 0x85ebca6bU)) * 0x9e3779b1U + (seen >> 7); };
         const auto first = [&]() -> flight* {
             const auto found = std::ranges::find_if(flights, [](const flight& f) { return !f.is_over; });
@@ -85,8 +99,7 @@ class random_program {
         };
         for (const action& each : of_rank_[static_cast<std::size_t>(comm.rank())]) {
             std::uint32_t value = each.depends ? seen : static_cast<std::uint32_t>(comm.rank());
-            std::vector<std::uint32_t> data(each.is_synchronous && each.is_long ? long_message : 1, value);
-            const allfold::mode how = each.is_synchronous ? allfold::mode::synchronous : allfold::mode::standard;
+            std::vector<std::uint32_t> data(each.elements, value);
             const auto take = [&](const allfold::status& got) {
                 mix(data.front());
                 mix(data[got.elements - 1]);
@@ -97,15 +110,15 @@ class random_program {
             flight* const pending = first();
             pause();
             switch (each.what) {
-                case kind::blocking_send: allfold::send(comm, data, allfold::to{each.peer}, under, how); break;
+                case kind::blocking_send: allfold::send(comm, data, allfold::to{each.peer}, under, each.how); break;
                 case kind::start_send: {
                     flight& f = flights.emplace_back();
                     f.data = std::move(data);
-                    f.work = allfold::send.start(comm, f.data, allfold::to{each.peer}, under, how);
+                    f.work = allfold::send.start(comm, f.data, allfold::to{each.peer}, under, each.how);
                     break;
                 }
                 case kind::blocking_receive: {
-                    data.resize(long_message);
+                    data.resize(longest_);
                     take(allfold::receive(comm, data, source, under));
                     break;
                 }
@@ -117,7 +130,7 @@ class random_program {
                 }
                 case kind::start_receive: {
                     flight& f = flights.emplace_back();
-                    f.data.resize(long_message);
+                    f.data.resize(longest_);
                     f.work = allfold::receive.start(comm, f.data, source, under, allfold::status_in{f.found});
                     break;
                 }
@@ -173,24 +186,30 @@ class random_program {
             pending->work.wait();
             end(*pending);
         }
+        if (has_buffer) allfold::detach_buffer(comm);
     }
 
     [[nodiscard]] std::string text() const {
         constexpr const char* names[] = {"send",      "start_send", "receive",         "start_receive", "reduce",
                                          "wait",      "test",       "cancel",          "wait_any",      "wait_some",
                                          "test_some", "then",       "reduce_and_wait", "try_probe",     "probe"};
+        constexpr const char* modes[] = {"standard", "buffered", "synchronous", "ready"};
         std::string all;
         for (std::size_t r = 0; r < of_rank_.size(); ++r) {
             all += "\n  rank " + std::to_string(r) + ":";
             for (const action& each : of_rank_[r])
                 all += std::string(" ") + names[static_cast<std::size_t>(each.what)] + "(" + std::to_string(each.peer) +
                        ", " + std::to_string(each.tag) +
-                       (each.is_synchronous ? each.is_long ? ", long" : ", waits" : "") + ")";
+                       (each.is_send() ? std::string(", ") + modes[static_cast<std::size_t>(each.how)] + ", " +
+                                             std::to_string(each.elements)
+                                       : "") +
+                       ")";
         }
         return all + "\n";
     }
 
   private:
+    using mode = allfold::mode;
     enum class kind : std::uint8_t {
         blocking_send,
         start_send,
@@ -210,11 +229,14 @@ class random_program {
     };
     struct action {
         kind what;
-        int peer, tag;
-        bool depends;  // what is sent, on what has been received
-        bool is_synchronous = false, is_long = false;
+        int peer = 0, tag = 0;
+        bool depends = false;  // what is sent, on what has been received
+        mode how = mode::standard;
+        std::size_t elements = 1;
+        [[nodiscard]] bool is_send() const noexcept { return what == kind::blocking_send || what == kind::start_send; }
     };
-    static constexpr std::size_t long_message = 2000;  // more than a receiver holds between threads
+    /// The last one is longer than what is always held between threads.
+    static constexpr std::array<std::size_t, 8> lengths{1, 1, 1, 1, 1, 1, 300, 2000};
     struct flight {
         std::vector<std::uint32_t> data{0};
         allfold::status found;
@@ -223,7 +245,27 @@ class random_program {
     };
     static constexpr int any_rank = -2, any_tag = -2;
 
-    void add(std::size_t rank, action what) { of_rank_[rank].push_back(what); }
+    void add(std::size_t rank, action what) {
+        longest_ = std::max(longest_, what.elements);
+        of_rank_[rank].push_back(what);
+    }
+    void add_to_all(action what) {
+        for (std::size_t r = 0; r < of_rank_.size(); ++r) add(r, what);
+    }
+    /// Its receive is there: all meet between them.
+    void add_ready(std::size_t from, std::size_t to) {
+        constexpr int own_tag = 2;
+        add(to, {kind::start_receive, static_cast<int>(from), own_tag});
+        add_to_all({kind::reduce_and_wait});
+        add(from, {kind::blocking_send, static_cast<int>(to), own_tag, false, mode::ready});
+    }
+    [[nodiscard]] bool has_ready() const {
+        return has([](const action& each) { return each.how == mode::ready; });
+    }
+    template <class Is>
+    [[nodiscard]] bool has(Is is) const {
+        return std::ranges::any_of(of_rank_, [&](const auto& each) { return std::ranges::any_of(each, is); });
+    }
 
     /// `ask(operations)` says which of those that are not over are done.
     template <class End, class Ask>
@@ -242,6 +284,7 @@ class random_program {
     }
 
     std::vector<std::vector<action>> of_rank_;
+    std::size_t longest_ = 1;
 };
 
 }  // namespace test
