@@ -559,7 +559,9 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          [](explored_communicator& comm) {
              std::vector<int> x(2);
              if (comm.rank() == 0) return allfold::send(here(comm), std::array{1, 2, 3}, to{1});
-             allfold::receive(here(comm), x, from{0});
+             auto first = allfold::receive.start(here(comm), x, from{0});
+             allfold::send(comm, 0, to{allfold::none});  // its latest call
+             first.wait();
          },
          verdict::failed,
          {"rank 1 has room for 2 elements, and rank 0 has sent 3",

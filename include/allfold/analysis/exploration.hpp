@@ -133,7 +133,8 @@ class exploration {
     /// No fault was found: in any execution that the options let happen if it is `complete`, otherwise as far as it
     /// got.
     [[nodiscard]] bool ok() const noexcept { return findings_.empty(); }
-    /// All executions were explored.
+    /// All executions were explored that the options let happen: unless they say otherwise, those in which no standard
+    /// send waits, and those in which all of them do (`standard_sends`).
     [[nodiscard]] bool complete() const noexcept { return complete_; }
     /// Executions that ended, no two of them the same; without the first few, which only showed who asks for an order.
     [[nodiscard]] std::uint64_t executions() const noexcept { return executions_; }
