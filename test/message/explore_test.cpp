@@ -555,6 +555,19 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          verdict::failed,
          {"rank 0 sends to rank 1 under tag 0 in mode::ready, and rank 1 had not posted a receive",
           ": send to rank 1 (its 1st call, explore_test.cpp:"}},
+        {2,  // the same between two calls of its receiver
+         [](explored_communicator& comm) {
+             int x = 0;
+             if (comm.rank() == 0) {
+                 allfold::send(comm, 7, to{1});
+                 return allfold::send(here(comm), 7, to{1}, tag{1}, allfold::mode::ready);
+             }
+             allfold::receive(comm, x, from{0});
+             allfold::receive(comm, x, from{0}, tag{1});
+         },
+         verdict::failed,
+         {"mode::ready, and rank 1 had not posted a receive",
+          ": send to rank 1, tag 1 (its 2nd call, explore_test.cpp:"}},
         {2,  // too long
          [](explored_communicator& comm) {
              std::vector<int> x(2);
@@ -633,6 +646,9 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
         CHECK(found.first().what == each.what);
         for (const std::string& words : each.words)
             CHECK_THAT(explain(found), Catch::Matchers::ContainsSubstring(words));
+        const exploration again = allfold::replay(each.ranks, each.run, found.first().schedule);
+        REQUIRE(!again.ok());
+        CHECK(again.first().text == found.first().text);
     }
 }
 

@@ -23,6 +23,7 @@
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/engine/task_hooks.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/detail/port.hpp"
 #include "allfold/message/detail/post_office.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -178,6 +179,11 @@ class explored_communicator final : public transport_defaults, private detail::e
         require_tie();
         if (world_.of(self_).is_called_back && background::in_flight() && !is_running())
             world_.look_once_more(self_, true);
+    }
+    /// A receive is about to start: what has been sent in mode::ready may come before it, and so too early.
+    template <class Pass>
+    void look_for_ready(Pass pass) {
+        if (world_.has_ready_sends && !is_running()) world_.look_once_more(self_, false, pass);
     }
     void note_start(const void* operation) {
         ending& end = end_of(operation);
@@ -494,7 +500,13 @@ struct detail::task_hooks<explored_communicator> {
     static void look(explored_communicator& comm, Pass pass) {
         comm.look(pass);
     }
-    static void before_message(explored_communicator& comm) { comm.look_for_callbacks(); }
+    static void before_message(explored_communicator& comm, bool is_received) {
+        comm.look_for_callbacks();
+        if (!is_received) return;
+        post_office& office = office_of(comm);
+        port_of<explored_communicator> port(comm, office);
+        comm.look_for_ready([&] { office.turn(port); });
+    }
     static std::size_t start_message(explored_communicator& comm, const char* what, sending* out, const receiving* in,
                                      bool is_waited_for) {
         const bool is_copy = out != nullptr && !out->may_wait;  // of what the latest call has sent

@@ -28,7 +28,7 @@ struct task_hooks {
         pass();
     }
     /// A message is about to start.
-    static void before_message(Comm&) noexcept {}
+    static void before_message(Comm&, bool /*is_received*/) noexcept {}
     /// A message starts, to one rank or from one, or both: the number of the call, for those who wait for it.
     template <class Sending, class Receiving>
     static std::size_t start_message(Comm&, const char*, const Sending*, const Receiving*, bool /*is_waited_for*/) {

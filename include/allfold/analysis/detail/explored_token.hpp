@@ -16,16 +16,23 @@ namespace allfold::detail {
 
 /// The choices of one execution, as a token: a letter for each, those at the end that are the first ones left out. It
 /// begins with U where standard sends are not held for their receivers, and with E where that is a choice as others
-/// are.
+/// are; then with R where something is sent in mode::ready.
 class explored_token {
   public:
     using sending = explored_world::sending;
 
-    [[nodiscard]] static std::string begin(sending sends) {
-        return sends == sending::held ? "" : sends == sending::waits ? "U" : "E";
+    [[nodiscard]] static std::string begin(sending sends, bool has_ready_sends) {
+        const std::string how = sends == sending::held ? "" : sends == sending::waits ? "U" : "E";
+        return has_ready_sends ? how + "R" : how;
+    }
+    [[nodiscard]] static std::string begin_of(std::string_view token) {
+        return begin(sends(token), has_ready_sends(token));
     }
     [[nodiscard]] static sending sends(std::string_view token) {
         return token.starts_with('U') ? sending::waits : token.starts_with('E') ? sending::chosen : sending::held;
+    }
+    [[nodiscard]] static bool has_ready_sends(std::string_view token) {
+        return token.substr(0, 2).find('R') != std::string_view::npos;
     }
     static void add(std::string& token, int choice) {
         constexpr std::string_view letters = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -39,7 +46,7 @@ class explored_token {
     /// Throws `bad_argument` for what is none.
     [[nodiscard]] static std::vector<int> choices(std::string_view token) {
         std::vector<int> all;
-        for (std::size_t i = begin(sends(token)).size(); i < token.size(); ++i) {
+        for (std::size_t i = begin_of(token).size(); i < token.size(); ++i) {
             const char c = token[i];
             if (c >= '0' && c <= '9')
                 all.push_back(c - '0');

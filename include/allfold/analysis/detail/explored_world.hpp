@@ -137,6 +137,7 @@ class explored_world final : public order_observer {
     }
 
     sending sends = sending::held;
+    bool has_ready_sends = false;  // in mode::ready: what comes before a receive starts may come too early
     bool deadlines_may_pass = true;
     bool deadlines_pass_anywhere = false;        // where nobody can tell, too
     step_watch<explored_call>* watch = nullptr;  // over ranks that do not come back, whose schedule this is
@@ -150,6 +151,7 @@ class explored_world final : public order_observer {
     void begin() {
         step_ = -1;
         asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
+        sends_ready_ = false;
         seats_used_ = 0;
         mail_.begin();
         standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
@@ -246,17 +248,19 @@ class explored_world final : public order_observer {
     /// have ended, or what may depend on the order of all that comes.
     struct askers {
         std::uint64_t of_messages = 0, of_ends = 0, of_all = 0;
+        bool has_ready_sends = false;  // of which it matters to all what has come
         friend bool operator==(const askers&, const askers&) = default;
         askers& operator|=(const askers& other) noexcept {
             of_messages |= other.of_messages;
             of_ends |= other.of_ends;
             of_all |= other.of_all;
+            has_ready_sends |= other.has_ready_sends;
             return *this;
         }
     };
     [[nodiscard]] askers asked() const noexcept {
         const std::uint64_t all = sees_all_ | (asks_ != 0 ? clears_ : 0);
-        return {asks_ | all, asks_for_ends_ | all, all};
+        return {asks_ | all, asks_for_ends_ | all, all, sends_ready_};
     }
     /// It has asked for the data of a message: in which order it does so for several, which is that in which they have
     /// come to it, another rank that asks may see.
@@ -293,12 +297,13 @@ class explored_world final : public order_observer {
         self.looks = outer;
     }
     /// The same beside a wait, which is no test in vain if nothing comes.
-    void look_once_more(int rank, bool at_ends) {
+    template <class Pass = void (*)()>
+    void look_once_more(int rank, bool at_ends, Pass pass = &background::progress_all) {
         rank_state& self = of(rank);
         if (self.waits != 0 || self.looks != looking::no) return;
         self.once_more = true;
         self.sees_ends = at_ends;
-        look_for_all(rank, &background::progress_all);
+        look_for_all(rank, pass);
         self.once_more = false;
         self.sees_ends = true;
     }
@@ -316,7 +321,9 @@ class explored_world final : public order_observer {
         asks_ |= self;
         if (what == order_question::now) asks_for_ends_ |= self;
         if (what == order_question::of_the_past) sees_all_ |= self;
-        if (what == order_question::to_others) asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
+        if (what != order_question::to_others) return;
+        sends_ready_ = true;
+        note_that_all_matters();
     }
     void look(bool at_ends) override { look_once_more(running_, at_ends); }
     void note_callback() override {
@@ -437,12 +444,12 @@ class explored_world final : public order_observer {
     /// Whether a deadline passes now: both are tried, unless deadlines pass in vain only.
     [[nodiscard]] bool may_pass(int rank) {
         if (!deadlines_may_pass) return false;
-        note_question_to_others();  // when they hear of it depends on all that they do
+        note_that_all_matters();  // when they hear of it depends on all that they do
         return chooses(rank, deadline_passes);
     }
     /// A deadline has passed: those who listen may hear of it from now on.
     void note_late() {
-        note_question_to_others();
+        note_that_all_matters();
         ++late_;
     }
     [[nodiscard]] bool is_anybody_late() const noexcept { return late_ != 0; }
@@ -496,6 +503,10 @@ class explored_world final : public order_observer {
     }
 
   private:
+    void note_that_all_matters() noexcept {
+        has_asked_ = true;
+        asks_ = asks_for_ends_ = sees_all_ = ~std::uint64_t{0};
+    }
     [[nodiscard]] std::string text_of_kept(int rank, const explored_tie& kept) {
         const rank_state& self = of(rank);
         std::string words = text({"rank ", rank, " has returned, and keeps a communicator of ", kept.size(),
@@ -582,6 +593,7 @@ class explored_world final : public order_observer {
     int step_ = -1;
     int running_ = 0;         // the rank that runs
     bool has_asked_ = false;  // something, since it began
+    bool sends_ready_ = false;
     std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
     std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;

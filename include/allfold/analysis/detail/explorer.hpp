@@ -127,7 +127,7 @@ class explorer {
         out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
             << found_.executions_ << ' ' << found_.redundant_ << ' ' << has_standard_sends_ << ' '
             << has_lost_or_deadlock() << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all
-            << " ." << first_token_ << '\n';
+            << ' ' << asked_.has_ready_sends << " ." << first_token_ << '\n';
         tree_.write(out);
         return out.str();
     }
@@ -137,7 +137,8 @@ class explorer {
         std::string mark;
         int ranks = 0, sends = 0;
         in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> has_standard_sends_ >>
-            had_lost_or_deadlock_ >> asked_.of_messages >> asked_.of_ends >> asked_.of_all >> first_token_;
+            had_lost_or_deadlock_ >> asked_.of_messages >> asked_.of_ends >> asked_.of_all >> asked_.has_ready_sends >>
+            first_token_;
         tree_.read(in);
         if (!in || mark != frontier_mark || ranks != world_.size() || sends < 0 || sends > 2)
             throw error(errc::bad_argument,
@@ -148,13 +149,14 @@ class explorer {
         static_cast<void>(run_forced(std::string_view(first_token_)));
         static_cast<void>(values_.difference());
         world_.sends = static_cast<sending>(sends);
+        world_.has_ready_sends = asked_.has_ready_sends;
         return released();
     }
     [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - began_).count(); }
 
     template <class Choose>
     ending run_one(Choose choose, bool noted) {
-        token_ = explored_token::begin(world_.sends);
+        token_ = explored_token::begin(world_.sends, world_.has_ready_sends);
         if (noted) tree_.begin();  // its races are still to be looked at where the first execution is repeated
         values_.begin();
         world_.begin();
@@ -195,10 +197,12 @@ class explorer {
     [[nodiscard]] bool has_learned() {
         const auto before = asked_;
         asked_ |= world_.asked();
-        return options_.reduced && asked_ != before;
+        world_.has_ready_sends = asked_.has_ready_sends;
+        return asked_ != before && (options_.reduced || asked_.has_ready_sends != before.has_ready_sends);
     }
     ending run_forced(std::string_view token) {
         world_.sends = explored_token::sends(token);
+        world_.has_ready_sends = explored_token::has_ready_sends(token);
         return run_forced(explored_token::choices(token));
     }
     ending run_forced(const std::vector<int>& choices) {
@@ -253,6 +257,7 @@ class explorer {
             const auto sends = world_.sends;
             static_cast<void>(run_forced(std::string_view(first_token_)));
             world_.sends = sends;
+            world_.has_ready_sends = asked_.has_ready_sends;
             const std::string again = values_.difference();
             if (!released()) return false;
             if (!again.empty()) {
@@ -350,7 +355,7 @@ class explorer {
         const std::string head = one.schedule.substr(0, begin);
         std::string best = one.schedule.substr(begin);
         std::vector<int> choices = explored_token::choices(best);
-        const std::string mark = explored_token::begin(explored_token::sends(best));
+        const std::string mark = explored_token::begin_of(best);
         int attempts = 0;
         for (std::size_t i = choices.size(); is_sound_ && i-- > 0 && attempts < most_attempts;) {
             if (choices[i] == 0) continue;
@@ -416,7 +421,7 @@ class explorer {
         else
             ++found_.left_out_;
     }
-    static constexpr const char* frontier_mark = "allfold-frontier-1";
+    static constexpr const char* frontier_mark = "allfold-frontier-2";
     static constexpr int most_attempts = 100;  // to shorten a schedule
 
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {

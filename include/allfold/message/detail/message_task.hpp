@@ -53,7 +53,7 @@ class message_task final : public task<Comm>, private open_message {
 
     void start() override {
         this->comm_->background().take_over();
-        hooks::before_message(*this->comm_);
+        hooks::before_message(*this->comm_, in() != nullptr);
         office_.in_flight().enter(*this);
         try {
             begin_run();
