@@ -568,6 +568,14 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          verdict::failed,
          {"mode::ready, and rank 1 had not posted a receive",
           ": send to rank 1, tag 1 (its 2nd call, explore_test.cpp:"}},
+        {2,  // lost, and kept for its sender until it has left
+         [](explored_communicator& comm) {
+             allfold::attach_buffer(comm, sizeof(int));
+             if (comm.rank() == 1) allfold::send(here(comm), 5, to{0}, allfold::mode::buffered);
+             allfold::detach_buffer(comm);
+         },
+         verdict::never_received,
+         {"from rank 1 to rank 0 is never received: send to rank 0 (its 1st call, explore_test.cpp:"}},
         {2,  // too long
          [](explored_communicator& comm) {
              std::vector<int> x(2);
