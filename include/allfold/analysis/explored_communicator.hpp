@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -337,9 +338,11 @@ class explored_communicator final : public transport_defaults, private detail::e
         if (is_cut)
             throw error(errc::bad_argument, "explore: a communicator is used that was kept beyond its execution");
     }
-    /// The call that waits so; 0 where nobody knows.
+    /// The call that waits so; 0 where nobody knows: an operation of several parts names no lane between them.
     [[nodiscard]] std::size_t call_of(const waiting& where) const {
-        return where.call != 0 ? where.call : world_.find_call(self_, group_, where.on);
+        if (where.call != 0) return where.call;
+        const std::size_t call = world_.find_call(self_, group_, where.on);
+        return call != 0 && std::string_view(where.what) == world_.of(self_).calls[call - 1].what ? call : 0;
     }
 
     /// An operation whose end is still to come.

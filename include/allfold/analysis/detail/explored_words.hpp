@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "allfold/analysis/detail/explored_call.hpp"
 #include "allfold/analysis/detail/explored_mail.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
+#include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/post_office.hpp"
@@ -59,7 +62,7 @@ namespace allfold::detail {
 /// Why a rank fails, and where.
 [[nodiscard]] inline std::string text_of_failure(explored_world& world, int rank) {
     const auto& each = world.of(rank);
-    std::string words = text({"rank ", rank, ": ", each.failure->why});
+    const std::string words = text({"rank ", rank, ": ", each.failure->why});
     if (each.failed_in != 0 || each.calls.empty()) return words + text_of_call(world, rank, each.failed_in);
     return words + "; its latest call" + text_of_call(world, rank, each.calls.size());
 }
@@ -102,17 +105,17 @@ namespace allfold::detail {
     std::vector<std::size_t> next(static_cast<std::size_t>(ranks));
     std::vector<const happening*> call(static_cast<std::size_t>(ranks));
     for (const happening& each : second) {
-        const auto rank = static_cast<std::size_t>(each.rank);
-        auto& at = next[rank];
-        while (at < first.size() && (first[at].rank != each.rank || !is_step(first[at]))) ++at;
         if (!is_step(each)) continue;
-        if (at < first.size() && is_alike(first[at++], each)) {
-            if (each.what == happening::kind::calls) call[rank] = &each;
-            continue;
+        const auto rank = static_cast<std::size_t>(each.rank);
+        std::size_t& at = next[rank];
+        while (at < first.size() && (first[at].rank != each.rank || !is_step(first[at]))) ++at;
+        if (at == first.size() || !is_alike(first[at], each)) {
+            const std::string words = "\n    both are alike up to ";
+            if (call[rank] == nullptr) return words + text({"the first call of rank ", each.rank});
+            return words + text({"this call of rank ", each.rank, ": ", call[rank]->text});
         }
-        const std::string words = "\n    both are alike up to ";
-        if (call[rank] == nullptr) return words + text({"the first call of rank ", each.rank});
-        return words + text({"this call of rank ", each.rank, ": ", call[rank]->text});
+        if (each.what == happening::kind::calls) call[rank] = &each;
+        ++at;
     }
     return {};
 }

@@ -132,7 +132,7 @@ class explored_world final : public order_observer {
     explored_world(const explored_world&) = delete;
     explored_world& operator=(const explored_world&) = delete;
     ~explored_world() {  // ranks that never return keep theirs
-        for (rank_state& each : ranks_)
+        for (const rank_state& each : ranks_)
             for (explored_tie* tie : each.ties) tie->is_cut = true;
     }
 
