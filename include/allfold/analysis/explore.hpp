@@ -80,7 +80,8 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 ///   differ only in the order in which different ranks make their steps are one, and run once.
 /// - Orders that no rank asks about are not tried (`explore_options::every_order`). A program with standard sends runs
 /// again with sends that wait for their receives (`explore_options::sends`).
-/// - A rank that fails stops; the others run on as far as they can without it.
+/// - A rank that fails stops; the others run on as far as they can without it. A team that is still there when its rank
+///   has returned is ended then, and told.
 /// - What ranks return is compared with the first execution, with ==.
 /// - The program is called many times, by one thread: what it keeps outside has to be made anew by each call. All that
 ///   it does has to follow from its rank and its messages; where it is seen not to, it is told so. Its `comm` is an
