@@ -400,9 +400,7 @@ class bound {
         leave<How>();
     }
 
-    // --- all_reduce of the first third, all_to_all of the second, all_gather of the last, of which a rank has the
-    // first
-    // --- block
+    // --- all_reduce of the first third, all_to_all of the second, all_gather of the first blocks of the last
 
     template <std::size_t Count>
     void together_in_cells() {

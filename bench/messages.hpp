@@ -6,6 +6,7 @@
 #include <span>
 
 #include "bench/stage.hpp"
+#include "bench/workload.hpp"
 #include <allfold/message.hpp>
 
 /// @file
@@ -79,6 +80,19 @@ template <class T>
     const std::size_t n = all.size() / faces_of_a_cube;
     return all.subspan(face * n, n);
 }
+
+/// Floats of six faces, each of which comes from the opposite side of a neighbour.
+struct faces_of_floats : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
+        const neighbours around(rank, ranks);
+        const auto x = output.all<const element>();
+        for (std::size_t face = 0; face < faces_of_a_cube; ++face) {
+            const auto mine = face_of(x, face);
+            if (!are_of(mine, around[face], opposite_of(face) * mine.size())) return false;
+        }
+        return true;
+    }
+};
 
 namespace ours {
 

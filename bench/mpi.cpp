@@ -174,10 +174,10 @@ void all_reduce(process_stage& on) {
 
 void reduce_scatter(process_stage& on) {
     const operands<float> x(on);
-    on.measure_ours_and_delegated<sum_of_floats>([&](communicator& comm, delegate how) {
+    on.measure_ours_and_delegated<blocks_of_sums>([&](communicator& comm, delegate how) {
         allfold::reduce_scatter(comm, x.input, x.output, allfold::sum{}, how);
     });
-    on.measure<sum_of_floats>("MPI", [&] { x.reduce_scatter(); });
+    on.measure<blocks_of_sums>("MPI", [&] { x.reduce_scatter(); });
 }
 
 void all_gather(process_stage& on) {
@@ -195,11 +195,11 @@ void broadcast(process_stage& on) {
 
 void scatter(process_stage& on) {
     const operands<float> x(on);
-    on.measure_ours<floats_of_one>("ours", then_meet([&] { allfold::scatter(on.comm, x.input, x.output); }));
-    on.measure<floats_of_one>("MPI", then_meet([&] {
-                                  MPI_Scatter(x.input.data(), x.count(), MPI_FLOAT, x.output.data(), x.count(),
-                                              MPI_FLOAT, 0, MPI_COMM_WORLD);
-                              }));
+    on.measure_ours<blocks_of_root>("ours", then_meet([&] { allfold::scatter(on.comm, x.input, x.output); }));
+    on.measure<blocks_of_root>("MPI", then_meet([&] {
+                                   MPI_Scatter(x.input.data(), x.count(), MPI_FLOAT, x.output.data(), x.count(),
+                                               MPI_FLOAT, 0, MPI_COMM_WORLD);
+                               }));
 }
 
 void gather(process_stage& on) {
@@ -213,8 +213,8 @@ void gather(process_stage& on) {
 
 void all_to_all(process_stage& on) {
     const operands<float> x(on);
-    on.measure_ours<blocks_of_floats>("ours", [&] { allfold::all_to_all(on.comm, x.input, x.output); });
-    on.measure<blocks_of_floats>("MPI", [&] { x.all_to_all(on.what.ranks); });
+    on.measure_ours<exchanged_blocks>("ours", [&] { allfold::all_to_all(on.comm, x.input, x.output); });
+    on.measure<exchanged_blocks>("MPI", [&] { x.all_to_all(on.what.ranks); });
 }
 
 /// Receivers learn first how much comes, as with ours.
@@ -348,7 +348,7 @@ void list(process_stage& on) {
     list_with<sum_of_floats>(on, [](const operands<float>& x) { x.all_reduce(MPI_FLOAT, MPI_SUM); });
 }
 void reduce_scatter_list(process_stage& on) {
-    list_with<sum_of_floats>(on, [](const operands<float>& x) { x.reduce_scatter(); });
+    list_with<lists_of_sums>(on, [](const operands<float>& x) { x.reduce_scatter(); });
 }
 void all_gather_list(process_stage& on) {
     list_with<lists_of_blocks>(on, [](const operands<float>& x) { x.all_gather(); });

@@ -172,9 +172,9 @@ void reduce_scatter(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
-    on.measure<sum_of_floats>("ours", [&] { allfold::reduce_scatter(comm, input, output, allfold::sum{}); });
+    on.measure<blocks_of_sums>("ours", [&] { allfold::reduce_scatter(comm, input, output, allfold::sum{}); });
 
-    bounds<sum_of_floats> by_hand(on, board);
+    bounds<blocks_of_sums> by_hand(on, board);
     by_hand.measure("inputs", [](auto& hands) { hands.scatter(); });
     by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template scatter_through_slots<how()>(); });
 }
@@ -213,9 +213,9 @@ void all_to_all(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
-    on.measure<blocks_of_floats>("ours", [&] { allfold::all_to_all(comm, input, output); });
+    on.measure<exchanged_blocks>("ours", [&] { allfold::all_to_all(comm, input, output); });
 
-    bounds<blocks_of_floats> by_hand(on, board);
+    bounds<exchanged_blocks> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template exchange_in_cells<count()>(); });
     by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template exchange_through_slots<how()>(); });
     if (on.what.bytes < 4 << 10) return;
@@ -267,12 +267,12 @@ void scatter(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
     const std::span<float> output = on.output.all<float>();
-    on.measure<floats_of_one>("ours", [&] {
+    on.measure<blocks_of_root>("ours", [&] {
         allfold::scatter(comm, input, output);
         allfold::barrier(comm);
     });
 
-    bounds<floats_of_one> by_hand(on, board);
+    bounds<blocks_of_root> by_hand(on, board);
     by_hand.measure_in_cells([](auto& hands, auto count) { hands.template deal_in_cells<count()>(); });
     by_hand.measure("root", [](auto& hands) { hands.deal(); });
     by_hand.measure_slots("slot", [](auto& hands, auto how) { hands.template deal_through_slot<how()>(); });
@@ -402,7 +402,7 @@ void list(thread_stage& on, communicator& comm, boards&) {
         on, [&](const auto& in, const auto& out) { allfold::all_reduce(comm, in, out, allfold::sum{}); });
 }
 void reduce_scatter_list(thread_stage& on, communicator& comm, boards&) {
-    list_with<sum_of_floats, sum_of_floats>(
+    list_with<blocks_of_sums, lists_of_sums>(
         on, [&](const auto& in, const auto& out) { allfold::reduce_scatter(comm, in, out, allfold::sum{}); });
 }
 void all_gather_list(thread_stage& on, communicator& comm, boards&) {

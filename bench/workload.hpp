@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -15,7 +16,7 @@
 /// What all contestants fold, with hand-written operators for those that do not bring their own.
 ///
 /// A workload has the type of its elements and of the scalars in them, fills the input of a rank, and knows whether an
-/// output is the fold of the inputs of the first ranks.
+/// output is right: from the number of ranks that are folded in it, or from its rank and the number of all.
 
 /// Before a loop whose output may be one of its inputs, but in place only.
 #if defined(__clang__)
@@ -25,6 +26,8 @@
 #endif
 
 namespace bench {
+
+inline constexpr int most_ranks = 16;
 
 /// Memory that starts some lines behind a page: where input and output start at the same place of a page, as large
 /// allocations do, loads wait for stores to addresses that look the same.
@@ -45,7 +48,7 @@ class buffer {
         return {as<T>(), bytes_ / sizeof(T)};
     }
     [[nodiscard]] std::size_t bytes() const { return bytes_; }
-    void clear() { std::memset(data_, 0, bytes_); }
+    void clear() const { std::memset(data_, 0, bytes_); }
 
   private:
     struct release {
@@ -61,7 +64,7 @@ class buffer {
 template <class Scalar>
 void use(const buffer& input, const buffer& output) {
     constexpr std::size_t line = 64 / sizeof(Scalar);
-    constexpr Scalar little = sizeof(Scalar) == 4 ? Scalar(1e-9) : Scalar(1e-18);
+    constexpr Scalar little = Scalar(1e-30);
     const auto in = input.all<Scalar>(), out = output.all<Scalar>();
     const std::size_t part = std::min(in.size(), out.size());  // one may be several times as large as the other
     for (std::size_t from = 0; from < in.size(); from += part)
@@ -73,36 +76,74 @@ void use(const buffer& input, const buffer& output) {
 /// 1 + 2 + ... + n
 [[nodiscard]] constexpr int sum_up_to(int n) { return n * (n + 1) / 2; }
 
-/// Floats under +.
+/// Floats under +. Of each one it shows which rank had it in its input, and where: what lies in another place, comes
+/// twice or from another rank is not right.
 struct sum_of_floats {
     using element = float;
     using scalar = float;
 
     static void fill(const buffer& input, int rank) {
-        std::ranges::fill(input.all<element>(), static_cast<float>(rank + 1));
+        const auto x = input.all<element>();
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = sum_at(i, rank, rank + 1);
     }
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
-        const auto sum = static_cast<float>(sum_up_to(ranks));
-        return std::ranges::all_of(output.all<element>(), [&](float x) { return x == sum; });
+        return are_sums(output.all<element>(), ranks, 0);
     }
     static void fold(element* out, const element* left, const element* right, std::size_t n) {
         BENCH_ELEMENTWISE
         for (std::size_t i = 0; i < n; ++i) out[i] = left[i] + right[i];
+    }
+
+    /// Whether x is the sum of what the first ranks had from that place on.
+    [[nodiscard]] static bool are_sums(std::span<const element> x, int ranks, std::size_t from) {
+        return are_sums(x, 0, ranks, from);
+    }
+    /// Whether x is what one rank had from that place on.
+    [[nodiscard]] static bool are_of(std::span<const element> x, int rank, std::size_t from) {
+        return are_sums(x, rank, rank + 1, from);
+    }
+
+  private:
+    /// The sum of what the ranks [first, last) have there: less than 2^24, so it is exact. The period is a prime, so
+    /// that neighbouring blocks differ.
+    [[nodiscard]] static float sum_at(std::size_t place, int first, int last) {
+        const int of_place = most_ranks * static_cast<int>(place % 1021);
+        return static_cast<float>(sum_up_to(last) - sum_up_to(first) + (last - first) * of_place);
+    }
+    [[nodiscard]] static bool are_sums(std::span<const element> x, int first, int last, std::size_t from) {
+        for (std::size_t i = 0; i < x.size(); ++i)
+            if (x[i] != sum_at(from + i, first, last)) return false;
+        return true;
+    }
+};
+
+/// Of which each rank gets its block.
+struct blocks_of_sums : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
+        const auto x = output.all<element>();
+        return are_sums(x, ranks, static_cast<std::size_t>(rank) * x.size());
     }
 };
 
 /// Floats that are not folded, in blocks of each rank; of no rank where nothing is to be written.
 struct blocks_of_floats : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
-        return ranks == 0 ? sum_of_floats::right(output, 0) : are_in_order(output.all<element>(), ranks);
+        return ranks == 0 ? sum_of_floats::right(output, 0) : are_blocks(output.all<element>(), ranks, 0);
     }
-    [[nodiscard]] static bool are_in_order(std::span<const element> x, int ranks) {
+    /// Whether x is what all ranks had from that place on, one behind the other.
+    [[nodiscard]] static bool are_blocks(std::span<const element> x, int ranks, std::size_t from) {
         const std::size_t block = x.size() / static_cast<std::size_t>(ranks);
-        for (std::size_t i = 0; i < x.size(); ++i) {
-            const std::size_t rank = i / block;
-            if (x[i] != static_cast<float>(rank + 1)) return false;
-        }
+        for (int rank = 0; rank < ranks; ++rank)
+            if (!are_of(x.subspan(static_cast<std::size_t>(rank) * block, block), rank, from)) return false;
         return true;
+    }
+};
+
+/// The same, where each rank has another block for each.
+struct exchanged_blocks : blocks_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
+        const auto x = output.all<element>();
+        return are_blocks(x, ranks, static_cast<std::size_t>(rank) * (x.size() / static_cast<std::size_t>(ranks)));
     }
 };
 
@@ -117,24 +158,19 @@ struct blocks_of_floats : sum_of_floats {
     return sizes;
 }
 
-/// Floats that are not folded, in blocks of several lengths. As many come from a rank as go to it.
+/// Floats that are not folded, in blocks of several lengths.
 struct unequal_blocks_of_floats : sum_of_floats {
-    [[nodiscard]] static bool right(const buffer& output, int ranks) {
-        for (int rank = 0; rank < ranks; ++rank)
-            if (are_those_of(output.all<element>(), rank, ranks)) return true;
-        return false;
-    }
-
-  private:
-    [[nodiscard]] static bool are_those_of(std::span<const element> x, int rank, int ranks) {
-        float number = 0;
-        for (const int size : unequal_sizes(x.size(), rank, ranks)) {
-            ++number;
-            for (const float value : x.first(static_cast<std::size_t>(size)))
-                if (value != number) return false;
-            x = x.subspan(static_cast<std::size_t>(size));
+    [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
+        std::span<const element> x = output.all<element>();
+        const std::size_t n = x.size();
+        for (int from = 0; from < ranks; ++from) {
+            const auto sizes = unequal_sizes(n, from, ranks);
+            const auto mine = sizes.begin() + rank;
+            const auto block = x.first(static_cast<std::size_t>(*mine));
+            if (!are_of(block, from, static_cast<std::size_t>(std::accumulate(sizes.begin(), mine, 0)))) return false;
+            x = x.subspan(block.size());
         }
-        return true;
+        return x.empty();
     }
 };
 
@@ -148,11 +184,23 @@ template <class T>
     return pieces;
 }
 
+/// Sums in tensors, of each of which a rank gets its block.
+struct lists_of_sums : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
+        const auto P = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
+        std::size_t number = 0;
+        return std::ranges::all_of(pieces_of(output.all<const element>()), [&](std::span<const element> piece) {
+            return are_sums(piece, ranks, (number++ * P + r) * piece.size());
+        });
+    }
+};
+
 /// Floats that are not folded, in tensors that each have blocks of each rank.
-struct lists_of_blocks : sum_of_floats {
+struct lists_of_blocks : blocks_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
-        return std::ranges::all_of(pieces_of(output.all<element>()), [&](std::span<const element> piece) {
-            return blocks_of_floats::are_in_order(piece, ranks);
+        std::size_t number = 0;
+        return std::ranges::all_of(pieces_of(output.all<const element>()), [&](std::span<const element> piece) {
+            return are_blocks(piece, ranks, number++ * (piece.size() / static_cast<std::size_t>(ranks)));
         });
     }
 };
@@ -170,40 +218,32 @@ struct thirds {
 };
 
 /// Sums, and twice floats that are not folded, in blocks of each rank.
-struct thirds_of_floats : sum_of_floats {
-    [[nodiscard]] static bool right(const buffer& output, int ranks) {
+struct thirds_of_floats : blocks_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
         const thirds<const element> x(output.all<const element>(), ranks);
-        const auto sum = static_cast<float>(sum_up_to(ranks));
-        return std::ranges::all_of(x.first, [&](float value) { return value == sum; }) &&
-               blocks_of_floats::are_in_order(x.second, ranks) && blocks_of_floats::are_in_order(x.third, ranks);
+        const std::size_t third = x.first.size(), block = x.block_of_third.size();
+        return are_sums(x.first, ranks, 0) &&
+               are_blocks(x.second, ranks, third + static_cast<std::size_t>(rank) * block) &&
+               are_blocks(x.third, ranks, 2 * third);
     }
 };
 
 /// Floats that are not folded, all of them of one rank.
 struct floats_of_one : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int number) {
-        return std::ranges::all_of(output.all<element>(), [&](float x) { return x == static_cast<float>(number); });
+        return are_of(output.all<element>(), number - 1, 0);
+    }
+};
+
+/// Of which each rank gets the block that rank 0 has for it.
+struct blocks_of_root : sum_of_floats {
+    [[nodiscard]] static bool right(const buffer& output, int rank, int) {
+        const auto x = output.all<element>();
+        return are_of(x, 0, static_cast<std::size_t>(rank) * x.size());
     }
 };
 
 inline constexpr std::size_t faces_of_a_cube = 6;
-
-/// Floats of six faces, each of which comes from the opposite side of a neighbour.
-struct faces_of_floats : sum_of_floats {
-    static void fill(const buffer& input, int) {
-        const auto x = input.all<element>();
-        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(face_at(i, x.size()) + 1);
-    }
-    [[nodiscard]] static bool right(const buffer& output, int) {
-        const auto x = output.all<element>();
-        for (std::size_t i = 0; i < x.size(); ++i)
-            if (x[i] != static_cast<float>((face_at(i, x.size()) ^ 1u) + 1)) return false;
-        return true;
-    }
-
-  private:
-    [[nodiscard]] static std::size_t face_at(std::size_t i, std::size_t n) { return i / (n / faces_of_a_cube); }
-};
 
 /// Partial results of attention under the merge of online softmax.
 struct merge_of_states {
