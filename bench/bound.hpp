@@ -419,6 +419,47 @@ class bound {
         together_from(inputs());
         meet();
     }
+    /// Everybody folds a slice of the first third for all, and stores its blocks of the others at all.
+    template <stores How>
+    void together_by_push() {
+        meet();
+        const std::size_t third = n_ / 3, block = third / ranks_;
+        const auto slice = [&](std::size_t r) { return r == ranks_ ? third : third * r / ranks_ / grain * grain; };
+        by_chunks(slice(rank_), slice(rank_ + 1), [&](std::size_t i, std::size_t count, element*) {
+            fold_chunk(ranks_, output_ + i, i, count, inputs());
+            each_other([&](std::size_t peer) { copy<How>(output(peer) + i, output_ + i, count * sizeof(element)); });
+        });
+        for (std::size_t r = 0; r < ranks_; ++r) {
+            element* const to = output(r) + third + rank_ * block;
+            copy<How>(to, input_ + third + r * block, block * sizeof(element));
+            copy<How>(to + third, input_ + 2 * third, block * sizeof(element));
+        }
+        leave<How>();
+    }
+
+    // --- inclusive_scan of one array in blocks that go round, and a barrier: the sums of all blocks lie in slots
+
+    /// Everybody sums up its blocks, and scans them when it knows what comes before.
+    void scan_of_array_by_sums(std::size_t block) {
+        post_sums(block,
+                  [&](std::size_t from) { return std::accumulate(input_ + from, input_ + from + block, element{}); });
+        each_own_block(block, [&](std::size_t from, element before) {
+            for (std::size_t i = from; i < from + block; ++i) output_[i] = before += input_[i];
+        });
+        meet();
+    }
+    /// Everybody scans its blocks, and adds what comes before.
+    void scan_of_array_by_scans(std::size_t block) {
+        post_sums(block, [&](std::size_t from) {
+            std::partial_sum(input_ + from, input_ + from + block, output_ + from);
+            return output_[from + block - 1];
+        });
+        each_own_block(block, [&](std::size_t from, element before) {
+            BENCH_ELEMENTWISE
+            for (std::size_t i = from; i < from + block; ++i) output_[i] += before;
+        });
+        meet();
+    }
 
     // --- permute: everybody gets the input of the rank below
 
@@ -542,6 +583,22 @@ class bound {
         fill_slot<How>(parity, input_);
         meet();
         return slots(parity);
+    }
+
+    template <class SumOf>
+    void post_sums(std::size_t block, SumOf sum_of) {
+        for (std::size_t from = 0; from < n_; from += block) slot(rank_, 0)[from / block] = sum_of(from);
+        meet();
+    }
+    /// `use(from, before)`: where a block of this rank starts, and the sum of all blocks before it.
+    template <class Use>
+    void each_own_block(std::size_t block, Use use) const {
+        element before{};
+        for (std::size_t k = 0; k < n_ / block; ++k)
+            for (std::size_t r = 0; r < ranks_; ++r) {
+                if (r == rank_) use(k * block, before);
+                before += slot(r, 0)[k];
+            }
     }
 
     template <class Use>

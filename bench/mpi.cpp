@@ -364,6 +364,30 @@ void together(process_stage& on) {
     });
 }
 
+/// Each rank scans its blocks, and learns the sums of all.
+void distributed_scan(process_stage& on) {
+    const operands<float> x(on);
+    const auto ranks = static_cast<std::size_t>(on.what.ranks), rank = static_cast<std::size_t>(on.group.rank());
+    const std::size_t block = prefixes_of_array::block_of(x.input.size()), blocks = x.input.size() / block;
+    std::vector<float> sums(blocks), all(blocks * ranks);
+    on.measure<prefixes_of_array>("MPI", then_meet([&] {
+                                      for (std::size_t k = 0; k < blocks; ++k) {
+                                          const auto from = x.input.subspan(k * block, block);
+                                          const auto to = x.output.subspan(k * block, block);
+                                          std::partial_sum(from.begin(), from.end(), to.begin());
+                                          sums[k] = to.back();
+                                      }
+                                      operands<float>(sums, all).all_gather();
+                                      float before = 0;
+                                      for (std::size_t k = 0; k < blocks; ++k)
+                                          for (std::size_t r = 0; r < ranks; ++r) {
+                                              if (r == rank)
+                                                  for (float& each : x.output.subspan(k * block, block)) each += before;
+                                              before += all[r * blocks + k];
+                                          }
+                                  }));
+}
+
 void barrier(process_stage& on) {
     on.measure_ours<sum_of_floats>("ours", [&] { allfold::barrier(on.comm); });
     on.measure<sum_of_floats>("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
@@ -450,6 +474,7 @@ constexpr std::array contests{
     contest{"inclusive_scan", inclusive_scan},
     contest{"exclusive_scan", exclusive_scan},
     contest{"scan", scan},
+    contest{"distributed_scan", distributed_scan},
     contest{"start", start},
     contest{"in_flight", in_flight},
     contest{"list", list},

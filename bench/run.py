@@ -10,7 +10,8 @@ operand of one rank. Between two calls every contestant reads its result and wri
                ranks than processors, with the best wait written by hand; of start, in_flight, persistent and lists it
                is the blocking call of ours, of as many bytes
   MPI/ours     the best of the MPI libraries that are there, as they are installed, in processes; for the merge three
-               all-reduces, as it is done with MPI; for lists and together, which MPI lacks, its calls one by one
+               all-reduces, as it is done with MPI; for lists and together, which MPI lacks, its calls one by
+               one; for distributed_scan an all-gather of the sums of blocks, between loops
 
 A hypervisor may move the processors about. Only figures of one placement are compared: smt (threads of one core), near
 (cores near each other) or far; each has tables of its own, and columns in the last lines, which tell the geometric mean
@@ -61,6 +62,7 @@ SIZES = {
     "inclusive_scan": LENGTHS,
     "exclusive_scan": LENGTHS,
     "scan": [matrices * MATRIX for matrices in (1, 32, KIB, 32 * KIB)],
+    "distributed_scan": LENGTHS[:6],
     "start": SHORT,
     "in_flight": SHORT,
     "persistent": SHORT,
@@ -109,6 +111,7 @@ TITLES = {
     "exclusive_scan": "exclusive_scan, sum of floats, and a barrier",
     "product": "all_reduce, product of 2x2 matrices",
     "scan": "inclusive_scan, product of 2x2 matrices, and a barrier",
+    "distributed_scan": "inclusive_scan, sum of floats of one array in blocks of 64 that go round, and a barrier",
     "start": "all_reduce, sum of floats, started and waited for",
     "in_flight": "all_reduce, sum of floats, one of 16 in flight",
     "persistent": "all_reduce, sum of floats, prepared once, started and waited for",
@@ -122,7 +125,8 @@ TITLES = {
     "halo": "halo exchange in 3 dimensions, bytes of six faces",
 }
 LISTS_OF = ("list", "reduce_scatter_list", "all_gather_list")
-ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, "together": 12, **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
+ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, "together": 12,
+            **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
 IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_list",
              "all_gather_list", "together")
 WITHOUT_MPI = ("persistent",)  # which is of MPI 4 on
@@ -464,7 +468,7 @@ class Table:
         for table in tables:
             rows[table.row, table.ranks][table.placement] = table
         cells = lambda pairs: "".join(f"   {bound:<21}{mpi:<21}" for bound, mpi in pairs)
-        line = lambda row, ranks, pairs: print(f"{row:<16} {ranks:>2}{cells(pairs)}".rstrip())
+        line = lambda row, ranks, pairs: print(f"{row:<19} {ranks:>2}{cells(pairs)}".rstrip())
         line("", "", [(place, "") for place in places])
         line("row", "P", [("ours/bound (most)", "MPI/ours (least)")] * len(places))
         for (row, ranks), by_place in rows.items():

@@ -51,6 +51,7 @@ inline constexpr std::array rows{
     row{"inclusive_scan", 4, "float", "sum"},
     row{"exclusive_scan", 4, "float", "sum"},
     row{"scan", sizeof(product_of_matrices::element), "2x2", "prod"},
+    row{"distributed_scan", 4, "float", "sum"},
     row{"start", 4, "float", "sum"},
     row{"in_flight", 4, "float", "sum"},
     row{"persistent", 4, "float", "sum"},
@@ -157,7 +158,7 @@ class stage {
         if (what.ours_alone && contestant != "ours") return;
         const buffer& written = what.is_in_place(group.rank()) ? output : input;
         output.clear();
-        Workload::fill(written, group.rank());
+        fill<Workload>(written);
         const summary time = bench::measure(group, [&] {
             use<typename Workload::scalar>(written, output);
             call();
@@ -198,6 +199,13 @@ class stage {
 
   private:
     template <class Workload>
+    void fill(const buffer& memory) const {
+        if constexpr (requires { Workload::fill(memory, 0, 1); })
+            Workload::fill(memory, group.rank(), group.size());
+        else
+            Workload::fill(memory, group.rank());
+    }
+    template <class Workload>
     [[nodiscard]] bool is_right() const {
         if constexpr (requires { Workload::right(output, 0, 1); })
             return Workload::right(output, group.rank(), group.size());
@@ -215,7 +223,7 @@ class stage {
             written.clear();
             for (std::size_t i = 0; i < calls_that_leave_traces(); ++i) call();
             output.clear();
-            Workload::fill(written, group.rank());
+            fill<Workload>(written);
             group.barrier();
             if (group.rank() % 2 == late) std::this_thread::sleep_for(std::chrono::microseconds(200));
             call();

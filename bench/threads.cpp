@@ -347,6 +347,23 @@ void scan(thread_stage& on, communicator& comm, boards& board) {
     scan_with<product_of_matrices>(on, comm, board, allfold::inclusive_scan, matrix_product, 1);
 }
 
+void distributed_scan(thread_stage& on, communicator& comm, boards& board) {
+    const std::span<const float> input = on.input.all<float>();
+    const std::span<float> output = on.output.all<float>();
+    const std::size_t n = input.size(), block = prefixes_of_array::block_of(n);
+    const allfold::block_cyclic layout{.block = block, .offset = 0, .count = n * static_cast<std::size_t>(comm.size())};
+    on.measure<prefixes_of_array>("ours", [&] {
+        allfold::inclusive_scan(comm, allfold::distributed(input, layout), allfold::distributed(output, layout),
+                                allfold::sum{});
+        allfold::barrier(comm);
+    });
+
+    bounds<prefixes_of_array> by_hand(on, board);
+    if (!by_hand.has_slots()) return;
+    by_hand.measure("sums", [=](auto& hands) { hands.scan_of_array_by_sums(block); });
+    by_hand.measure("scans", [=](auto& hands) { hands.scan_of_array_by_scans(block); });
+}
+
 // --- The same all_reduce in other ways than by a call, which is what bounds them.
 
 void measure_call(thread_stage& on, communicator& comm) {
@@ -430,6 +447,9 @@ void together(thread_stage& on, communicator& comm, boards& board) {
     if (in.first.size() == 8) by_hand.measure("cells", [](auto& hands) { hands.template together_in_cells<24>(); });
     by_hand.measure("inputs", [](auto& hands) { hands.together(); });
     by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template together_through_slots<how()>(); });
+    if (on.what.bytes < 16 << 10) return;
+    by_hand.measure("push", [](auto& hands) { hands.template together_by_push<stores::plain>(); });
+    by_hand.measure("push, string", [](auto& hands) { hands.template together_by_push<stores::string>(); });
 }
 
 void barrier(thread_stage& on, communicator& comm, boards& board) {
@@ -546,6 +566,7 @@ constexpr std::array contests{
     contest{"scan", scan},
     contest{"inclusive_scan", inclusive_scan},
     contest{"exclusive_scan", exclusive_scan},
+    contest{"distributed_scan", distributed_scan},
     contest{"start", start},
     contest{"in_flight", in_flight},
     contest{"persistent", persistent},

@@ -15,8 +15,9 @@
 /// @file
 /// What all contestants fold, with hand-written operators for those that do not bring their own.
 ///
-/// A workload has the type of its elements and of the scalars in them, fills the input of a rank, and knows whether an
-/// output is right: from the number of ranks that are folded in it, or from its rank and the number of all.
+/// A workload has the type of its elements and of the scalars in them, fills the input of a rank, for which it may want
+/// the number of all, and knows whether an output is right: from the number of ranks that are folded in it, or from its
+/// rank and the number of all.
 
 /// Before a loop whose output may be one of its inputs, but in place only.
 #if defined(__clang__)
@@ -233,6 +234,33 @@ struct floats_of_one : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int number) {
         return are_of(output.all<element>(), number - 1, 0);
     }
+};
+
+/// One array on all ranks in blocks that go round, of which each has n elements, and its prefix sums.
+struct prefixes_of_array : sum_of_floats {
+    [[nodiscard]] static std::size_t block_of(std::size_t n) { return std::gcd(n, std::size_t{64}); }
+
+    static void fill(const buffer& input, int rank, int ranks) {
+        const auto x = input.all<element>();
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            const std::size_t place = place_of(i, x.size(), rank, ranks);
+            x[i] = prefix_at(place) - (place == 0 ? 0 : prefix_at(place - 1));
+        }
+    }
+    [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
+        const auto x = output.all<element>();
+        for (std::size_t i = 0; i < x.size(); ++i)
+            if (x[i] != prefix_at(place_of(i, x.size(), rank, ranks))) return false;
+        return true;
+    }
+
+  private:
+    [[nodiscard]] static std::size_t place_of(std::size_t i, std::size_t n, int rank, int ranks) {
+        const std::size_t block = block_of(n), row = i / block * static_cast<std::size_t>(ranks);
+        return (row + static_cast<std::size_t>(rank)) * block + i % block;
+    }
+    /// Small, so that sums of any stretch are exact.
+    [[nodiscard]] static float prefix_at(std::size_t place) { return static_cast<float>(place % 1021 + 1); }
 };
 
 /// Of which each rank gets the block that rank 0 has for it.
