@@ -7,13 +7,16 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <span>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "allfold/analysis/draw.hpp"
@@ -63,6 +66,9 @@ std::string name_of_type() {
 }
 
 std::string code(const std::string& text) { return "`" + text + "`"; }
+
+/// To where an algorithm is from, and its picture.
+std::string link(const std::string& algorithm) { return "[" + code(algorithm) + "](#" + algorithm + ")"; }
 
 /// The rule for the numbers of ranks of which `exists` holds.
 template <class Exists>
@@ -155,35 +161,40 @@ std::vector<std::string> names_of(test::algorithm_list<Algorithms...>) {
     return {name_of_type<Algorithms>()...};
 }
 
-/// Drawn for as many ranks as show what is special, and for the first of these collectives that it has: what it folds
-/// says most of it.
+int width_of(const std::string& drawing) { return std::stoi(drawing.substr(drawing.find(" width='") + 8)); }
+
+/// Of the first of these collectives that it has and whose picture can be read: what it folds says most of it.
 template <class Algorithm, class... Collectives>
 portrait portrait_of(const Algorithm& algorithm, const Collectives&... collectives) {
+    constexpr int page_width = 1150;  // of what is wider the text is too small on a page
     portrait made{.algorithm = name_of_type<Algorithm>(), .collective = ""};
-    const auto draw_of = [&]<class Collective>(const Collective& collective) {
+    const auto draw_of = [&]<class Collective>(const Collective& collective, int size) {
         if constexpr (allfold::detail::algorithm_for<Algorithm, Collective>) {
-            if (!made.collective.empty()) return;
             using schedule = typename Collective::template schedule_in<Algorithm>;
-            made.collective = Collective::promise.name;
-            made.in_levels = allfold::grouped_schedule<schedule>;
-            constexpr int most_rounds = 6;  // that can be read
-            const int group = made.in_levels ? 2 : 1;
-            made.size = allfold::supports<schedule>(6) ? 6 : 8;
-            if (allfold::prove(collective, algorithm, made.size, 0, group).rounds > most_rounds) made.size = 4;
-            made.drawing = allfold::draw(collective, algorithm, made.size, 0, group);
+            const bool in_levels = allfold::grouped_schedule<schedule>;
+            const int group = in_levels ? 2 : 1;
+            if (!made.drawing.empty() || !allfold::supports<schedule>(size) || size % group != 0) return;
+            std::string drawing = allfold::draw(collective, algorithm, size, 0, group);
+            if (width_of(drawing) > page_width) return;
+            made = {made.algorithm, Collective::promise.name, size, in_levels, std::move(drawing)};
         }
     };
-    (draw_of(collectives), ...);
+    // Powers of two where nothing else can be shown: they hide how other numbers of ranks are dealt with.
+    ((draw_of(collectives, 6), draw_of(collectives, 5)), ...);
+    ((draw_of(collectives, 8), draw_of(collectives, 4)), ...);
+    if (made.drawing.empty()) throw std::runtime_error("no picture of " + made.algorithm + " can be read");
     return made;
 }
+
 template <class... Algorithms>
 std::vector<portrait> portraits_of(test::algorithm_list<Algorithms...>) {
     return {portrait_of(Algorithms(), allfold::all_reduce, allfold::reduce_scatter, allfold::inclusive_scan,
                         allfold::exclusive_scan, allfold::reduce, allfold::broadcast, allfold::all_gather,
-                        allfold::gather, allfold::all_to_all, allfold::permute, allfold::barrier)...};
+                        allfold::gather, allfold::scatter, allfold::all_to_all, allfold::permute, allfold::barrier)...};
 }
 
-/// What the comment of the header says that declares the algorithm, from "Source" to the end of the comment.
+/// What the comment of the header says that declares the algorithm, from "Source" to the end of the comment. Throws
+/// where it says nothing.
 std::string source_of(const std::string& algorithm, const std::filesystem::path& headers) {
     for (const auto& header : std::filesystem::directory_iterator(headers)) {
         std::ifstream file(header.path());
@@ -196,9 +207,10 @@ std::string source_of(const std::string& algorithm, const std::filesystem::path&
             if (is_source) text += (text.empty() ? "" : " ") + line.substr(4);
             is_of_it = is_of_it || line == "struct " + algorithm + " {";
         }
-        if (is_of_it) return text;
+        if (is_of_it && !text.empty()) return text;
     }
-    return "";
+    throw std::runtime_error("no header in " + headers.string() + " says where " + algorithm +
+                             " is from: /// Source: ...");
 }
 
 // --- The text.
@@ -228,7 +240,7 @@ void write_overview(std::ostream& out, const std::vector<chapter>& chapters) {
     for (const chapter& each : chapters) titles.push_back(code(each.collective));
     head(out, titles);
     for (const std::string& algorithm : names_of(test::every_algorithm())) {
-        std::vector<std::string> cells{code(algorithm)};
+        std::vector<std::string> cells{link(algorithm)};
         for (const chapter& each : chapters) cells.push_back(short_cell(each, algorithm));
         row(out, cells);
     }
@@ -240,7 +252,7 @@ void write_chapter(std::ostream& out, const chapter& all) {
     for (const int n : shown_ranks) titles.push_back("cost at P = " + std::to_string(n));
     head(out, titles);
     for (const entry& each : all.entries) {
-        std::vector<std::string> cells{code(each.algorithm), each.ranks, all.folds ? each.order : "-",
+        std::vector<std::string> cells{link(each.algorithm), each.ranks, all.folds ? each.order : "-",
                                        each.equal_blocks ? "equal" : "any", each.in_levels ? "yes" : "no"};
         cells.insert(cells.end(), each.costs.begin(), each.costs.end());
         row(out, cells);
@@ -279,8 +291,10 @@ more. What ranks that share memory read from each other counts as sent. Threads 
 constexpr const char* portraits_introduction = R"(
 ## Where they are from, and how they look
 
-Ranks stand from top to bottom, rounds from left to right, and the colours belong to the senders. After each round
-stands what a rank has folded, what has just come in bold; where data is cut, "b2:" and the like say which block.
+Ranks stand from top to bottom, rounds from left to right. An arrow is a message, in the colour of its sender. Where data
+is cut into blocks, "b2" before it says which of them it carries. Behind it stands what its receiver makes of it: the
+ranks whose operands that is, those folded first on the left, what has just come in bold. In a round without arrows
+ranks move blocks of their own. Where threads are in processes, two are in each.
 )";
 
 std::string page(const std::vector<portrait>& portraits, const std::filesystem::path& headers) {
@@ -303,6 +317,16 @@ bool write(const std::filesystem::path& path, const std::string& text) {
     return static_cast<bool>(file);
 }
 
+bool write_all(const std::filesystem::path& folder, const std::filesystem::path& headers) {
+    const std::filesystem::path pictures = folder / "algorithms";
+    std::filesystem::create_directories(pictures);
+    const std::vector<portrait> portraits = portraits_of(test::every_algorithm());
+    bool is_written = write(folder / "algorithms.md", page(portraits, headers));
+    for (const portrait& each : portraits)
+        is_written = is_written && write(pictures / (each.algorithm + ".svg"), each.drawing);
+    return is_written;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -310,11 +334,10 @@ int main(int argc, char** argv) {
         std::cerr << "usage: algorithms FOLDER HEADERS\n";
         return 2;
     }
-    const std::filesystem::path folder = argv[1], pictures = folder / "algorithms";
-    std::filesystem::create_directories(pictures);
-    const std::vector<portrait> portraits = portraits_of(test::every_algorithm());
-    bool is_written = write(folder / "algorithms.md", page(portraits, argv[2]));
-    for (const portrait& each : portraits)
-        is_written = is_written && write(pictures / (each.algorithm + ".svg"), each.drawing);
-    return is_written ? 0 : 1;
+    try {
+        return write_all(argv[1], argv[2]) ? 0 : 1;
+    } catch (const std::exception& error) {
+        std::cerr << error.what() << "\n";
+        return 1;
+    }
 }

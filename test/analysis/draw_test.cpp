@@ -10,6 +10,7 @@
 #include "allfold/schedule/compose.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/dissemination.hpp"
+#include "allfold/schedule/linear.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
@@ -138,6 +139,12 @@ TEST_CASE("a picture shows all prefixes of a block, and who gets which of them")
     CHECK_THAT(texts(direct), ContainsSubstring("b2: 0 ∘ 1\nb2: 0 ∘ 1 ∘ 2\nb2: 0 ∘ 1 ∘ 2 ∘ 3\n") &&
                                   ContainsSubstring("b2\n") && ContainsSubstring("b0,2..3: 0..1\n") &&
                                   ContainsSubstring("b0..2: 0..3\n"));
+}
+
+TEST_CASE("a picture says of many blocks which have come, and counts folds only where something is folded") {
+    CHECK_THAT(texts(draw(allfold::gather, allfold::linear{}, 6)),
+               ContainsSubstring("\nb1..5\n") && !ContainsSubstring("folds"));
+    CHECK_THAT(texts(draw(allfold::inclusive_scan, allfold::direct{}, 6)), ContainsSubstring("\n5 folds\n"));
 }
 
 TEST_CASE("a picture shows what is folded before it is sent") {

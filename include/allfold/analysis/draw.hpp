@@ -44,8 +44,18 @@ using text_line = std::vector<svg::part>;
     return line;
 }
 
+/// Of more than there is place for: which blocks have come, or how often is folded.
+[[nodiscard]] inline text_line short_line_of(const std::vector<outcome>& outcomes) {
+    const auto folds = std::ranges::count_if(outcomes, [](const outcome& each) { return each.operands.size() > 1; });
+    if (folds > 0) return {{std::to_string(folds) + " folds"}};
+    std::vector<int> blocks;
+    for (const outcome& each : outcomes) blocks.insert(blocks.end(), each.blocks.begin(), each.blocks.end());
+    std::ranges::sort(blocks);
+    return {{"b" + text_of_runs(blocks), true}};
+}
+
 [[nodiscard]] inline std::vector<text_line> lines_of(const std::vector<outcome>& outcomes, int blocks) {
-    if (outcomes.size() > 4) return {{{std::to_string(outcomes.size()) + " folds"}}};
+    if (outcomes.size() > 4) return {short_line_of(outcomes)};
     std::vector<text_line> lines;
     lines.reserve(outcomes.size());
     for (const outcome& each : outcomes) lines.push_back(line_of(each, blocks));

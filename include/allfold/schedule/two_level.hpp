@@ -58,8 +58,8 @@
 /// the groups as that of G. Where g is a power of two this is the canonical tree of P; elsewhere it is not, and scans
 /// have another one, so `order::tree` is not promised.
 ///
-/// Source: H. Zhu, D. Goodell, W. Gropp, R. Thakur, "Hierarchical Collectives in MPICH2", 2009. Departures: non-
-/// commutative operators, any root and uneven blocks take the same way as all others; in a scan members fold their
+/// Source: H. Zhu, D. Goodell, W. Gropp, R. Thakur, "Hierarchical Collectives in MPICH2", 2009. Departures:
+/// non-commutative operators, any root and uneven blocks take the same way as all others; in a scan members fold their
 /// prefixes while the leaders are busy.
 
 namespace allfold {
