@@ -3,6 +3,7 @@
 # - What a namespace has belongs to the group of the header's folder.
 # - An algorithm is explained by the comment of its file; its schedules are those of the collectives of their names.
 # - The type of a collective, which is a detail, is left out.
+# - The example of a collective is shown, as examples.awk has cut it out of the program.
 BEGIN {
     floor = ARGV[1]
     sub(/.*include\/allfold\//, "", floor)
@@ -20,5 +21,6 @@ floor == "schedule" && /^    class [a-z_]+ : public schedule_of</ && previous !~
     $0 = "/** The schedule of @ref allfold::" $2 " \"" $2 "\". */ " $0
 }
 (floor == "collective" || floor == "message") && /^inline constexpr detail::/ { $0 = "inline constexpr auto " $4; sub(/\{\}/, "") }
+/^\/\/\/ - Example: / { $0 = "/// - Example, of " $4 ": @include call_of_" algorithm ".cpp" }
 
 { print; previous = $0 }

@@ -76,7 +76,7 @@ struct all_reduce_collective : folding_verbs<all_reduce_collective> {
 ///   null data. They are found before the first fold with the rank that differs; with the schedules that `choose` picks
 ///   on shared memory nobody writes before all have been heard. Any error breaks the communicator.
 /// - An operator with `lift` or `lower`: each element is lifted before, and the outcome lowered with P contributions.
-/// - Example: examples/quick_start.cpp
+/// - Example: examples/collectives.cpp
 inline constexpr detail::all_reduce_collective all_reduce{};
 
 }  // namespace allfold

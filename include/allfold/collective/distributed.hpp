@@ -57,8 +57,7 @@ namespace allfold {
 ///   nothing; `bad_rank`; `overlap`; `bad_argument` for no elements and no identity. All ranks throw these, before
 ///   anything is folded, and may use the communicator afterwards.
 /// - Options are `root{}`, `deadline{}` (of each of its messages' collectives) and an order level. `start` and
-/// `prepare`
-///   are as of any collective: what is wrong ends the communicator then.
+///   `prepare` are as of any collective: what is wrong ends the communicator then.
 /// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, prefix reduction and data layout.
 ///   Departures: folds of blocks go to one rank each, rather than to all of them in log2 P rounds; an array on one rank
 ///   is a long block, not a block of length 0; memory begins with the first element that a rank holds.

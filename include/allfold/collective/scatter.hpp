@@ -81,7 +81,7 @@ struct scatter_collective : moving_verbs<scatter_collective> {
 ///   input that are no P blocks of one length where none is given; `mismatch` for sizes that do not fit the partition,
 ///   and for ranks that differ in root, partition or types.
 /// - Source: see `binomial` and `linear`.
-/// - Example: examples/permute.cpp
+/// - Example: examples/collectives.cpp
 inline constexpr detail::scatter_collective scatter{};
 
 }  // namespace allfold

@@ -146,6 +146,7 @@ struct together_verbs {
 ///   most 2 KiB in all are copied into packets; those of longer parts, and of objects, go on their own.
 /// - Errors: those of the parts, and `mismatch` where ranks name different numbers of them; where memory is shared,
 ///   that is as if one of them made a call less.
+/// - Example: examples/collectives.cpp
 inline constexpr detail::together_verbs together{};
 
 }  // namespace allfold
