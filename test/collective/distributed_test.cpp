@@ -37,13 +37,19 @@ TEMPLATE_TEST_CASE("arrays on several ranks are folded and scanned in the order 
     SUCCEED();
 }
 
+TEMPLATE_TEST_CASE("arrays of more blocks than every rank goes through are folded in sections", "", words, matrices) {
+    for (const int size : {3, 5}) on_ranks(size, [](auto& comm) { check_arrays<TestType>(comm, {400}); });
+    SUCCEED();
+}
+
 TEST_CASE("arrays are folded where ranks share no memory") {
     for (const int size : {2, 3, 5})
         on_ranks(
             size,
-            [](auto& base) {
+            [size](auto& base) {
                 remote comm(base);
                 check_arrays<matrices>(comm);
+                if (size == 3) check_arrays<matrices>(comm, {150});
             },
             roomy);
     SUCCEED();
@@ -63,8 +69,9 @@ TEST_CASE("arrays are folded in any layout") {
     const auto below = [&random](std::size_t end) { return random() % end; };
     for (int turn = 0; turn < 40; ++turn) {
         const int ranks = 1 + static_cast<int>(below(8));
-        const std::size_t n = below(300);
-        const block_cyclic source{1 + below(60), below(500), n}, target{1 + below(60), below(500), n};
+        const std::size_t n = below(500);
+        const auto block = [&] { return 1 + below(1 + below(60)); };
+        const block_cyclic source{block(), below(500), n}, target{block(), below(500), n};
         const auto where = place_of(ranks, source, target);
         INFO(where);
         CHECK_NOTHROW(on_ranks(ranks, [&](auto& comm) {
@@ -91,6 +98,27 @@ TEST_CASE("commutative operators fold what a rank holds first, and rank order is
         allfold::all_reduce(comm, distributed(mine, layout), total, sum(), order::any);
         expect(total == 190, "a sum");
     });
+    SUCCEED();
+}
+
+TEST_CASE("long blocks of numbers are folded in any order where their operator is commutative") {
+    for (const std::size_t block : {15, 16, 23, 1023, 1024, 1500})
+        on_ranks(2, [block](auto& comm) {
+            const block_cyclic layout{block, 7, 3 * block + 5};
+            std::vector<unsigned> all(layout.count), prefixes(layout.count);
+            for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<unsigned>(i * i + 1);
+            std::partial_sum(all.begin(), all.end(), prefixes.begin());
+            const auto mine = held_by(comm, all, layout), expected = held_by(comm, prefixes, layout);
+            const std::string where = "blocks of " + std::to_string(block);
+            unsigned total = 0;
+            allfold::all_reduce(comm, distributed(mine, layout), total, sum());
+            expect(total == prefixes.back(), where);
+            allfold::all_reduce(comm, distributed(mine, layout), total, sum(), order::rank);
+            expect(total == prefixes.back(), where + ", in rank order");
+            std::vector<unsigned> out(mine.size());
+            allfold::inclusive_scan(comm, distributed(mine, layout), distributed(out, layout), sum());
+            expect_equal(out, expected, where + ", inclusive_scan");
+        });
     SUCCEED();
 }
 
@@ -307,6 +335,14 @@ TEST_CASE("arrays that ranks describe otherwise, or hold otherwise, are refused 
                       else
                           allfold::inclusive_scan(comm, distributed(x, all), sum());
                   });
+    require_error(errc::mismatch, "rank 1 calls another collective of distributed arrays than rank 0",
+                  [&](auto& comm, auto& x, auto& y) {
+                      std::vector<double> longer(x.begin(), x.end());
+                      if (comm.rank() == 1)
+                          allfold::all_reduce(comm, distributed(longer, all), longer[0], sum());
+                      else
+                          allfold::all_reduce(comm, distributed(x, all), y[0], sum());
+                  });
     require_error(errc::mismatch, "or order level", [&](auto& comm, auto& x, auto&) {
         const auto join = allfold::associative([](int a, int b) { return a + b; });
         if (comm.rank() == 1)
@@ -367,14 +403,20 @@ TEST_CASE("what is wrong with an array in flight all ranks are told, before or w
              return allfold::inclusive_scan.start(comm, distributed(x, block_cyclic{2, 0, 12}), picky);
          }))
         CHECK(each.says("out of memory"));
-    for (const outcome& each : outcomes([&](auto& comm, auto& x) {
-             const auto late = allfold::associative([&comm](int a, int b) {
-                 if (comm.rank() == 2 && a == 10) throw std::runtime_error("at the last stage");
-                 return a + b;
-             });
-             return allfold::inclusive_scan.start(comm, distributed(x, block_cyclic{2, 0, 12}), late);
-         }))
-        CHECK(each.says("at the last stage"));
+    const auto late = [&](std::size_t each, const block_cyclic& layout, int last) {
+        return outcomes_on_ranks(3, [&, each](auto& comm) {
+            const auto throws = allfold::associative([&comm, last](int a, int b) {
+                if (comm.rank() == 2 && a == last) throw std::runtime_error("at the last stage");
+                return a + b;
+            });
+            std::vector<int> x(each, 1);
+            allfold::inclusive_scan.start(comm, distributed(x, layout), throws).wait();
+        });
+    };
+    // Of many short blocks what stands before each comes from another rank, so all wait for the one that finds it.
+    for (const outcome& each : late(86, {1, 0, 258}, 257)) CHECK(each.says("at the last stage"));
+    // Of few, everyone finds that by itself, and may have come to the end.
+    CHECK(late(4, {2, 0, 12}, 10)[2].says("at the last stage"));
 }
 
 TEST_CASE("folds of arrays share packets with other collectives, and their operators may call nothing meanwhile") {

@@ -47,20 +47,21 @@ namespace allfold {
 ///   value); then each rank folds its own first, and these folds in rank order. `order::rank`: that of the elements for
 ///   every operator. `order::global`: one bracketing too, a tree over the numbers of the elements, so that the bits are
 ///   the same for every P and layout; in scans as well. Of `order::tree` there is no other meaning here.
-/// - Cost: n/P folds by each rank, twice as many in a scan under `order::global`; one round in which ranks compare 11
-///   numbers; then an all_gather (or gather) of P folds or less. Where the order of elements is to be kept each rank
-///   also sends the fold of each of its blocks to a rank that folds those of a section of the array, unless no rank has
-///   two blocks; under `order::global` it sends 2·log2(block) folds of a block that is not aligned. In a scan as many
-///   come back. A target of another layout: an all_to_all of the elements.
+/// - Cost: n/P folds by each rank, twice as many in a scan; one round in which ranks compare a number (11 of them where
+///   an array is in flight), with the folds of a rank's blocks where these take up to 56 bytes. Otherwise an all_gather
+///   (or gather) of these folds, of which each rank goes through all; a commutative reduce has one for each rank. Where
+///   blocks are many and short each fold goes to a rank that folds those of a section of the array, and everyone learns
+///   P folds; in a scan as many come back. Under `order::global` a block that is not aligned has 2·log2(block) folds. A
+///   target of another layout: an all_to_all of the elements.
 /// - Errors: `mismatch` for layouts, roots or operators that differ between ranks, for sources and targets of other
 ///   lengths, and for ranks that hold more or fewer elements than their layout says; `bad_partition` for blocks of
 ///   nothing; `bad_rank`; `overlap`; `bad_argument` for no elements and no identity. All ranks throw these, before
-///   anything is folded, and may use the communicator afterwards.
+///   anything is written, and may use the communicator afterwards.
 /// - Options are `root{}`, `deadline{}` (of each of its messages' collectives) and an order level. `start` and
-///   `prepare` are as of any collective: what is wrong ends the communicator then.
+///   `prepare` are as of any collective, for all ranks alike: what is wrong ends the communicator then.
 /// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, prefix reduction and data layout.
-///   Departures: folds of blocks go to one rank each, rather than to all of them in log2 P rounds; an array on one rank
-///   is a long block, not a block of length 0; memory begins with the first element that a rank holds.
+///   Departures: folds of many short blocks go to one rank each, rather than to all in log2 P rounds; an array on one
+///   rank is a long block, not a block of length 0; memory begins with the first element that a rank holds.
 /// - Example: examples/collectives.cpp
 template <class T>
 class distributed {
@@ -141,7 +142,7 @@ class array_call final : public base_of_call<V> {
     using level = order_among<Options...>;
     using state = typename state_of<Op, T>::type;
     static constexpr bool is_asked = says_commutative<Op, state>;
-    static constexpr bool may_mix = level_of<Op, state, level>() == order::any && !is_scan;
+    static constexpr bool in_any_order = level_of<Op, state, level>() == order::any;
     static constexpr bool in_one_tree = level_of<Op, state, level>() >= order::tree;
 
   public:
@@ -173,10 +174,7 @@ class array_call final : public base_of_call<V> {
             const int root = is_for_all ? -1 : root_;
             const T* const x = in_.elements().data();
             const auto done = [this](const state& all) { store(*out_, all, in_.layout().count); };
-            if (mixes())
-                folding_.total(stages, x, array, root, done);
-            else
-                folding_.total(stages, x, parts_of(array), root, done);
+            folding_.total(stages, x, parts_of(array), root, done);
         });
     }
     template <class Stages>
@@ -207,27 +205,32 @@ class array_call final : public base_of_call<V> {
             return array_fold<Op, T>(comm.rank(), comm.size(), op);
     }
     /// Whether ranks may fold what they hold in an order of their own.
-    [[nodiscard]] bool mixes() const {
+    [[nodiscard]] bool commutes() const {
         if constexpr (is_asked && std::is_void_v<level>)
-            return !is_scan && op_.commutative();
+            return op_.commutative();
         else
-            return may_mix;
+            return in_any_order;
     }
     void require_commuting() const {
-        if constexpr (is_asked && level_of<Op, state, level>() == order::any)
+        if constexpr (is_asked && in_any_order)
             made_or_given_up(comm_, [&] {
                 if (!op_.commutative())
                     here().reject(errc::bad_argument,
                                   {"it asks for order::any, but the operator says that it is not commutative"});
             });
     }
-    [[nodiscard]] array_pieces parts_of(const block_cyclic& array) const { return {array, comm_.size(), in_one_tree}; }
+    [[nodiscard]] how_folded how() const {
+        const bool any = commutes();
+        return {any && !is_scan ? pieces_of::rank : in_one_tree ? pieces_of::tree : pieces_of::block, any};
+    }
+    [[nodiscard]] array_pieces parts_of(const block_cyclic& array) const { return {array, comm_.size(), how()}; }
     [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
 
     /// Of types, and of what the operator says of itself.
     template <class Result>
     [[nodiscard]] std::uint64_t type_mark() const {
-        const std::uint64_t kept = mixes() ? 0 : static_cast<std::uint64_t>(level_of<Op, state, level>().level());
+        const std::uint64_t kept =
+            commutes() && !is_scan ? 0 : static_cast<std::uint64_t>(level_of<Op, state, level>().level());
         return hash_of_types<Collective, T, Op, Result>() * 8 + kept;
     }
     [[nodiscard]] std::uint64_t root_mark() const noexcept {
@@ -245,7 +248,7 @@ class array_call final : public base_of_call<V> {
     template <class Stages>
     void agree(Stages& stages, array_claim claim) {
         if constexpr (!std::same_as<Collective, reduce_collective>) claim.root = 0;
-        folding_.agree(stages, Collective::promise.name, claim);
+        folding_.agree(stages, Collective::promise.name, claim, in_.elements().data(), how());
     }
 
     /// The count of contributions is an int.

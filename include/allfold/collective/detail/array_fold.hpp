@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -27,9 +28,10 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Folds of arrays that lie on several ranks. Each rank folds its pieces of the array, sends each result to the rank in
-/// whose section it is, which folds these, and everyone gets the fold of each section. For scans what stands before a
-/// piece goes back to the rank that holds it.
+/// Folds of arrays that lie on several ranks. Each rank folds its pieces of the array. Where they are few or long
+/// everyone learns these folds, a handful of them with the claims that are compared first. Otherwise each goes to the
+/// rank in whose section it is, which folds these, and everyone learns the fold of each section; for scans what stands
+/// before a piece goes back to the rank that holds it.
 
 namespace allfold::detail {
 
@@ -42,9 +44,17 @@ struct array_claim {
     std::uint64_t overlaps = 0;
 
     using words = std::array<std::uint64_t, 11>;
+    static constexpr std::size_t own_words = 3;  // the last ones are of each rank
     [[nodiscard]] words in_words() const noexcept {
         return {source.block, source.offset, source.count, target.block,    target.offset,  target.count,
                 types,        root,          overlaps,     source_elements, target_elements};
+    }
+    /// Of what all ranks must say alike; never 0.
+    [[nodiscard]] std::uint64_t hash() const noexcept {
+        const words all = in_words();
+        std::uint64_t h = 0;
+        for (std::size_t i = 0; i < all.size() - own_words; ++i) h = (h ^ all[i] ^ h >> 29) * 0x9e3779b97f4a7c15u;
+        return h | 1;
     }
     [[nodiscard]] static array_claim of(const std::uint64_t* w) noexcept {
         const auto n = [w](int i) { return static_cast<std::size_t>(w[i]); };
@@ -200,6 +210,16 @@ class parcel_exchange {
     bool is_placed_ = false;
 };
 
+/// What a rank says first: the hash of its claim, or 0 where that makes no sense, and what its pieces fold to where
+/// that fits. Of one type, whatever ranks call.
+struct greeting {
+    std::uint64_t claim = 0;
+    std::array<std::byte, 56> folds{};  // with the claim, one line of a cache
+
+    template <class State>
+    static constexpr std::size_t most = std::is_trivially_copyable_v<State> ? sizeof(folds) / sizeof(State) : 0;
+};
+
 /// How the ranks of one call fold an array of `Value`, in stages. It stays where it is. `Limit`: a deadline, or
 /// nothing.
 template <class Op, class Value, class... Limit>
@@ -210,25 +230,19 @@ class array_fold {
     array_fold(int rank, int ranks, const Op& op, const Limit&... limit)
         : rank_(rank), ranks_(ranks), op_(op), limit_(limit...) {}
 
-    /// Everyone's claims, compared: all ranks throw, or none does.
+    /// Everyone's claims, compared: all ranks throw, or none does. A few folds of pieces of `x` go with them where no
+    /// element has to move.
     template <class Stages>
-    void agree(Stages& stages, const char* collective, const array_claim& claim) {
+    void agree(Stages& stages, const char* collective, const array_claim& claim, const Value* x,
+               const how_folded& how) {
         const arrangement_place at{collective, rank_, ranks_};
         if constexpr (Stages::come_later) {  // or there is nothing that the others could be laid out by
             require_sense(at, claim);
             require_elements(at, rank_, claim);
+            compare(stages, at, claim);
+        } else if (!greet(stages, at, claim, x, how)) {
+            compare(stages, at, claim);
         }
-        const array_claim::words words = claim.in_words();
-        claim_ = heap_array<std::uint64_t>(words.size());
-        claims_ = heap_array<std::uint64_t>(words.size() * size());
-        std::ranges::copy(words, claim_.begin());
-        limited(stages, all_gather, std::span(claim_.data(), claim_.size()), std::span(claims_.data(), claims_.size()));
-        stages.compare([this, at] {
-            std::vector<array_claim> claims;
-            claims.reserve(size());
-            for (std::size_t r = 0; r < size(); ++r) claims.push_back(array_claim::of(&claims_[r * claim_.size()]));
-            require_one_array(at, claims);
-        });
     }
 
     /// What a rank holds of an array, as it is laid out in another way.
@@ -240,46 +254,33 @@ class array_fold {
         return moving_.result();
     }
 
-    /// Calls done(fold of an array that has elements) at one rank, or at all of them where `root` is negative; of one
-    /// that is folded in any order.
-    template <class Stages, class Done>
-    void total(Stages& stages, const Value* x, const block_cyclic& array, int root, Done done) {
-        std::vector<std::size_t> has(size());
-        for (int r = 0; r < ranks_; ++r) has[index(r)] = array.extent(r, ranks_) > 0 ? 1 : 0;
-        top_ = heap_array<state>(has[index(rank_)]);
-        stages.own([this, x, count = array.extent(rank_, ranks_)] {
-            if (count > 0) top_[0] = folds().in_row(lifting(x), 0, count);
-        });
-        gather_tops(stages, partition::sizes(has), root);
-        stages.own([this, done] {
-            if (tops_.size() > 0) done(folds().in_row([this](std::size_t i) { return tops_[i]; }, 0, tops_.size()));
-        });
-    }
-    /// The same in the order of the array.
+    /// Calls done(fold of an array that has elements) at one rank, or at all of them where `root` is negative.
     template <class Stages, class Done>
     void total(Stages& stages, const Value* x, const array_pieces& parts, int root, Done done) {
-        fold_section(stages, x, parts);
-        gather_tops(stages, by_rank_, root);
-        stages.own([this, done] {
-            if (tops_.size() == 0) return;
-            const auto top = [this](std::size_t k) { return top_of(k); };
-            done(parts_->in_one_tree() ? folds().in_tree(top, 0, parts_->sections())
-                                       : folds().in_row(top, 0, parts_->sections()));
+        learn(stages, x, parts, root);
+        stages.own([this, root, done] {
+            if (root < 0 || root == rank_) done(parts_->goes_to_all() ? fold_of_pieces() : fold_of_sections());
         });
     }
 
     /// Calls store(own element, its number in the array, prefix) as `folding` does.
     template <bool Inclusive, class Stages, class Store>
     void prefixes(Stages& stages, const Value* x, const array_pieces& parts, Store store) {
-        fold_section(stages, x, parts);
-        gather_tops(stages, by_rank_, -1);
-        starts_ = heap_array<state>(nodes_.size());
-        stages.own([this] { find_starts(); });
-        if (!parts.stays()) exchange(stages, returning_, starts_.data(), to_holders(), to_folders());
+        learn(stages, x, parts, -1);
+        if (parts.goes_to_all()) {
+            starts_ = heap_array<state>(held_);
+            stages.own([this] { find_own_starts(); });
+        } else {
+            starts_ = heap_array<state>(nodes_.size());
+            stages.own([this] { find_starts_of_section(); });
+            exchange(stages, returning_, starts_.data(), to_holders(), to_folders());
+        }
         stages.own([this, x, store] { find_prefixes<Inclusive>(x, store); });
     }
 
   private:
+    static constexpr std::size_t said_at_most = greeting::most<state>;
+
     [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
     [[nodiscard]] std::size_t size() const noexcept { return index(ranks_); }
     [[nodiscard]] auto lifting(const Value* x) const {
@@ -304,11 +305,172 @@ class array_fold {
             limit_);
     }
 
+    // --- Claims
+
+    /// Whether all ranks say the same, and what makes sense.
+    template <class Stages>
+    [[nodiscard]] bool greet(Stages& stages, const arrangement_place& at, const array_claim& claim, const Value* x,
+                             const how_folded& how) {
+        greeting own;
+        if (makes_sense(at, claim)) {
+            own.claim = claim.hash();
+            if (claim.source == claim.target) fold_into(stages, own, x, {claim.source, ranks_, how});
+        }
+        greetings_ = heap_array<greeting>(size());
+        limited(stages, all_gather, std::span<const greeting>(&own, 1),
+                std::span(greetings_.data(), greetings_.size()));
+        return own.claim != 0 && std::ranges::all_of(greetings_, [&](const auto& g) { return g.claim == own.claim; });
+    }
+    /// Where not, that is said when all ranks know of it.
+    [[nodiscard]] bool makes_sense(const arrangement_place& at, const array_claim& claim) const {
+        try {
+            require_sense(at, claim);
+            require_elements(at, rank_, claim);
+        } catch (const error&) {
+            return false;
+        }
+        return true;
+    }
+    template <class Stages>
+    void fold_into(Stages& stages, greeting& said, const Value* x, const array_pieces& parts) {
+        if constexpr (said_at_most > 0) {
+            are_said_ = parts.most_held() <= said_at_most;
+            if (!are_said_) return;
+            stages.own([&] {
+                std::array<state, said_at_most> own;
+                fold_pieces(x, parts, own.data());
+                std::memcpy(said.folds.data(), own.data(), parts.held_by(rank_) * sizeof(state));
+            });
+        }
+    }
+    void learn_from_greetings() {
+        learned_ = heap_array<state>(size() * said_at_most);
+        for (std::size_t r = 0; r < size(); ++r)
+            std::memcpy(static_cast<void*>(&learned_[r * said_at_most]), greetings_[r].folds.data(),
+                        said_at_most * sizeof(state));
+    }
+    template <class Stages>
+    void compare(Stages& stages, const arrangement_place& at, const array_claim& claim) {
+        const array_claim::words words = claim.in_words();
+        claim_ = heap_array<std::uint64_t>(words.size());
+        claims_ = heap_array<std::uint64_t>(words.size() * size());
+        std::ranges::copy(words, claim_.begin());
+        limited(stages, all_gather, std::span(claim_.data(), claim_.size()), std::span(claims_.data(), claims_.size()));
+        stages.compare([this, at] {
+            std::vector<array_claim> claims;
+            claims.reserve(size());
+            for (std::size_t r = 0; r < size(); ++r) claims.push_back(array_claim::of(&claims_[r * claim_.size()]));
+            require_one_array(at, claims);
+        });
+    }
+
+    // --- Folds of pieces, and of sections
+
+    /// Folds the pieces that this rank holds; then it knows the folds of all pieces, or of all sections, where it is
+    /// the root or that is negative.
+    template <class Stages>
+    void learn(Stages& stages, const Value* x, const array_pieces& parts, int root) {
+        parts_.emplace(parts);
+        held_ = parts.held_by(rank_);
+        if constexpr (said_at_most > 0)
+            if (are_said_) return learn_from_greetings();
+        values_ = heap_array<state>(held_);
+        stages.own([this, x] { fold_pieces(x, *parts_, values_.data()); });
+        if (parts.goes_to_all())
+            gather_folds(stages, values_, root);
+        else
+            fold_section(stages, root);
+    }
+    void fold_pieces(const Value* x, const array_pieces& parts, state* folds_of_pieces) const {
+        const auto leaf = lifting(x);
+        std::size_t local = 0;
+        parts.for_each_held(rank_, [&](const piece& p) {
+            *folds_of_pieces++ = parts.in_one_tree()    ? folds().in_tree(leaf, local, p.length)
+                                 : parts.in_any_order() ? folds().in_any_order(leaf, local, p.length)
+                                                        : folds().in_row(leaf, local, p.length);
+            local += p.length;
+        });
+    }
+    /// The folds of pieces or sections that this rank has, to all ranks or to the root.
+    template <class Stages>
+    void gather_folds(Stages& stages, const heap_array<state>& own, int root) {
+        std::vector<std::size_t> has(size());
+        for (int r = 0; r < ranks_; ++r)
+            has[index(r)] = parts_->goes_to_all() ? parts_->held_by(r) : parts_->section_of_rank(r) ? 1 : 0;
+        by_rank_ = partition::sizes(has);
+        learned_ = heap_array<state>(root < 0 || root == rank_ ? by_rank_.total() : 0);
+        const std::span<const state> mine(own.data(), own.size());
+        const std::span<state> all(learned_.data(), learned_.size());
+        if (root < 0)
+            limited(stages, all_gather, mine, all, by_rank_);
+        else
+            limited(stages, gather, mine, all, by_rank_, allfold::root{root});
+    }
+
+    /// Calls visit(who holds a piece, its fold) for all, in their order.
+    template <class Visit>
+    void for_each_fold(Visit visit) const {
+        std::vector<const state*> next(size());
+        for (int r = 0; r < ranks_; ++r) next[index(r)] = folds_of(r);
+        parts_->for_each([&](const piece&, int holder) { visit(holder, *next[index(holder)]++); });
+    }
+    [[nodiscard]] const state* folds_of(int rank) const {
+        if (are_said_) return learned_.data() + index(rank) * said_at_most;
+        return learned_.data() + by_rank_.offset(rank);
+    }
+    [[nodiscard]] state fold_of_pieces() {
+        if (parts_->in_one_tree()) {
+            find_nodes();
+            return folds().of_nodes(nodes_, node_folds_.data(), whole());
+        }
+        std::optional<state> all;
+        for_each_fold([&](int, const state& fold) { all = all ? op_(*all, fold) : fold; });
+        return *all;
+    }
+    /// All pieces and their folds, in their order.
+    void find_nodes() {
+        nodes_.clear();
+        holders_.clear();
+        parts_->for_each([this](const piece& p, int holder) {
+            nodes_.push_back(p);
+            holders_.push_back(holder);
+        });
+        node_folds_ = heap_array<state>(nodes_.size());
+        for_each_fold([this, i = std::size_t{0}](int, const state& fold) mutable { node_folds_[i++] = fold; });
+    }
+    [[nodiscard]] piece whole() const noexcept { return {0, parts_->array().count}; }
+
+    /// What stands before each piece of this rank; something else before the first of the array.
+    void find_own_starts() {
+        std::size_t own = 0;
+        const auto set = [&](int holder, const state* before) {
+            if (holder != rank_) return;
+            if (before != nullptr) starts_[own] = *before;
+            ++own;
+        };
+        if (parts_->in_one_tree()) {
+            find_nodes();
+            std::size_t i = 0;
+            folds().prefixes_of_nodes(nodes_, node_folds_.data(), whole(), nullptr,
+                                      [&](const state* before) { set(holders_[i++], before); });
+        } else {
+            std::optional<state> all;
+            for_each_fold([&](int holder, const state& fold) {
+                set(holder, all ? &*all : nullptr);
+                all = all ? op_(*all, fold) : fold;
+            });
+        }
+    }
+
+    // --- Sections
+
     /// Where each value of this rank's pieces goes, and where each value of its section comes from.
     [[nodiscard]] std::vector<parcel> to_folders() const {
         std::vector<parcel> made;
-        made.reserve(held_.size());
-        for (const piece& p : held_) made.push_back({parts_->folder_of(parts_->section_of(p.first)), made.size(), 1});
+        made.reserve(held_);
+        parts_->for_each_held(rank_, [&](const piece& p) {
+            made.push_back({parts_->folder_of(parts_->section_of(p.first)), made.size(), 1});
+        });
         return made;
     }
     [[nodiscard]] std::vector<parcel> to_holders() const {
@@ -318,67 +480,42 @@ class array_fold {
         return made;
     }
 
-    /// Folds the pieces that this rank holds, and those of the section that it folds, if there is one.
+    /// Folds the pieces of the section that this rank folds, if there is one.
     template <class Stages>
-    void fold_section(Stages& stages, const Value* x, const array_pieces& parts) {
-        parts_.emplace(parts);
-        parts.for_each_held(rank_, [&](const piece& p) { held_.push_back(p); });
-        own_ = parts.section_of_rank(rank_);
+    void fold_section(Stages& stages, int root) {
+        own_ = parts_->section_of_rank(rank_);
         if (own_)
-            parts.for_each_in(*own_, [&](const piece& p, int holder) {
+            parts_->for_each_in(*own_, [&](const piece& p, int holder) {
                 nodes_.push_back(p);
                 holders_.push_back(holder);
             });
-        std::vector<std::size_t> has(size());
-        for (int r = 0; r < ranks_; ++r) has[index(r)] = parts.section_of_rank(r) ? 1 : 0;
-        by_rank_ = partition::sizes(has);
-        values_ = heap_array<state>(held_.size());
         top_ = heap_array<state>(own_ ? 1 : 0);
-        stages.own([this, x] { fold_pieces(x); });
-        if (!parts.stays()) exchange(stages, sending_, values_.data(), to_folders(), to_holders());
-        if (own_) stages.own([this] { fold_nodes(); });
+        exchange(stages, sending_, values_.data(), to_folders(), to_holders());
+        if (own_)
+            stages.own([this] {
+                const state* const nodes = sending_.result();
+                top_[0] = parts_->in_one_tree()
+                              ? folds().of_nodes(nodes_, nodes, parts_->section(*own_))
+                              : folds().in_row([nodes](std::size_t i) { return nodes[i]; }, 0, nodes_.size());
+            });
+        gather_folds(stages, top_, root);
     }
-    void fold_pieces(const Value* x) {
-        const auto leaf = lifting(x);
-        std::size_t local = 0;
-        for (std::size_t i = 0; const piece& p : held_) {
-            values_[i++] =
-                parts_->in_one_tree() ? folds().in_tree(leaf, local, p.length) : folds().in_row(leaf, local, p.length);
-            local += p.length;
-        }
+    [[nodiscard]] auto tops() const {
+        return [this](std::size_t section) { return learned_[by_rank_.offset(parts_->folder_of(section))]; };
     }
-    [[nodiscard]] const state* node_values() const noexcept {
-        return parts_->stays() ? values_.data() : sending_.result();
+    [[nodiscard]] state fold_of_sections() const { return fold_before(parts_->sections()); }
+    /// Of so many sections.
+    [[nodiscard]] state fold_before(std::size_t section) const {
+        return parts_->in_one_tree() ? folds().before_in_tree(tops(), section) : folds().in_row(tops(), 0, section);
     }
-    void fold_nodes() {
-        const state* const nodes = node_values();
-        top_[0] = parts_->in_one_tree() ? folds().of_nodes(nodes_, nodes, parts_->section(*own_))
-                                        : folds().in_row([nodes](std::size_t i) { return nodes[i]; }, 0, nodes_.size());
-    }
-
-    /// The folds of all ranks that have one, in rank order: at the root, or at all ranks where that is negative.
-    template <class Stages>
-    void gather_tops(Stages& stages, const partition& by_rank, int root) {
-        tops_ = heap_array<state>(root < 0 || root == rank_ ? by_rank.total() : 0);
-        const std::span<const state> mine(top_.data(), top_.size());
-        const std::span<state> all(tops_.data(), tops_.size());
-        if (root < 0)
-            limited(stages, all_gather, mine, all, by_rank);
-        else
-            limited(stages, gather, mine, all, by_rank, allfold::root{root});
-    }
-    /// That of a section.
-    [[nodiscard]] state top_of(std::size_t section) const { return tops_[by_rank_.offset(parts_->folder_of(section))]; }
 
     /// What stands before each piece of this rank's section; something else before the first of the array.
-    void find_starts() {
+    void find_starts_of_section() {
         if (!own_) return;
-        const auto top = [this](std::size_t k) { return top_of(k); };
         std::optional<state> before;
-        if (*own_ > 0)
-            before = parts_->in_one_tree() ? folds().before_in_tree(top, *own_) : folds().in_row(top, 0, *own_);
+        if (*own_ > 0) before = fold_before(*own_);
         const state* const below = before ? &*before : nullptr;
-        const state* const nodes = node_values();
+        const state* const nodes = sending_.result();
         const auto set = [&](std::size_t i, const state* prefix) {
             starts_[i] = prefix != nullptr ? *prefix : nodes[i];
         };
@@ -390,35 +527,44 @@ class array_fold {
             folds().template prefixes_in_row<false>([nodes](std::size_t k) { return nodes[k]; }, 0, nodes_.size(),
                                                     below, set);
     }
+
+    // --- Prefixes
+
     template <bool Inclusive, class Store>
     void find_prefixes(const Value* x, const Store& store) {
-        const state* const before = parts_->stays() ? starts_.data() : returning_.result();
+        const state* before = parts_->goes_to_all() ? starts_.data() : returning_.result();
         const auto leaf = lifting(x);
         std::size_t local = 0;
-        for (std::size_t i = 0; const piece& p : held_) {
-            const state* const below = p.first == 0 ? nullptr : before + i;
+        parts_->for_each_held(rank_, [&](const piece& p) {
+            const state* const below = p.first == 0 ? nullptr : before;
             const auto keep = [&](std::size_t at, const state* prefix) { store(at, p.first + at - local, prefix); };
             if (parts_->in_one_tree())
                 folds().template prefixes_in_tree<Inclusive>(leaf, local, p.length, below, keep);
             else
                 folds().template prefixes_in_row<Inclusive>(leaf, local, p.length, below, keep);
             local += p.length;
-            ++i;
-        }
+            ++before;
+        });
     }
 
     int rank_, ranks_;
     const Op& op_;
     std::tuple<Limit...> limit_;
     heap_array<std::uint64_t> claim_, claims_;
+    heap_array<greeting> greetings_;
+    bool are_said_ = false;          // the folds of all pieces, in greetings
     parcel_exchange<Value> moving_;  // elements, to where the target has them
     std::optional<array_pieces> parts_;
-    std::optional<std::size_t> own_;                  // section of this rank
-    std::vector<piece> held_, nodes_;                 // pieces of this rank, and those of its section
-    std::vector<int> holders_;                        // of the latter
-    partition by_rank_ = partition::even(0, 1);       // how many sections each rank has
-    heap_array<state> values_, top_, tops_, starts_;  // of pieces, of the own section, of all, before its pieces
-    parcel_exchange<state> sending_, returning_;      // values of pieces, and what stands before them
+    std::size_t held_ = 0;                        // pieces of this rank
+    std::optional<std::size_t> own_;              // section of this rank
+    std::vector<piece> nodes_;                    // all pieces, or those of its section
+    std::vector<int> holders_;                    // of these
+    heap_array<state> node_folds_;                // of all pieces
+    partition by_rank_ = partition::even(0, 1);   // of how many pieces or sections each rank has the folds
+    heap_array<state> values_, top_;              // of pieces, and of the own section
+    heap_array<state> learned_;                   // of all pieces or sections, by who has them
+    heap_array<state> starts_;                    // what stands before pieces
+    parcel_exchange<state> sending_, returning_;  // values of pieces, and what stands before them
 };
 
 }  // namespace allfold::detail
