@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <array>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -10,7 +11,8 @@
 #include "test/support/catch.hpp"
 #include "test/support/watchdog.hpp"
 
-// Threads that have communicators of several worlds.
+// Threads that have communicators of several worlds. Who is not woken looks for itself after a second, in every turn;
+// on a busy machine one that is woken may be as late, but hardly in most turns.
 
 using namespace std::chrono_literals;
 using allfold::operation;
@@ -21,6 +23,7 @@ using clock_type = std::chrono::steady_clock;
 
 TEST_CASE("who sleeps in one world is woken by a message in another one") {
     const test::watchdog watch("two worlds");
+    int late = 0;
     for (int turn = 0; turn < 3; ++turn) {
         thread_world one(2), other(2);
         clock_type::time_point sent, woken;
@@ -42,29 +45,33 @@ TEST_CASE("who sleeps in one world is woken by a message in another one") {
         woken = clock_type::now();
         wait_all(both);
         peer.join();
-        CHECK(woken - sent < 500ms);
+        if (woken - sent > 500ms) ++late;
         CHECK(x + y == 4);
     }
+    CHECK(late <= 1);
 }
 
 TEST_CASE("a communicator may be handed from one thread to another, which then is the one to wake") {
     const test::watchdog watch("a communicator that moves");
     thread_world world(2);
     thread_communicator mine = world.communicator(0);
+    std::array<clock_type::time_point, 5> sent;
     std::thread peer([&] {
         thread_communicator comm = world.communicator(1);
-        for (int turn = 0; turn < 5; ++turn) {
+        for (auto& when : sent) {
             std::this_thread::sleep_for(30ms);
             int x = 1;
+            when = clock_type::now();
             allfold::all_reduce(comm, x, sum());
         }
     });
-    const auto begin = clock_type::now();
-    for (int turn = 0; turn < 5; ++turn)
+    int late = 0;
+    for (const auto& when : sent)
         std::thread([&] {
             int x = 1;
             allfold::all_reduce(mine, x, sum());
+            if (clock_type::now() - when > 500ms) ++late;
         }).join();
     peer.join();
-    CHECK(clock_type::now() - begin < 900ms);
+    CHECK(late <= 2);
 }
