@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/algebra/widened.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -14,6 +17,10 @@
 #include "allfold/algebra/mean.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/data/partition.hpp"
+#include "allfold/data/tensor_view.hpp"
+#include "allfold/schedule/all_read.hpp"
+#include "allfold/schedule/direct.hpp"
 #include "test/support/algorithms.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
@@ -100,6 +107,157 @@ TEST_CASE("halves are folded in float and rounded once") {
     SUCCEED();
 }
 #endif
+
+namespace {
+
+/// Ranks without shared memory that count the bytes which they send.
+class counting : public remote {
+  public:
+    using remote::remote;
+
+    [[nodiscard]] bool try_post(int to, allfold::lane on, const allfold::outgoing& message) {
+        const bool is_posted = remote::try_post(to, on, message);
+        if (is_posted) sent += message.bytes;
+        return is_posted;
+    }
+    std::size_t sent = 0;
+};
+
+/// Others of the same length.
+struct sixteenths {
+    std::int16_t number = 0;
+
+    sixteenths() = default;
+    explicit sixteenths(float x) : number(static_cast<std::int16_t>(x * 16)) {}
+    explicit operator float() const { return static_cast<float>(number) / 16; }
+};
+
+/// The fold of the canonical tree, whose states travel where the schedule does not fold all at once.
+template <class T>
+std::vector<T> folded_in_states(auto& comm, const std::vector<T>& in) {
+    std::vector<T> out(in.size());
+    allfold::all_reduce(comm, in, out, widened<sum, float>(), allfold::order::tree, allfold::all_read());
+    return out;
+}
+
+template <class T>
+std::vector<T> random_elements(std::size_t n, unsigned seed) {
+    std::mt19937 random(seed);
+    std::vector<T> made;
+    for (std::size_t i = 0; i < n; ++i)
+        made.push_back(T(std::ldexp(static_cast<float>(random() % 255), -static_cast<int>(random() % 9))));
+    return made;
+}
+
+/// In what `direct` does, elements travel.
+template <class T>
+void check_values(auto& comm, std::size_t n, unsigned seed) {
+    const auto op = widened<sum, float>();
+    const auto tree = allfold::order::tree;
+    const int size = comm.size(), rank = comm.rank();
+    const std::string where = std::to_string(size) + " ranks, " + std::to_string(n) + " elements";
+    const std::vector<T> in = random_elements<T>(n, seed + static_cast<unsigned>(rank));
+    const std::vector<T> expected = folded_in_states(comm, in);
+    std::vector<T> out(n), x = in;
+    allfold::all_reduce(comm, in, out, op, tree, allfold::direct());
+    expect(out == expected, where + ", all_reduce");
+    allfold::all_reduce(comm, x, op, tree, allfold::direct());
+    expect(x == expected, where + ", all_reduce in place");
+    out.assign(n, T(0.0F));
+    auto prepared = allfold::all_reduce.prepare(comm, in, out, op, tree, allfold::direct());
+    for (int turn = 0; turn < 2; ++turn) prepared();
+    expect(out == expected, where + ", all_reduce prepared");
+
+    std::vector<std::size_t> lengths(static_cast<std::size_t>(size), 0);
+    lengths.front() = n - n / 3;
+    lengths.back() += n / 3;
+    const auto blocks = allfold::partition::sizes(lengths);
+    const auto first = expected.begin() + static_cast<std::ptrdiff_t>(blocks.offset(rank));
+    const std::vector<T> wanted(first, first + static_cast<std::ptrdiff_t>(blocks.extent(rank)));
+    std::vector<T> shard(wanted.size());
+    allfold::reduce_scatter(comm, in, shard, op, blocks, tree, allfold::direct());
+    expect(shard == wanted, where + ", reduce_scatter");
+    x = in;
+    allfold::reduce_scatter(comm, x, op, blocks, tree, allfold::direct());
+    expect(std::equal(wanted.begin(), wanted.end(), x.begin() + static_cast<std::ptrdiff_t>(blocks.offset(rank))),
+           where + ", reduce_scatter in place");
+    std::vector<T> at_root(rank == size - 1 ? n : 0);
+    allfold::reduce(comm, in, at_root, op, allfold::root{size - 1}, tree, allfold::direct());
+    expect(rank < size - 1 || at_root == expected, where + ", reduce");
+
+    // Every second element of a tensor, at both ends.
+    std::vector<T> apart(2 * n, T(1.0F)), result(2 * n, T(2.0F));
+    for (std::size_t i = 0; i < n; ++i) apart[2 * i] = in[i];
+    const auto every_second = [n](std::vector<T>& of) {
+        return allfold::tensor(of.data(), std::array{n}, std::array{std::ptrdiff_t{2}});
+    };
+    allfold::all_reduce(comm, every_second(apart), every_second(result), op, tree, allfold::direct());
+    for (std::size_t i = 0; i < n; ++i)
+        expect(result[2 * i] == expected[i] && result[2 * i + 1] == T(2.0F), where + ", strided");
+}
+
+}  // namespace
+
+TEST_CASE("elements that are folded all at once travel as they are, and come to the same bits") {
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    constexpr std::size_t lengths[] = {0, 1, 7, 513, 20000};
+    for (const int size : {1, 2, 3, 5, 8})
+        for (const std::size_t n : lengths) {
+            CHECK_NOTHROW(on_ranks(size, [&](auto& comm) { check_values<bfloat16>(comm, n, seed); }));
+            if (size > 3) continue;
+            CHECK_NOTHROW(on_ranks(
+                size,
+                [&](auto& base) {
+                    remote comm(base);
+                    check_values<bfloat16>(comm, n, seed);
+                },
+                roomy));
+        }
+}
+
+TEST_CASE("16 bits of each element are sent, where few ranks share no memory") {
+    constexpr std::size_t n = 24000;
+    for (const int size : {2, 3, 4})
+        on_ranks(
+            size,
+            [size](auto& base) {
+                counting comm(base);
+                const std::vector<bfloat16> in(n, bfloat16(static_cast<float>(comm.rank())));
+                std::vector<bfloat16> out(n), shard(n / static_cast<std::size_t>(size));
+                const auto others = static_cast<std::size_t>(size - 1), bytes = shard.size() * sizeof(bfloat16);
+                allfold::reduce_scatter(comm, in, shard, widened<sum, float>());
+                expect(comm.sent == others * bytes, "reduce_scatter sends " + std::to_string(comm.sent) + " bytes");
+                expect(shard[0] == bfloat16(static_cast<float>(size * (size - 1) / 2)), "reduce_scatter");
+                comm.sent = 0;
+                allfold::all_reduce(comm, in, out, widened<sum, float>());
+                const std::size_t all = allfold::all_reduce(base, comm.sent, sum());
+                expect(all == 2 * others * n * sizeof(bfloat16), "all_reduce sends " + std::to_string(all) + " bytes");
+                expect(out == std::vector<bfloat16>(n, shard[0]), "all_reduce");
+                const auto planned =
+                    allfold::reduce_scatter.template plan<bfloat16>(comm, n * sizeof(bfloat16), widened<sum, float>());
+                expect(planned.bytes_sent() == others * bytes, "planned are " + std::to_string(planned.bytes_sent()));
+            },
+            roomy);
+    SUCCEED();
+}
+
+TEST_CASE("ranks that fold elements of different types in one are told") {
+    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
+        if (comm.rank() == 0) {
+            std::vector<bfloat16> x(10000);
+            allfold::all_reduce(comm, x, widened<sum, float>());
+        } else {
+            std::vector<sixteenths> x(10000);
+            allfold::all_reduce(comm, x, widened<sum, float>());
+        }
+    });
+    for (const outcome& each : outcomes) {
+        CHECK(each.code == allfold::errc::mismatch);
+        CHECK(each.says("has elements of type"));
+        CHECK(each.says("bfloat16"));
+    }
+}
 
 TEST_CASE("floats are folded in double, and the result holds for every order") {
     on_ranks(3, [](auto& comm) {

@@ -36,6 +36,12 @@ using allfold::ring;
 
 namespace {
 
+/// Which is true of two ranks only.
+struct says_that_it_folds_once : doubling::all_reduce {
+    static constexpr bool folds_once = true;
+    using doubling::all_reduce::all_reduce;
+};
+
 /// A schedule with a mistake: `edit(rank, round, step)` changes its steps.
 template <class S, class Edit>
 class edited {
@@ -674,6 +680,18 @@ TEST_CASE("ranks that disagree about rounds or blocks are found") {
     CHECK(prove_written(3, 2, 0, idle, rank_order_claim(allfold::all_gather)).what == fault::blocks_differ);
     CHECK(prove_written(3, 1, 0, idle, rank_order_claim(allfold::barrier)).what == fault::blocks_differ);
     CHECK(prove_written(1, 1, 1, idle, claimed).what == fault::rounds_differ);
+}
+
+TEST_CASE("a schedule that says that it folds once does") {
+    const auto prove_for = [](int size) {
+        return prove(
+            size, [size](int r) { return says_that_it_folds_once({r, size}); },
+            allfold::claim_of(allfold::all_reduce, doubling{}));
+    };
+    CHECK(prove_for(2).ok());
+    const proof p = prove_for(4);
+    CHECK(p.what == fault::folds_again);
+    CHECK(explain(p) == "P = 4, rank 3, round 0: does not fold all operands at once, as the schedule says of itself");
 }
 
 TEST_CASE("several peers' blocks need an ordered fold of one and the same block") {

@@ -45,9 +45,10 @@ concept narrower = sizeof(T) < sizeof(Wide) && requires(const T& x) { static_cas
 /// `Wide`s. So it is for every algorithm, P and order. With sums of halves: 2048 + 1 + 1 is 2050, which is 2048 where
 /// each fold is rounded to 11 bits.
 ///
-/// For that, partial folds must travel as `Wide`s: 4 bytes an element for float, on the wire and twice in memory for
-/// the time of the call. Who would rather send 2 bytes has a choice of two: to fold with `Op` itself, which rounds each
-/// fold to 16 bits; or to exchange the elements as they are, by `all_to_all`, and to fold the blocks that arrive.
+/// What travels: elements as they are, 2 bytes each for 16 bits, where each rank folds its own block of all operands at
+/// once: in `reduce_scatter`, and in `all_reduce` of more than some KiB, where ranks share memory or are up to 16, and
+/// input and output hold the same type. Nothing is copied then where ranks share memory. Everywhere else partial folds
+/// travel, which must be `Wide`s: 4 bytes for float, and twice as much in memory for the time of the call.
 ///
 /// Laws, identity and `lower` are those of `Op` on `Wide`: `widened<mean, float>` divides before it rounds.
 template <class Op, class Wide>

@@ -34,6 +34,7 @@ enum class fault : std::uint8_t {
     fold_unclear,     ///< several peers' blocks meet in one place without an ordered fold, or an ordered fold gets
                       ///< another block from each peer
     no_copies,        ///< prefixes of a block go to a slot that does not have copies of just that block
+    folds_again,      ///< a schedule that says that it folds once does not fold all operands in its first step
     received_twice,   ///< two messages of a step, or two parts of one, put something into one block
     misplaced,        ///< a block is written where this rank may not: input, foreign result, undeclared scratch slot
     other_length,     ///< a value goes where a block of another length may lie
@@ -158,6 +159,7 @@ namespace detail {
         case fault::no_copies:
             return "folds the prefixes of " + block + " into " + text_of(p.where) +
                    ", which has no copies of just that";
+        case fault::folds_again: return "does not fold all operands at once, as the schedule says of itself";
         case fault::received_twice: return "receives " + block + " into " + text_of(p.where) + " twice in one step";
         case fault::misplaced: return text_of_misplaced(p);
         case fault::other_length:

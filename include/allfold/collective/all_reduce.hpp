@@ -39,6 +39,7 @@ struct all_reduce_collective : folding_verbs<all_reduce_collective> {
     };
     static constexpr candidate by_messages[]{
         when<recursive_doubling::all_reduce>(few_bytes, "small: the fewest rounds"),
+        when<direct::all_reduce>(short_values_of_few_ranks, "elements shorter than what is folded travel as they are"),
         when<circulant::all_reduce>(short_blocks_in_any_order,
                                     "commutative, not so large: the fewest rounds for the least volume"),
         when<ring::all_reduce>(any_order, "large and commutative: the least volume, with neighbours only"),

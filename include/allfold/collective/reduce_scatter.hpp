@@ -33,6 +33,8 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
     };
     static constexpr candidate by_messages[]{
         when<direct::reduce_scatter>(few_bytes_of_few_ranks, "short, few ranks: all messages at once"),
+        when<direct::reduce_scatter>(short_values_of_few_ranks,
+                                     "elements shorter than what is folded travel as they are"),
         when<circulant::reduce_scatter>(short_blocks_in_any_order,
                                         "commutative, not so long: the fewest rounds for the least volume"),
         when<ring::reduce_scatter>(any_order, "commutative, long: the least volume, with neighbours only"),

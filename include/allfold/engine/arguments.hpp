@@ -75,6 +75,11 @@ class bound_arguments {
     virtual ~bound_arguments() = default;
 
     [[nodiscard]] virtual row_layout rows() const = 0;
+    /// From now on the rows are the caller's values, which the fold of several lifts and lowers; false where they
+    /// cannot be. For a schedule that folds once.
+    [[nodiscard]] virtual bool fold_values() { return false; }
+    /// Of a row of such values; 0 where they cannot be.
+    [[nodiscard]] virtual std::size_t value_bytes() const { return 0; }
     /// Throws unless the data is usable.
     virtual void check(const arguments_given& call, const shape& where) const = 0;
     /// Before each start: reads what the engine cannot read itself.
@@ -258,7 +263,16 @@ class arguments : public bound_arguments {
         if (has_lift || !may_lower_pieces) output_.pack();
     }
 
+    [[nodiscard]] bool fold_values() override {
+        folds_values_ = may_fold_values;
+        return may_fold_values;
+    }
+
+    [[nodiscard]] std::size_t value_bytes() const override { return may_fold_values ? source().bytes[0] : 0; }
+
     [[nodiscard]] row_layout rows() const override {
+        if constexpr (may_fold_values)
+            if (folds_values_) return {&functions_of_values<Op, value>, &op_, source().bytes.data(), value_bytes()};
         row_layout all{&functions_of_rows<Op, state>, &op_, bytes_.data(), row_bytes_};
         if constexpr (is_raw) all.alignment = alignment();
         return all;
@@ -288,14 +302,15 @@ class arguments : public bound_arguments {
         }
         if constexpr (!in_place) input_.load(in_.get(), true);
         if (where().receives || in_place) output_.load(out_.get(), in_place || !is_always_written());
-        if constexpr (has_lift) lift();
+        if constexpr (has_lift)
+            if (!folds_values_) lift();
     }
 
     void finish(bool is_lowered) override {
         if (!where().receives && !in_place) return;
-        if constexpr (has_lift)
-            lower_states(is_lowered);
-        else if constexpr (has_lower)
+        if constexpr (has_lift) {
+            if (!folds_values_) lower_states(is_lowered);
+        } else if constexpr (has_lower)
             if (!is_lowered) lower_results();
         finish_values();
         if (where().receives) output_.unload(out_.get());
@@ -311,7 +326,7 @@ class arguments : public bound_arguments {
     }
 
     void memory(operands& m) const override {
-        if constexpr (has_lift) {
+        if (has_lift && !folds_values_) {
             m.input = {{state_columns_.data(), 0}, where().input_first};
             m.result = {{fold_columns_.data(), 0}, where().result_first};
         } else {
@@ -328,6 +343,12 @@ class arguments : public bound_arguments {
   private:
     struct nothing {};
     static constexpr bool is_raw = types::is_raw;
+    /// Whether rows may be values of one type.
+    static constexpr bool may_fold_values = [] {
+        if constexpr (has_lift && std::same_as<value, result> && columns == 1 && !folds_rows<Op, value>)
+            if constexpr (std::same_as<value, column_type<value, 0>>) return fold_of_values<Op, value>::exists;
+        return false;
+    }();
     static constexpr bool may_lower_pieces = !has_lower || lowers_in_place<Op, state>;
 
     /// As the argument states it of which every rank has one: see `find_layout`.
@@ -540,6 +561,7 @@ class arguments : public bound_arguments {
     binding<std::remove_reference_t<Out>> output_;
     std::array<std::size_t, columns> bytes_{};  // of a row of states
     std::size_t row_bytes_ = 0;
+    bool folds_values_ = false;
     [[no_unique_address]] std::conditional_t<has_lift, states_for<state>, absent> states_;
     [[no_unique_address]] std::conditional_t<has_lift, states_for<state>, nothing> folds_;
     std::array<std::byte*, columns> state_columns_{}, fold_columns_{};

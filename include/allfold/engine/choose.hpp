@@ -35,6 +35,8 @@ struct problem {
     int processors = 0;        ///< that the ranks share; 0 when that is not known
     order level = order::any;  ///< that is asked for
     bool equal_blocks = true;  ///< all blocks have one length, as far as all ranks know
+    /// Elements that an operator lifts are half as long as what it makes of them, or less.
+    bool short_values = false;
 };
 
 /// The numbers of the chooser, with what was measured for each.
@@ -123,6 +125,11 @@ namespace detail {
 
 inline constexpr choose_tuning tuned{};
 
+/// Whether values of so many bytes, of which none is none, are short beside what an operator makes of them.
+[[nodiscard]] constexpr bool are_short(std::size_t value_bytes, std::size_t state_bytes) noexcept {
+    return value_bytes > 0 && value_bytes * 2 <= state_bytes;
+}
+
 // Conditions
 
 [[nodiscard]] constexpr bool always(const problem&) noexcept { return true; }
@@ -167,6 +174,11 @@ inline constexpr choose_tuning tuned{};
 [[nodiscard]] constexpr bool any_order(const problem& p) noexcept { return p.level == order::any; }
 [[nodiscard]] constexpr bool few_bytes_of_few_ranks(const problem& p) noexcept {
     return few_ranks(p) && p.bytes <= tuned.direct_bytes;
+}
+/// Whether elements go as they are to who folds them, each to one rank: less than any schedule has to move of what is
+/// folded.
+[[nodiscard]] constexpr bool short_values_of_few_ranks(const problem& p) noexcept {
+    return few_ranks(p) && p.short_values;
 }
 /// Two ranks that run at the same time, and more than is copied between them: where nothing is folded both store what
 /// one would read. The Xeon of `pair_read_bytes`, to that: broadcast 0.5 at 2 MiB, 0.73 at 4 and 16 MiB; gather 0.64 at

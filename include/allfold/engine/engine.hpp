@@ -133,14 +133,19 @@ class engine {
                                               bound_arguments& arguments) {
         const contract& goal = *what.collective.promise;
         const shape& where = arguments.where();
-        const row_layout rows = arguments.rows();
+        row_layout rows = arguments.rows();
         const bool of_result = goal.cut == cut_for::pairs || goal.cut == cut_for::owner;
         problem p{comm.size(), where.rows * rows.row_bytes, comm.processors(), what.level};
+        p.short_values = are_short(arguments.value_bytes(), rows.row_bytes);
         if (where.own_lengths) {  // all ranks choose alike
             p.equal_blocks = false;
             p.bytes = unknown_bytes;
         }
         call<Comm> all{comm, goal, schedule_for(what, given, p), rows, {}, {}};  // made where it stays
+        if (all.schedule.folds_once && all.schedule.rounds() > 0 && arguments.fold_values()) {
+            all.rows = rows = arguments.rows();
+            all.rows.operands = comm.size();
+        }
         if (all.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
             given.reject(errc::bad_partition, {all.schedule.name(), " needs blocks of one length"});
         if (what.options.check != nullptr) what.options.check(goal, all.schedule);
@@ -255,10 +260,13 @@ void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& argumen
     const arguments_given call = lay_out(comm, what, arguments);
     bool is_native = false;
     if constexpr (Comm::has_native) is_native = own != nullptr && delegates(comm, what, arguments);
-    arguments.begin(is_native);
     if constexpr (Comm::has_native)
-        if (is_native) return run_native(comm, what, arguments, own);
+        if (is_native) {
+            arguments.begin(true);
+            return run_native(comm, what, arguments, own);
+        }
     execution<Comm> running([&] { return make_call(comm, what, call, arguments); });
+    arguments.begin(false);
     try {
         run_to_end(comm, running, what.options.deadline);
     } catch (...) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,9 +20,12 @@
 #include "allfold/algebra/elementwise.hpp"
 #include "allfold/algebra/operator.hpp"
 #include "allfold/algebra/stretch.hpp"
+#include "allfold/data/detail/heap_array.hpp"
 #include "allfold/data/serializer.hpp"
 #include "allfold/engine/rows.hpp"
+#include "allfold/engine/store.hpp"
 #include "allfold/error.hpp"
+#include "allfold/schedule/canonical_tree.hpp"
 
 /// @file
 /// The loops over elements: emitted once for each (operator, element), behind a table.
@@ -380,5 +384,88 @@ template <class Op, class Element>
 /// The table of (operator, element).
 template <class Op, class Element>
 inline constexpr row_functions functions_of_rows = make_row_functions<Op, Element>();
+
+// Values
+
+/// Folds values of one type that an operator lifts to another one, chunk by chunk: what lies between is nowhere but in
+/// the first-level cache.
+template <class Op, class Value>
+class fold_of_values {
+    using state = std::remove_cvref_t<decltype(lift_part(std::declval<const Op&>(), std::declval<const Value&>()))>;
+
+  public:
+    static constexpr bool exists =
+        std::is_trivially_copyable_v<Value> && std::default_initializable<state> && std::is_copy_assignable_v<state>;
+
+    fold_of_values(const row_layout& all, std::span<const place> sources)
+        : all_(all), op_(operation_of<Op>(all)), sources_(sources), size_(static_cast<int>(sources.size())) {
+        if (const auto levels = static_cast<std::size_t>(power_of_two_fold(size_).rounds()) + 1; levels > nearby_levels)
+            far_ = heap_array<state>(levels * chunk);
+    }
+
+    static void run(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
+                    std::size_t rows, ways_to_store how) {
+        fold_of_values folds(all, sources);
+        const std::size_t count = elements_in<row<Value>, 0>(all, rows);
+        std::array<Value, chunk> values;
+        for (std::size_t done = 0, now = 0; done < count; done += now) {
+            now = std::min(chunk, count - done);
+            folds.lower(folds.tree(0, folds.size_, 0, done, now), values.data(), now);
+            for (std::size_t i = 0; i < targets.size(); ++i)
+                store_bytes(reinterpret_cast<std::byte*>(elements_at<Value>(all, targets[i], 0) + done),
+                            reinterpret_cast<const std::byte*>(values.data()), now * sizeof(Value), how[i]);
+        }
+        if (how.any_streams()) finish_streams();
+    }
+
+    static void run_pair(const row_layout& all, const place& left, const place& right, const place& to,
+                         std::size_t rows) {
+        run(all, std::array{left, right}, std::array{to}, rows, store::plain);
+    }
+
+  private:
+    static constexpr std::size_t chunk = std::clamp<std::size_t>(4096 / sizeof(state), 1, 512), nearby_levels = 2;
+
+    [[nodiscard]] state* level(std::size_t depth) noexcept {
+        return (far_.size() > 0 ? far_.data() : nearby_.data()) + depth * chunk;
+    }
+    /// The value of the tree's node [low, high), of so many elements from `first` on: at level `depth`.
+    const state* tree(int low, int high, std::size_t depth, std::size_t first, std::size_t count) {
+        state* const to = level(depth);
+        if (high - low == 1) {
+            const Value* const from = elements_at<Value>(all_, sources_[static_cast<std::size_t>(low)], 0) + first;
+            for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<state>(lift_part(op_, from[i]));
+            return to;
+        }
+        const int cut = canonical_cut(size_, low, high);
+        tree(low, cut, depth, first, count);
+        const state* const right = tree(cut, high, depth + 1, first, count);
+        fold_column<Op, state>(&op_, reinterpret_cast<const std::byte*>(to), reinterpret_cast<const std::byte*>(right),
+                               reinterpret_cast<std::byte*>(to), count);
+        return to;
+    }
+    void lower(const state* from, Value* to, std::size_t count) const {
+        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Value>(lower_part(op_, from[i], all_.operands));
+    }
+
+    const row_layout& all_;
+    const Op& op_;
+    std::span<const place> sources_;
+    int size_;
+    std::array<state, nearby_levels * chunk> nearby_;  // NOLINT: written before it is read
+    heap_array<state> far_;
+};
+
+template <class Op, class Value>
+[[nodiscard]] consteval row_functions make_value_functions() {
+    row_functions table;
+    table.alignment = alignof(Value);
+    table.fold = fold_of_values<Op, Value>::run_pair;
+    table.fold_values = fold_of_values<Op, Value>::run;
+    return table;
+}
+/// The table of values that an operator lifts.
+template <class Op, class Value>
+inline constexpr row_functions functions_of_values = make_value_functions<Op, Value>();
 
 }  // namespace allfold::detail

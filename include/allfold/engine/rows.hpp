@@ -182,6 +182,10 @@ struct row_functions {
                          std::size_t count) = nullptr;
     /// to ← the identity. Null where the operator knows none.
     void (*set_identity)(const row_layout&, const place& to, std::size_t rows) = nullptr;
+    /// Of rows that are values as the caller has them, and only of those: every target ← what the canonical tree of the
+    /// sources comes to when they have been lifted, lowered. Null for all others.
+    void (*fold_values)(const row_layout&, std::span<const place> sources, std::span<const place> targets,
+                        std::size_t rows, ways_to_store how) = nullptr;
     /// Turns folds into values where they lie. Null where they are the same, or of different types.
     void (*lower)(const row_layout&, const place& at, std::size_t rows, int contributions) = nullptr;
 
@@ -202,6 +206,8 @@ struct row_layout {
     std::size_t row_bytes = 0;           ///< in all columns together
     /// Of each column, wherever rows lie: what their types ask for, or what the caller states of raw ones.
     std::size_t alignment = functions == nullptr ? 1 : functions->alignment;
+
+    int operands = 0;  ///< of how many a result is the fold, where rows are values
 
     [[nodiscard]] std::size_t columns() const noexcept { return functions->columns; }
     /// Whether a transport may pack rows into memory of its own, which is aligned to a cache line.
@@ -264,6 +270,7 @@ struct row_layout {
                            [&](std::span<const place> from, std::span<const place> to, std::size_t count) {
                                fold(from, to, count, how, contributions);
                            });
+        if (functions->fold_values != nullptr) return functions->fold_values(*this, sources, targets, rows, how);
         if (!functions->copyable) return functions->fold_tree(*this, sources, targets, rows);
         const bool lowers = contributions > 0 && functions->lower != nullptr;
         if (sources.size() == 1 && !lowers) {

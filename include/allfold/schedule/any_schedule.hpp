@@ -29,6 +29,7 @@ class any_schedule {
           scratch_slots(s.scratch_slots),
           in_place(s.in_place),
           one_pass(may_be_one_pass(s)),
+          folds_once(allfold::folds_once(s)),
           functions_(&functions_of<S>),
           name_(name) {
         static_assert(std::is_trivially_copyable_v<S> && sizeof(S) <= most_bytes && alignof(S) <= alignment,
@@ -40,6 +41,7 @@ class any_schedule {
     int scratch_slots;
     bool in_place;
     bool one_pass;
+    bool folds_once;
 
     [[nodiscard]] const char* name() const noexcept { return name_; }  ///< of the algorithm
     [[nodiscard]] const setting& where() const noexcept { return functions_->where(memory_); }

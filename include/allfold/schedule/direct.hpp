@@ -34,6 +34,7 @@ struct direct {
     class all_reduce : public schedule_of<direct> {
       public:
         static constexpr order keeps = order::tree;
+        static constexpr bool folds_once = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }
@@ -46,6 +47,7 @@ struct direct {
     class reduce : public schedule_of<direct> {
       public:
         static constexpr order keeps = order::tree;
+        static constexpr bool folds_once = true;
         static constexpr int scratch_slots = 1;
 
         using schedule_of::schedule_of;
@@ -61,6 +63,7 @@ struct direct {
     class reduce_scatter : public schedule_of<direct> {
       public:
         static constexpr order keeps = order::tree;
+        static constexpr bool folds_once = true;
 
         using schedule_of::schedule_of;
         [[nodiscard]] constexpr int blocks() const noexcept { return size(); }

@@ -241,8 +241,9 @@ struct step {
 /// blocks under names of other blocks and so needs all of them to have one length; `static constexpr bool supports(int
 /// size)`, for one that does not exist for every P; `static constexpr bool grouped`, for one that knows which ranks
 /// share memory (the number of ranks is then a multiple of `where().group`); `static constexpr bool one_pass`, for one
-/// that folds nothing, and whose steps are one pass in the sense of `fused_pass_of` where they look like it. What the
-/// compiler cannot see, namely that all this is true, is what `analysis/prove.hpp` proves.
+/// that folds nothing, and whose steps are one pass in the sense of `fused_pass_of` where they look like it;
+/// `static constexpr bool folds_once`, for one that folds nothing but operands as they are, each result in one step.
+/// What the compiler cannot see, namely that all this is true, is what `analysis/prove.hpp` proves.
 template <class S>
 concept schedule = std::copy_constructible<S> && requires(const S s, int round) {
     { s.keeps } -> std::convertible_to<order>;
@@ -319,6 +320,15 @@ template <class S>
 [[nodiscard]] constexpr bool may_be_one_pass([[maybe_unused]] const S& s) noexcept {
     if constexpr (requires { s.one_pass; })
         return s.one_pass;
+    else
+        return false;
+}
+
+/// Whether a schedule says that it folds nothing but operands as they are, each result in one step.
+template <class S>
+[[nodiscard]] constexpr bool folds_once([[maybe_unused]] const S& s) noexcept {
+    if constexpr (requires { s.folds_once; })
+        return s.folds_once;
     else
         return false;
 }

@@ -190,6 +190,7 @@ class interpreter {
         check_peers(self, now.from, self.receiving.count());
         if (self.receiving.count() > 0) check_fold(self, now);
         if (now.has_more && self.receiving.count() > 0) check_fold(self, self.more);
+        if (schedules_.fold_once()) check_fold_once(self);
         if (reader_.ok) reader_.enters(self);
     }
 
@@ -379,6 +380,17 @@ class interpreter {
                           .round = self.round,
                           .block = part.received == addressed::per_peer ? -1 : part.receive[0],
                           .found = count});
+    }
+
+    /// In the first step there are none but operands; what is folded there goes on as it is.
+    constexpr void check_fold_once(const state& self) {
+        const step& now = self.now;
+        const bool folds = self.receiving.count() > 0 && now.how != fold::store;
+        const bool folds_all = now.how == fold::in_rank_order || (size_ == 2 && now.how != fold::peers_in_rank_order);
+        const bool folds_operands = self.round == 0 && folds_all && now.mine == slot::input;
+        const bool works = now.local.what == local_work::kind::fold || now.has_more;
+        if ((folds && !folds_operands) || works)
+            reader_.fail({.what = fault::folds_again, .rank = self.rank, .round = self.round});
     }
 
     /// Whether they go to a scratch slot that has copies of that block alone.

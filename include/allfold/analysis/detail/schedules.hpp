@@ -22,6 +22,7 @@ class schedules {
     [[nodiscard]] virtual constexpr block_set sent_to(int rank, int round, int peer) const = 0;
     [[nodiscard]] virtual constexpr block_set received_from(int rank, int round, int peer) const = 0;
     [[nodiscard]] virtual constexpr std::optional<fused_pass> fused(int rank) const = 0;
+    [[nodiscard]] virtual constexpr bool fold_once() const = 0;
 
   protected:
     constexpr ~schedules() = default;
@@ -54,6 +55,7 @@ class schedules_of final : public schedules {
     [[nodiscard]] constexpr std::optional<fused_pass> fused(int rank) const override {
         return allfold::fused_pass_of(first_[rank]);
     }
+    [[nodiscard]] constexpr bool fold_once() const override { return allfold::folds_once(first_[0]); }
 
   private:
     static constexpr step per_peer{.sent = addressed::per_peer, .received = addressed::per_peer};

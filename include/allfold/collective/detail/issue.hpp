@@ -335,6 +335,10 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
     using element = typename call_types<Op, In, Out>::state;
     [[maybe_unused]] call_key key;
     request what = make_request<Collective, reach_of<Comm>, Op, element>(options...);
+    if constexpr (bound::has_lift) {  // others may read elements as the caller has them
+        what.element_type = type_name<typename bound::value>;
+        what.type_hash ^= type_hash<typename bound::value>() * 65537;
+    }
     if constexpr (may_be_remembered<Comm, Op, In, Out, Options...> &&
                   (V == verb::call || !has_option<list_mark, Options...>)) {
         key = key_to_remember<V, Collective, In, Out>(comm, op, bind, options...);

@@ -145,14 +145,19 @@ template <class Collective, reach Reach, class Element, class Op, class... Optio
         list = std::make_shared<const std::vector<int>>(understood.destinations->ranks());
         call.where.destinations = list->data();
     }
-    if constexpr (fits<Collective, Reach, algorithm_among<Options...>, Op, Element, order_among<Options...>>()) {
-        request what = make_request<Collective, Reach, Op, Element>(options...);
-        if constexpr (says_commutative<Op, Element>)
-            ask_operator<Element, order_among<Options...>>(what, op, where.rank);
+    using state = typename state_of<Op, Element>::type;
+    if constexpr (fits<Collective, Reach, algorithm_among<Options...>, Op, state, order_among<Options...>>()) {
+        request what = make_request<Collective, Reach, Op, state>(options...);
+        if constexpr (says_commutative<Op, state>) ask_operator<state, order_among<Options...>>(what, op, where.rank);
+        problem p{where.size, bytes, processors, what.level};
+        if constexpr (!std::same_as<state, Element> && !is_row<Element>) {
+            p.bytes = bytes / sizeof(Element) * sizeof(state);
+            p.short_values = fold_of_values<Op, Element>::exists && are_short(sizeof(Element), sizeof(state));
+        }
         const char* why = nullptr;
-        const any_schedule chosen = schedule_for(what, call, {where.size, bytes, processors, what.level}, &why);
+        const any_schedule chosen = schedule_for(what, call, p, &why);
         if (understood.check != nullptr) understood.check(Collective::promise, chosen);
-        return {Collective::promise, chosen, why, bytes, std::move(list)};
+        return {Collective::promise, chosen, why, chosen.folds_once ? bytes : p.bytes, std::move(list)};
     }
 }
 
@@ -258,7 +263,8 @@ class folding_verbs {
     }
 
     /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes at each of them.
-    /// The laws are those of the operator on `Element`: name it where it is not float, `row<float, float>` of records.
+    /// The laws are those of the operator on `Element`, or on what it lifts that to: name it where it is not float,
+    /// `row<float, float>` of records.
     template <class Element = float, class Op, option... Options>
         requires(!option<Op>)
     [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Op& op, const Options&... options) const {
