@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -221,7 +224,7 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
         const std::vector<int> half(4);
         allfold::all_gather(comm, half, square(x), allfold::axis{std::size_t(comm.rank())});
     });
-    require_error(errc::mismatch, "other extents before the axis", [](auto& comm, auto& x, auto&) {
+    require_error(errc::mismatch, "axis before which extents multiply to ", [](auto& comm, auto& x, auto&) {
         std::vector<int> half(4);
         const std::size_t rows = comm.rank() == 0 ? 2 : 1;
         allfold::reduce_scatter(comm, allfold::tensor<int, 2>(x.data(), {rows, 8 / rows}), half, sum(),
@@ -244,15 +247,6 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
     });
     require_error(errc::overlap, "tensors of the output share memory",
                   [](auto& comm, auto& x, auto&) { allfold::all_reduce(comm, tensors{x, x}, sum()); });
-    require_error(errc::mismatch, "lists of tensors whose lengths are different", [](auto& comm, auto& x, auto&) {
-        const std::size_t first = comm.rank() == 0 ? 3 : 5;
-        allfold::all_reduce(comm, tensors{std::span(x).first(first), std::span(x).subspan(first)}, sum());
-    });
-    require_error(errc::mismatch, "different lists of shards", [](auto& comm, auto& x, auto&) {
-        std::vector<int> shard(4);
-        allfold::reduce_scatter(comm, x, shard, sum(),
-                                comm.rank() == 0 ? allfold::shards{1, 0} : allfold::shards{0, 1});
-    });
     require_error(errc::bad_partition, "the sizes add up to 7 elements, but the input has 8",
                   [](auto& comm, auto& x, auto& y) { allfold::all_to_all(comm, x, std::vector{3, 4}, y); });
     require_error(errc::bad_partition, "there are 3 sizes for 2 ranks",
@@ -262,5 +256,77 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
     require_error(errc::bad_partition, "is no 2 blocks of one length", [](auto& comm, auto& x, auto&) {
         std::vector<int> out(9);
         allfold::all_to_all(comm, std::span(x).first(7), out, allfold::split_axis{0});
+    });
+}
+
+namespace {
+
+/// A list of tensors of such lengths, one behind another.
+tensors<int> list_in(std::vector<int>& memory, std::initializer_list<std::size_t> lengths) {
+    tensors<int> list;
+    for (std::size_t first = 0; const std::size_t length : lengths)
+        list.add(std::span(memory).subspan(std::exchange(first, first + length), length));
+    return list;
+}
+/// Rank 1 of three differs: what all are told, whichever finds it. `call` is told whether it is rank 1's.
+template <class Call>
+void require_difference(std::initializer_list<const char*> words, Call call) {
+    const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
+        std::vector<int> x(24, comm.rank());
+        call(comm, x, comm.rank() == 1);
+    });
+    bool was_found = false;
+    for (const outcome& each : outcomes) {
+        INFO(each.text);
+        CHECK((each.code == errc::mismatch || each.code == errc::peer_failed));
+        CHECK(each.says("rank 1 "));
+        CHECK(std::ranges::all_of(words, [&](const char* word) { return each.says(word); }));
+        was_found = was_found || each.code == errc::mismatch;
+    }
+    CHECK(was_found);
+}
+
+}  // namespace
+
+TEST_CASE("of lists that differ the first tensor, or shard, that does is named, with both figures") {
+    require_difference({"gives 3", "gives 2", " tensors"}, [](auto& comm, auto& x, bool is_other) {
+        allfold::all_reduce(comm, is_other ? list_in(x, {4, 4}) : list_in(x, {4, 2, 2}), sum());
+    });
+    require_difference({"tensor 1 of 3 with", "with 3", "with 2"}, [](auto& comm, auto& x, bool is_other) {
+        allfold::all_reduce(comm, is_other ? list_in(x, {4, 3, 2}) : list_in(x, {4, 2, 3}), sum());
+    });
+    require_difference({"tensor 2 of 3 with", "with 12", "with 9"}, [](auto& comm, auto& x, bool is_other) {
+        allfold::reduce_scatter(comm, is_other ? list_in(x, {6, 3, 9}) : list_in(x, {6, 3, 12}), sum());
+    });
+    require_difference({"tensor 0 of 2 with", "with 3", "with 9"}, [](auto& comm, auto& x, bool is_other) {
+        std::vector<int> own(4, comm.rank());
+        const std::size_t first = is_other ? 1 : 3;
+        allfold::all_gather(comm, list_in(own, {first, 4 - first}), list_in(x, {3 * first, 12 - 3 * first}));
+    });
+    require_difference({"gives rank 0 shard", "shard 1", "shard 2"}, [](auto& comm, auto& x, bool is_other) {
+        std::vector<int> shard(8);
+        allfold::reduce_scatter(comm, x, shard, sum(), is_other ? allfold::shards{2, 1, 0} : allfold::shards{1, 2, 0});
+    });
+    require_difference({"gives rank 1 shard", "shard 1", "shard 2"}, [](auto& comm, auto& x, bool is_other) {
+        allfold::all_gather(comm, list_in(x, {3, 6}), is_other ? allfold::shards{0, 2, 1} : allfold::shards{0, 1, 2});
+    });
+    for (const bool is_input : {true, false})
+        require_difference({is_input ? "input tensor 1 of 2 with" : "output tensor 1 of 2 with", "with 3", "with 6"},
+                           [=](auto& comm, auto& x, bool is_other) {
+                               std::vector<int> all(24);
+                               const std::size_t sent = is_other && is_input ? 6 : 3,
+                                                 got = is_other != is_input ? 6 : 3;
+                               allfold::all_to_all(comm, list_in(x, {3, sent}), list_in(all, {3, got}));
+                           });
+}
+
+TEST_CASE("a difference behind as many tensors as a text has room for is told as such") {
+    require_difference({"lists of tensors whose lengths are different"}, [](auto& comm, auto&, bool is_other) {
+        std::vector<int> memory(400, comm.rank());
+        tensors<int> list;
+        for (std::size_t i = 0; i < 198; ++i) list.add(std::span(memory).subspan(2 * i, 2));
+        const std::size_t length = is_other ? 1 : 3;
+        list.add(std::span(memory).subspan(396, length)).add(std::span(memory).subspan(396 + length));
+        allfold::all_reduce(comm, list, sum());
     });
 }

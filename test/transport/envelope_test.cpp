@@ -40,12 +40,14 @@ TEST_CASE("an introduction has a signature in full, with all its names") {
     sent.element_type = "double";
     sent.operator_type = "sum";
     sent.schedule = "ring";
+    sent.lists = "0 2 5 7 ";
     detail::known_signatures known;
     const signature got = after_introduction(known, sent);
     CHECK(got.what == std::string("all_reduce"));
     CHECK(got.element_type == std::string("double"));
     CHECK(got.operator_type == std::string("sum"));
     CHECK(got.schedule == std::string("ring"));
+    CHECK(got.lists == std::string("0 2 5 7 "));
     CHECK(static_cast<const allfold::call_figures&>(got) == sent);
     CHECK(got.hash() == sent.hash());
 }

@@ -46,7 +46,8 @@ using list_element =
 ///
 /// Their elements follow each other, tensor by tensor, each in row-major order. A collective that cuts its operand into
 /// a block for each rank cuts each tensor: block r of the list is block r of each of them, which are as even as can be,
-/// or what the function given to `by` says. All ranks give as many tensors of the same lengths.
+/// or what the function given to `by` says. All ranks give as many tensors of the same lengths:
+/// where they do not, the error names the first that differs, if it is one of the first 20.
 ///
 /// Takes tensor views and contiguous ranges, by reference to their elements, which must outlive the call; `add` takes
 /// one more. Single elements may be the ranges `std::span(&x, 1)`.

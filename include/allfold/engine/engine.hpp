@@ -164,6 +164,7 @@ class engine {
         if (goal.cut == cut_for::ranks) sign_blocks(all.agreed, where.blocks);
         if (!where.own_lengths && rows.packable()) all.agreed.most_bytes = rows.packed_bytes(where.rows);
         all.agreed.permutation = goal.cut == cut_for::owner ? mark_of(given.where) : what.options.mark_of_lists();
+        all.agreed.lists = what.options.text_of_lists();
         return all;
     }
     static void cut_for_schedule(shape& where, const call<Comm>& all) {

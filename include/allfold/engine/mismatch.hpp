@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 
+#include "allfold/engine/list_text.hpp"
 #include "allfold/engine/options.hpp"
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -52,6 +53,16 @@ template <class Say>
     return here.commutative == there.commutative ? "" : say(" folds with ", law(here), " with ", law(there));
 }
 
+/// The first difference between axes, or lists; nothing where there is none, or none is known.
+template <class Say>
+[[nodiscard, gnu::cold]] std::string arrangement_difference_text(const signature& here, const signature& there,
+                                                                 Say say) {
+    if (here.permutation == there.permutation || std::string_view(here.what) == "permute") return "";
+    const std::string own = axes_text(here), others = axes_text(there);
+    return own != others ? say(" cuts along ", own, " cuts along ", others)
+                         : list_difference_text(here.lists, there.lists, say);
+}
+
 /// The first difference between two signatures, "here" against "there".
 [[nodiscard, gnu::cold]] inline std::string difference_text(const signature& here, const signature& there, int rank,
                                                             int peer) {
@@ -65,6 +76,7 @@ template <class Say>
         return say(" calls ", call(here), " calls ", call(there));
     }
     if (here.ranks != there.ranks) return say(" is one of ", here.ranks, " is one of ", there.ranks, " ranks");
+    if (std::string words = arrangement_difference_text(here, there, say); !words.empty()) return words;
     if (here.elements != there.elements) return say(" has ", here.elements, " has ", there.elements, " elements");
     if (here.root != there.root) return say(" names root ", here.root, " names root ", there.root);
     if (std::string words = type_difference_text(here, there, say); !words.empty()) return words;
@@ -86,8 +98,6 @@ template <class Say>
         return say(" cuts blocks of ", blocks(here), " cuts blocks of ", blocks(there), " elements in another order");
     }
     if (here.permutation != there.permutation && std::string_view(here.what) != "permute") {
-        const std::string own = axes_text(here), others = axes_text(there);
-        if (own != others) return say(" cuts along ", own, " cuts along ", others);
         const char* const what =
             " give lists of tensors whose lengths are different, different lists of shards, or tensors that have other "
             "extents before the axis along which they are cut";

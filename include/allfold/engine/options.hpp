@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <array>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include "allfold/data/partition.hpp"
 #include "allfold/engine/deadline.hpp"
 #include "allfold/engine/detail/type_name.hpp"
+#include "allfold/engine/list_text.hpp"
 #include "allfold/schedule/any_schedule.hpp"
 #include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/step.hpp"
@@ -156,6 +158,7 @@ concept schedule_check = requires(const contract& goal, const any_schedule& s) {
 /// Of a list of tensors, and of a list of shards: the same one on all ranks.
 struct list_mark {
     std::uint64_t value;
+    const char* text = "";  ///< which ranks look up where it is not
 };
 
 /// Along which axes operands are cut, of that mark the last bits: a difference can be named.
@@ -260,6 +263,7 @@ struct call_options {
     const partition* output_blocks = nullptr;
     allfold::delegate delegation = delegate::automatic;
     std::uint64_t list_mark = 0;
+    std::array<const char*, 2> list_texts{"", ""};
     axes_said axes;
     void (*check)(const contract&, const any_schedule&) = nullptr;
     pending* prepared_before = nullptr;
@@ -271,6 +275,11 @@ struct call_options {
 
     /// What all ranks must say alike of lists and axes, in one number.
     [[nodiscard]] std::uint64_t mark_of_lists() const noexcept { return axes.added_to(list_mark); }
+    /// What there is to say of them where ranks differ.
+    [[nodiscard]] const char* text_of_lists() const {
+        const auto [first, second] = list_texts;
+        return *second == '\0' ? first : text_of_both(list_mark, first, second);
+    }
     /// Rank `rank` of so many, in groups of `group`: with the caller's list, which may be no permutation.
     [[nodiscard]] setting setting_of(int rank, int size, int group) const noexcept {
         const int first = shift ? (*shift % size + size) % size : root;
@@ -295,7 +304,10 @@ struct call_options {
                  std::same_as<T, ends_early> || std::same_as<T, at_front>)
     void take([[maybe_unused]] const T& said) {
         if constexpr (schedule_check<T>) check = &T::check;
-        if constexpr (std::same_as<T, detail::list_mark>) list_mark = (list_mark ^ said.value) * 0x9e3779b97f4a7c15u;
+        if constexpr (std::same_as<T, detail::list_mark>) {
+            list_mark = (list_mark ^ said.value) * 0x9e3779b97f4a7c15u;
+            list_texts[*list_texts[0] == '\0' ? 0 : 1] = said.text;
+        }
         if constexpr (std::same_as<T, axis> || std::same_as<T, split_axis>) axes.input = axes_said::known(said.number);
         if constexpr (std::same_as<T, concat_axis>) axes.output = axes_said::known(said.number);
     }

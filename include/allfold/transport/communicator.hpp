@@ -80,6 +80,7 @@ struct signature : call_figures {
     const char* element_type = "";
     const char* operator_type = "";
     const char* schedule = "";
+    const char* lists = "";  ///< what to say of those that differ; not compared: see engine/list_text.hpp
     /// How long a message may be, where all ranks know it and it may be copied; not compared.
     std::uint64_t most_bytes = unknown_length;
     static constexpr std::uint64_t unknown_length = ~std::uint64_t{0};

@@ -22,6 +22,7 @@
 #include "allfold/data/tensors.hpp"
 #include "allfold/engine/arguments.hpp"
 #include "allfold/engine/binding.hpp"
+#include "allfold/engine/list_text.hpp"
 #include "allfold/engine/options.hpp"
 #include "allfold/engine/short_list.hpp"
 #include "allfold/error.hpp"
@@ -345,6 +346,19 @@ template <class X>
     return runs;
 }
 template <class X>
+[[nodiscard]] std::string text_of_lists([[maybe_unused]] const X& list, const shards* order, const axis* along) {
+    std::string all;
+    append_number(all, along != nullptr ? runs_of_block(list, along->number) : 0);
+    if constexpr (is_tensors<std::remove_cvref_t<X>>) {
+        append_number(all, list.lengths().size());
+        append_numbers(all, list.lengths());
+    } else {
+        append_number(all, 0);
+    }
+    if (order != nullptr) append_numbers(all, order->blocks());
+    return std::string(first_numbers(all, longest_name));
+}
+template <class X>
 [[nodiscard]] list_mark mark_of_lists([[maybe_unused]] const X& list, const shards* order,
                                       const partition* blocks = nullptr, const axis* along = nullptr) {
     list_hash hash;
@@ -352,7 +366,8 @@ template <class X>
     if constexpr (is_tensors<std::remove_cvref_t<X>>) hash.add(list.lengths());
     if (order != nullptr) hash.add(order->blocks());
     for (int block = 0; blocks != nullptr && block < blocks->blocks(); ++block) hash.add_one(blocks->extent(block));
-    return hash.mark();
+    const std::uint64_t value = hash.mark().value;
+    return {value, kept_texts::find_or_make(value, [&] { return text_of_lists(list, order, along); })};
 }
 /// The same of a list whose blocks have not been brought in order.
 template <class T>

@@ -139,7 +139,7 @@ struct opened_envelope {
     return all;
 }
 
-/// A signature as another process gets it: figures, then four names that end in a null character.
+/// A signature as another process gets it: figures, then names that end in a null character.
 struct introduction {
     call_figures figures;
     std::uint64_t names;  // bytes of the names
@@ -147,7 +147,7 @@ struct introduction {
     /// Writes it and returns how many bytes that took, a multiple of a line.
     static std::size_t write(const signature& s, std::byte* to) noexcept {
         std::size_t at = sizeof(introduction);
-        for (const char* name : {s.what, s.schedule, s.element_type, s.operator_type}) {
+        for (const char* name : {s.what, s.schedule, s.element_type, s.operator_type, s.lists}) {
             const std::string_view text = comparable_part_of(name);
             std::memcpy(to + at, text.data(), text.size());
             at += text.size();
@@ -161,7 +161,7 @@ struct introduction {
     }
 };
 inline constexpr std::size_t longest_introduction =
-    align_up(sizeof(introduction) + 4 * (longest_name + 1), line_of_message);
+    align_up(sizeof(introduction) + 5 * (longest_name + 1), line_of_message);
 
 /// What may stand in a message besides the payload.
 inline constexpr std::size_t most_overhead =
@@ -185,6 +185,7 @@ class known_signatures {
         met.call.schedule = name();
         met.call.element_type = name();
         met.call.operator_type = name();
+        met.call.lists = name();
         numbers_.find_or_add(hash, static_cast<std::uint32_t>(known_.size() - 1));
     }
     [[nodiscard]] std::optional<signature> find(std::uint32_t hash) const {
