@@ -41,7 +41,7 @@ void check_broadcast(Comm& comm, const problem<Algebra>& p, int root, const std:
 template <class Comm, class Algebra>
 void check_broadcast_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm(allfold::broadcast, comm.size(), [&](const char* name, auto... algorithm) {
-        for (const int root : roots_of(comm.size())) {
+        for (const int root : roots_of(comm.size(), p.size())) {
             const std::string here = where + ", root " + std::to_string(root) + ", " + name;
             check_broadcast(comm, p, root, here, algorithm...);
             check_broadcast(comm, p, root, here + ", in windows", algorithm..., narrow(p));

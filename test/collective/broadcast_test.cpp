@@ -17,7 +17,7 @@ TEMPLATE_TEST_CASE("broadcast gives every rank the operand of the root", "", wor
 
 TEST_CASE("broadcast works where ranks share no memory") {
     on_remote_groups<integers>([](auto& comm, const auto& p, const auto& where) {
-        for (const int root : roots_of(comm.size())) check_broadcast(comm, p, root, where);
+        for (const int root : roots_of(comm.size(), p.size())) check_broadcast(comm, p, root, where);
     });
     SUCCEED();
 }

@@ -47,7 +47,7 @@ void check_gather(Comm& comm, const problem<Algebra>& p, int root, const allfold
 template <class Comm, class Algebra>
 void check_gather_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm(allfold::gather, comm.size(), [&](const char* name, auto... algorithm) {
-        for (const int root : roots_of(comm.size())) {
+        for (const int root : roots_of(comm.size(), p.size())) {
             int number = 0;
             for (const auto& blocks : partitions_of(p.size(), comm.size())) {
                 const std::string here =

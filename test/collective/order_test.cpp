@@ -54,7 +54,7 @@ void check_all_reduce(Comm& comm, const problem<floats>& p, const std::vector<fl
 template <class Comm, class... Options>
 void check_reduce(Comm& comm, const problem<floats>& p, const std::vector<float>& tree, const std::string& where,
                   const Options&... options) {
-    for (const int root : roots_of(comm.size())) {
+    for (const int root : roots_of(comm.size(), p.size())) {
         std::vector<float> out(p.size());
         allfold::reduce(comm, p.operand(comm.rank()), out, p.op, order::tree, allfold::root{root}, options...);
         if (comm.rank() == root) expect_equal(out, tree, where);

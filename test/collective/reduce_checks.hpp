@@ -41,7 +41,7 @@ void check_reduce(Comm& comm, const problem<Algebra>& p, int root, const std::st
 template <class Comm, class Algebra>
 void check_reduce_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm<problem<Algebra>::level>(allfold::reduce, comm.size(), [&](const char* name, auto... algorithm) {
-        for (const int root : roots_of(comm.size())) {
+        for (const int root : roots_of(comm.size(), p.size())) {
             const std::string here = where + ", root " + std::to_string(root) + ", " + name;
             check_reduce(comm, p, root, here, algorithm...);
             check_reduce(comm, p, root, here + ", in windows", algorithm..., narrow(p));

@@ -22,7 +22,7 @@ TEMPLATE_TEST_CASE("reduce takes any operator", "", integers, maxima, residues) 
 
 TEMPLATE_TEST_CASE("reduce keeps rank order where ranks share no memory", "", matrices, floats) {
     on_remote_groups<TestType>([](auto& comm, const auto& p, const auto& where) {
-        for (const int root : roots_of(comm.size())) check_reduce(comm, p, root, where);
+        for (const int root : roots_of(comm.size(), p.size())) check_reduce(comm, p, root, where);
     });
     SUCCEED();
 }

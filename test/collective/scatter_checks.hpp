@@ -45,7 +45,7 @@ void check_scatter(Comm& comm, const problem<Algebra>& p, int root, const allfol
 template <class Comm, class Algebra>
 void check_scatter_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm(allfold::scatter, comm.size(), [&](const char* name, auto... algorithm) {
-        for (const int root : roots_of(comm.size())) {
+        for (const int root : roots_of(comm.size(), p.size())) {
             int number = 0;
             for (const auto& blocks : partitions_of(p.size(), comm.size())) {
                 const std::string here =

@@ -43,12 +43,12 @@ void check_everything(Comm& comm, const problem<Algebra>& p, const std::string& 
     check_all_reduce(comm, p, where + ", in windows", narrow(p));
     check_inclusive_scan(comm, p, where);
     check_exclusive_scan(comm, p, where);
-    for (const int root : roots_of(comm.size())) {
+    for (const int root : roots_of(comm.size(), p.size())) {
         check_reduce(comm, p, root, where);
         check_broadcast(comm, p, root, where);
     }
     for (const auto& blocks : partitions_of(p.size(), comm.size())) {
-        for (const int root : roots_of(comm.size())) {
+        for (const int root : roots_of(comm.size(), p.size())) {
             check_gather(comm, p, root, blocks, where, blocks);
             check_scatter(comm, p, root, blocks, where, blocks);
         }

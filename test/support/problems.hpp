@@ -60,9 +60,9 @@ allfold::window narrow(const problem<Algebra>& p) {
     return {std::max<std::size_t>(64, p.size() * sizeof(typename Algebra::element) / 20)};
 }
 
-/// All roots of a small group, some of a large one.
-inline std::vector<int> roots_of(int ranks) {
-    if (ranks > 5) return {0, ranks / 2, ranks - 1};
+/// All roots of a small group, or where so few elements are enough for blocks of two lengths; else some.
+inline std::vector<int> roots_of(int ranks, std::size_t elements = 0) {
+    if (ranks > 5 && elements != static_cast<std::size_t>(ranks) + 1) return {0, ranks / 2, ranks - 1};
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     return all;

@@ -68,7 +68,7 @@ TEMPLATE_TEST_CASE("a hierarchy moves blocks", "", words, matrices) {
                 const std::string group = " in " + std::to_string(threads);
                 for (const auto& p : problems)
                     for (const auto& blocks : partitions_of(p.size(), comm.size()))
-                        for (const int root : roots_of(comm.size())) {
+                        for (const int root : roots_of(comm.size(), p.size())) {
                             check_gather(comm, p, root, blocks, place_of(comm, p) + group, blocks);
                             check_scatter(comm, p, root, blocks, place_of(comm, p) + group, blocks);
                         }

@@ -133,7 +133,7 @@ TEMPLATE_TEST_CASE("a toy transport runs every collective", "", words, floats) {
         check_all_reduce(comm, p, where);
         check_inclusive_scan(comm, p, where);
         check_exclusive_scan(comm, p, where);
-        for (const int root : roots_of(comm.size())) {
+        for (const int root : roots_of(comm.size(), p.size())) {
             check_broadcast(comm, p, root, where);
             check_reduce(comm, p, root, where);
         }
