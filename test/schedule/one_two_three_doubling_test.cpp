@@ -36,6 +36,16 @@ TEST_CASE("123-doubling is proved up to P = 4096 and costs what it says") {
                     });
 }
 
+TEST_CASE("up to P = 13 dissemination has neither more rounds nor more folds, so that nobody need choose") {
+    for (int size = 1; size <= 14; ++size) {
+        const auto few_folds = allfold::prove(allfold::exclusive_scan, one_two_three_doubling{}, size);
+        const auto few_rounds = allfold::prove(allfold::exclusive_scan, allfold::dissemination{}, size);
+        INFO("P = " << size);
+        CHECK(few_rounds.rounds <= few_folds.rounds);
+        CHECK((few_rounds.busiest_folds <= few_folds.busiest_folds) == (size <= 13));
+    }
+}
+
 TEST_CASE("among many ranks 123-doubling folds less than dissemination, in one round more") {
     const auto few_folds = allfold::prove(allfold::exclusive_scan, one_two_three_doubling{}, 256);
     const auto few_rounds = allfold::prove(allfold::exclusive_scan, allfold::dissemination{}, 256);
