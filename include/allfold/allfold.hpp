@@ -28,6 +28,7 @@
 #include "allfold/data/tensors.hpp"
 #include "allfold/engine/progress_thread.hpp"
 #include "allfold/schedule/mirrored_doubling.hpp"
+#include "allfold/schedule/near_first.hpp"
 #include "allfold/schedule/one_two_three_doubling.hpp"
 #include "allfold/schedule/scatter_all_gather.hpp"
 #include "allfold/transport/self.hpp"

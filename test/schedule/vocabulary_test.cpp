@@ -44,13 +44,6 @@ constexpr int power(int base, int exponent) {
     return n;
 }
 
-/// Blocks first, first + stride, ..., `count` of them, counted modulo `size`.
-constexpr block_set strided_blocks(int first, int count, int stride, int size) {
-    const int straight = std::min(count, (size - first + stride - 1) / stride);
-    return {block_run{first, straight, stride, 1},
-            block_run{first + straight * stride - size, count - straight, stride, 1}};
-}
-
 // Trees of intervals, for any root: rank v (counted from the root) stands for the ranks from v on that share its digits
 // of base k above the lowest ones, which are 0.
 
@@ -323,68 +316,6 @@ struct k_ported {
     };
 };
 
-/// Mirrored Bruck, near ranks first, for every P and in rank order. A partial fold is of an interval of ranks that may
-/// go round the end: then its low ranks are in scratch_a and its high ones in scratch_b, until its owner puts them
-/// together.
-struct near_first {
-    class reduce_scatter : public schedule_of<near_first> {
-      public:
-        static constexpr order keeps = order::rank;
-        static constexpr int scratch_slots = 2;
-        using schedule_of::schedule_of;
-        [[nodiscard]] constexpr int blocks() const { return size(); }
-        [[nodiscard]] constexpr int rounds() const { return size() > 1 ? digits(size(), 2) + 1 : 0; }
-        [[nodiscard]] constexpr step operator[](int round) const {
-            if (round + 1 == rounds()) return {.local = put_together()};
-            const int s = 1 << round;
-            const bool round_the_end = rank() < s;
-            const slot low = round == 0 ? slot::input : slot::scratch_a;
-            step now{.local = round == 0 ? keep_unfolded() : local_work{},
-                     .to = peers::one(modulo(rank() + s, size())),
-                     .send = partials(s, 2 * s, size()),
-                     .source = low,
-                     .from = peers::one(modulo(rank() - s, size())),
-                     .receive = partials(0, 2 * s, size() - s),
-                     .has_more = true};
-            now.how = rank() == s - 1 ? fold::store : fold::left;  // the first of the high ranks
-            now.mine = round_the_end ? slot::scratch_b : low;
-            now.into = round_the_end ? slot::scratch_b : slot::scratch_a;
-            return now;
-        }
-        /// The high ranks of those that go round the end.
-        [[nodiscard]] constexpr step also(int round) const {
-            const int s = 1 << round;
-            step more{.source = slot::scratch_b, .into = slot::scratch_b};
-            if (rank() < s - 1) more.send = partials(s, 2 * s, size() - 1 - rank());
-            if (rank() >= s && rank() - s < s - 1)
-                more.receive = partials(0, 2 * s, std::min(size() - 1 - rank(), size() - s));
-            return more;
-        }
-
-      private:
-        /// The blocks at distances first, first + stride, ... below `end`.
-        [[nodiscard]] constexpr block_set partials(int first, int stride, int end) const {
-            if (end <= first) return {};
-            return strided_blocks(modulo(rank() + first, size()), (end - first + stride - 1) / stride, stride, size());
-        }
-        /// What is not folded in round 0 goes on from scratch: at rank 0 everything, elsewhere the last at odd P.
-        [[nodiscard]] constexpr local_work keep_unfolded() const {
-            local_work work{local_work::kind::copy, slot::input, {}, slot::scratch_a, {}, {}};
-            if (rank() == 0)
-                work.blocks = partials(0, 2, size());
-            else if (size() % 2 == 1)
-                work.blocks = block_set::one(modulo(rank() - 1, size()));
-            else
-                return {};
-            return work;
-        }
-        [[nodiscard]] constexpr local_work put_together() const {
-            const auto what = rank() + 1 < size() ? local_work::kind::fold : local_work::kind::copy;
-            return {what, slot::scratch_a, slot::scratch_b, slot::result, block_set::one(rank()), {}};
-        }
-    };
-};
-
 /// The root's n blocks in n - 1 + ⌈log2 P⌉ rounds.
 struct circulant_broadcast {
     int segments = 1;
@@ -525,7 +456,6 @@ static_assert(test::proved_up_to<allfold::gather, k_nomial{2}, 16>);
 static_assert(test::proved_up_to<allfold::scatter, k_nomial{3}, 16>);
 static_assert(test::proved_up_to<allfold::barrier, k_ported{2}, 16>);
 static_assert(test::proved_up_to<allfold::all_gather, k_ported{3}, 20>);
-static_assert(test::proved_up_to<allfold::reduce_scatter, near_first{}, 20>);
 static_assert(test::proved_up_to<allfold::all_to_all, bruck{}, 16>);
 static_assert(test::proved_up_to<rotate<3>, rotation{3}, 16>);
 static_assert(test::proved_up_to<allfold::broadcast, chain{4}, 16>);
@@ -585,14 +515,6 @@ TEST_CASE("several messages at once save rounds") {
             CHECK(p.busiest_blocks_sent == p.size - 1);
         });
     }
-}
-
-TEST_CASE("near ranks first keeps rank order for every P, with partial folds in two pieces") {
-    prove_for(allfold::reduce_scatter, near_first{}, 200, [](const proof& p) {
-        CHECK(p.messages == p.size * digits(p.size, 2));
-        CHECK(2 * p.busiest_blocks_sent <= 3 * (p.size - 1));
-        CHECK(p.busiest_folds <= p.size);
-    });
 }
 
 TEST_CASE("n blocks are broadcast over a circulant graph in n - 1 more rounds than one") {
