@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -167,18 +168,61 @@ void held_here_and_not_there(explored_communicator& comm) {
 
 }  // namespace
 
-TEST_CASE("a deadlock that needs one send to be held and another one not is found where each is a choice") {
+TEST_CASE("a deadlock that needs one send to be held and another one not is found, and says which") {
     allfold::explore_options each;
     each.sends = allfold::standard_sends::each_by_itself;
-    const exploration all_or_none = explore(4, held_here_and_not_there),
-                      every = explore(4, held_here_and_not_there, each);
-    INFO(explain(all_or_none) << explain(every));
-    CHECK((all_or_none.ok() && all_or_none.complete() && every.complete()));
-    REQUIRE(every.findings().size() == 1);
-    CHECK(every.first().what == verdict::deadlock_unless_held);
-    const exploration again = allfold::replay(4, held_here_and_not_there, every.first().schedule);
-    REQUIRE(!again.ok());
-    CHECK((again.first().what == every.first().what && again.first().text == every.first().text));
+    const exploration found = explore(4, held_here_and_not_there), every = explore(4, held_here_and_not_there, each);
+    INFO(explain(found) << explain(every));
+    CHECK((found.complete() && every.complete() && 20 * found.executions() < every.executions()));
+    REQUIRE((found.findings().size() == 1 && every.findings().size() == 1));
+    CHECK((found.first().what == verdict::deadlock_unless_held && found.first().text == every.first().text));
+    CHECK_THAT(found.first().schedule, Catch::Matchers::StartsWith("4:U"));
+    const std::string history = allfold::history_of(found.first());
+    INFO(history);
+    CHECK_THAT(history, Catch::Matchers::ContainsSubstring("rank 1 calls send to rank 0 (its 1st call)\n") &&
+                            Catch::Matchers::ContainsSubstring("rank 1 has its send held\n"));
+    for (const auto& [schedule, options] :
+         {std::pair(found.first().schedule, allfold::explore_options()), std::pair(every.first().schedule, each)}) {
+        const exploration again = allfold::replay(4, held_here_and_not_there, schedule, options);
+        REQUIRE(!again.ok());
+        CHECK((again.first().what == found.first().what && again.first().text == found.first().text));
+    }
+}
+
+TEST_CASE("a rank that waits with a send takes in what has come before its next collective") {
+    const exploration found = explore(3, [](explored_communicator& comm) {
+        int x = 0, y = 0;
+        if (comm.rank() == 0) {  // waits for rank 2, which waits for all
+            allfold::send(comm, 5, to{2});
+            auto there = allfold::receive.start(comm, x, from{2}, tag{2});
+            allfold::barrier(comm);
+            return there.wait();
+        }
+        if (comm.rank() == 2) allfold::send(comm, 6, to{1});
+        allfold::barrier(comm);
+        if (comm.rank() == 2) allfold::send(comm, 7, to{0}, tag{2}, allfold::mode::ready);
+        allfold::receive(comm, y, from{allfold::any});
+    });
+    INFO(explain(found));
+    REQUIRE((!found.ok() && found.complete()));
+    CHECK(found.first().what == verdict::deadlock_unless_held);
+}
+
+TEST_CASE("a rank that tests for what comes behind a send that waits makes no progress unless that is held") {
+    const exploration found = explore(2, [](explored_communicator& comm) {
+        int x = 0;
+        if (comm.rank() == 1) {
+            allfold::send(comm, 5, to{0}, tag{1});
+            return allfold::send(comm, 6, to{0}, tag{2});
+        }
+        auto second = allfold::receive.start(comm, x, from{1}, tag{2});
+        while (!second.done()) {
+        }
+        allfold::receive(comm, x, from{allfold::any}, tag{1});
+    });
+    INFO(explain(found));
+    REQUIRE((found.findings().size() == 1 && found.complete()));
+    CHECK(found.first().what == verdict::no_progress);
 }
 
 TEST_CASE("a send that waits in vain is told once where its message is never received") {

@@ -87,7 +87,7 @@ struct exploring {
 /// What becomes of a send in standard mode, which may or may not wait for its receive.
 enum class standard_sends : std::uint8_t {
     held,           ///< no send waits
-    all_or_none,    ///< no send waits, and then, unless a deadlock or a lost message has been found, all of them do
+    as_needed,      ///< no send waits, and then, in the same order of messages, each that this does not need to be held
     each_by_itself  ///< each one waits or not: all combinations
 };
 
@@ -99,7 +99,7 @@ enum class deadlines : std::uint8_t {
 
 /// How far to explore.
 struct explore_options {
-    std::uint64_t executions = 1'000'000;  ///< at most, in this call
+    std::uint64_t executions = 1'000'000;  ///< at most, in this call; the last one with what belongs to it (`sends`)
     double seconds = 60;                   ///< at most; looked at between executions
     std::size_t findings = 16;             ///< at most so many are kept
     /// A rank that takes longer for one step waits for something outside: then the process says which rank, and which
@@ -114,9 +114,9 @@ struct explore_options {
     bool reduced = true;                  ///< otherwise executions that differ in the order of independent steps too
     /// Also orders of arrival that no call of the program can tell from each other: to check allfold itself.
     bool every_order = false;
-    /// A program in which no rank asks in which order messages come, and which ends where all sends wait, ends where
-    /// only some do. Others may need `each_by_itself`, which is up to 2^n times as many executions for n sends.
-    standard_sends sends = standard_sends::all_or_none;
+    /// `as_needed` finds each deadlock that `each_by_itself` does, which is up to 2^n times as many executions for n
+    /// sends.
+    standard_sends sends = standard_sends::as_needed;
     allfold::deadlines deadlines = allfold::deadlines::may_pass;
     /// What `frontier` of an exploration has said that ended at a limit: goes on there.
     std::string frontier = {};
@@ -133,8 +133,8 @@ class exploration {
     /// No fault was found: in any execution that the options let happen if it is `complete`, otherwise as far as it
     /// got.
     [[nodiscard]] bool ok() const noexcept { return findings_.empty(); }
-    /// All executions were explored that the options let happen: unless they say otherwise, those in which no standard
-    /// send waits, and those in which all of them do (`standard_sends`).
+    /// All executions were explored that the options let happen, up to those that differ in nothing but what becomes of
+    /// standard sends (`standard_sends`).
     [[nodiscard]] bool complete() const noexcept { return complete_; }
     /// Executions that ended, no two of them the same; without the first few, which only showed who asks for an order.
     [[nodiscard]] std::uint64_t executions() const noexcept { return executions_; }

@@ -78,8 +78,9 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 /// - A message arrives when its receiver waits for it, or tests: then, or later. Messages of one rank on one lane keep
 ///   their order, all others arrive in any. Collectives run on the engine that runs them elsewhere. Executions that
 ///   differ only in the order in which different ranks make their steps are one, and run once.
-/// - Orders that no rank asks about are not tried (`explore_options::every_order`). A program with standard sends runs
-/// again with sends that wait for their receives (`explore_options::sends`).
+/// - Orders that no rank asks about are not tried (`explore_options::every_order`). An execution with standard sends
+/// runs
+///   again, in which they wait for their receives where they can (`explore_options::sends`).
 /// - A rank that fails stops; the others run on as far as they can without it. A team that is still there when its rank
 ///   has returned is ended then, and told.
 /// - What ranks return is compared with the first execution, with ==.

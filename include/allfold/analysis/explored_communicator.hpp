@@ -120,6 +120,9 @@ class explored_communicator final : public transport_defaults, private detail::e
     [[nodiscard]] std::size_t latest_call() const noexcept { return world_.of(self_).calls.size(); }
     /// The message that starts now: nobody asks whether it is done.
     void note_waited_for(bool it_is) noexcept { is_waited_for_ = it_is; }
+    /// It is a standard send, which is not held so far.
+    void note_waiting_send(bool it_is) noexcept { is_waiting_send_ = it_is; }
+    void note_open_send() noexcept { world_.note_open_send(self_); }
     /// Of the next call of this rank: see `here`.
     void note_place(const char* file, unsigned line) {
         require_tie();
@@ -357,19 +360,16 @@ class explored_communicator final : public transport_defaults, private detail::e
         return ending_.emplace_back(ending{operation, {group_, detail::end_of_operation, ends_++}});
     }
 
-    /// An answer that this rank waits for.
-    [[nodiscard]] static lane lane_of_answer(std::uint32_t number) noexcept {
-        return detail::first_of_answers | (number & ~detail::first_of_answers);
-    }
     [[nodiscard]] lane lane_of(int to, const outgoing& message) {
         using kind = detail::message_head::kind;
         detail::message_head head;
         std::memcpy(&head, message.parts.front().data, sizeof head);
-        if (head.what == kind::refused || head.what == kind::unexpected) return lane_of_answer(head.number);
+        if (head.what == kind::refused || head.what == kind::unexpected) return detail::lane_of_answer(head.number);
         if (head.what == kind::clear) world_.note_clear(self_);
         if (head.has_envelope()) world_.note_sent(self_, head.number);
         if (head.what == kind::request || head.how == mode::synchronous) {
-            answers_.push_back({group_, ranks_[to], lane_of_answer(head.number)});
+            answers_.push_back({group_, ranks_[to], detail::lane_of_answer(head.number)});
+            if (is_waiting_send_) world_.note_waiting_send(self_, answers_.back());
             if (is_waited_for_) world_.of(self_).unseen_answers.push_back(answers_.back());
         }
         return detail::envelopes_lane;
@@ -488,7 +488,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     std::uint64_t formed_ = 0;
     std::vector<std::uint16_t> freed_;  // by each rank, as it says in its messages
     std::vector<timed> timed_;
-    bool is_broken_ = false, is_late_ = false, is_waited_for_ = false;
+    bool is_broken_ = false, is_late_ = false, is_waited_for_ = false, is_waiting_send_ = false;
     allfold::background background_;
 };
 
@@ -518,16 +518,18 @@ struct detail::task_hooks<explored_communicator> {
                                                              in != nullptr ? in->source : null_rank,
                                                              out != nullptr ? out->label : in->label());
         if (out != nullptr && out->how != mode::ready) wait_as_searched(comm, *out);
+        comm.note_waiting_send(out != nullptr && out->how == mode::standard && !out->is_held);
+        if (out != nullptr && out->how == mode::standard && !is_waited_for) comm.note_open_send();
         comm.note_waited_for(is_waited_for);
         return call;
     }
-    /// What is held goes with its data, however long it is. So does a synchronous send that is not long: then a receive
-    /// is done that has been matched, whether or not the sender looks, and the send may hear of that much later. A long
-    /// one is asked for its data, as over MPI.
+    /// What may be held goes with its data, however long it is. So does a synchronous send that is not long: then a
+    /// receive is done that has been matched, whether or not the sender looks, and the send may hear of that much
+    /// later. A long one is asked for its data, as over MPI.
     static void wait_as_searched(explored_communicator& comm, sending& out) {
         if (out.how == mode::standard && out.may_wait && out.receiver != null_rank) out.is_held = comm.holds_send();
         if (out.how == mode::synchronous) out.is_held = false;
-        out.has_no_limit = out.how == mode::synchronous ? out.data.bytes() <= credit::longest_message : out.is_held;
+        out.has_no_limit = out.how != mode::synchronous || out.data.bytes() <= credit::longest_message;
     }
     static void note_start(explored_communicator& comm, const void* operation) { comm.note_start(operation); }
     static bool may_end(explored_communicator& comm, const void* operation, const char* what) {

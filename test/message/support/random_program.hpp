@@ -24,12 +24,17 @@ namespace test {
 
 class random_program {
   public:
-    /// Whether its ranks look which of several messages comes first, or only whether one has come.
-    enum class asks : std::uint8_t { nothing, whether_done, anything };
+    /// Whether its ranks look which of several messages comes first, or only whether one has come; or only which one,
+    /// on which depends what they do next.
+    enum class asks : std::uint8_t { nothing, whether_done, anything, which_comes };
 
     random_program(std::mt19937& dice, int size, std::size_t messages, asks what)
         : of_rank_(static_cast<std::size_t>(size)) {
         const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(dice); };
+        if (what == asks::which_comes) {
+            add_branching(below, messages);
+            return;
+        }
         const bool may_ask = what == asks::anything, may_test = what != asks::nothing;
         for (std::size_t i = 0; i < messages; ++i) {  // a send and a receive each, so that most programs end
             const std::size_t from = below(of_rank_.size());
@@ -96,7 +101,9 @@ class random_program {
             mix(f.data.front());
             mix(static_cast<std::uint32_t>(f.found.source));
         };
+        bool is_left_out = false;
         for (const action& each : of_rank_[static_cast<std::size_t>(comm.rank())]) {
+            if (std::exchange(is_left_out, false)) continue;
             std::uint32_t value = each.depends ? seen : static_cast<std::uint32_t>(comm.rank());
             std::vector<std::uint32_t> data(each.elements, value);
             const auto take = [&](const allfold::status& got) {
@@ -171,6 +178,7 @@ class random_program {
                 case kind::then:
                     if (pending != nullptr) pending->work.then([pending, &mix] { mix(pending->data.front() + 37); });
                     break;
+                case kind::branch: is_left_out = seen % 2 == 1; break;
                 case kind::look:
                     if (auto found = allfold::try_probe(comm, source, under)) {
                         data.resize(found->about().elements);
@@ -189,9 +197,9 @@ class random_program {
     }
 
     [[nodiscard]] std::string text() const {
-        constexpr const char* names[] = {"send",      "start_send", "receive",         "start_receive", "reduce",
-                                         "wait",      "test",       "cancel",          "wait_any",      "wait_some",
-                                         "test_some", "then",       "reduce_and_wait", "try_probe",     "probe"};
+        constexpr const char* names[] = {
+            "send",     "start_send", "receive",   "start_receive", "reduce",          "wait",      "test",  "cancel",
+            "wait_any", "wait_some",  "test_some", "then",          "reduce_and_wait", "try_probe", "probe", "branch"};
         constexpr const char* modes[] = {"standard", "buffered", "synchronous", "ready"};
         std::string all;
         for (std::size_t r = 0; r < of_rank_.size(); ++r) {
@@ -224,7 +232,8 @@ class random_program {
         then,
         reduce_and_wait,
         look,
-        blocking_probe
+        blocking_probe,
+        branch
     };
     struct action {
         kind what;
@@ -250,6 +259,22 @@ class random_program {
     }
     void add_to_all(action what) {
         for (std::size_t r = 0; r < of_rank_.size(); ++r) add(r, what);
+    }
+    /// Sends and receives alone, and what is left out where something else has come.
+    template <class Below>
+    void add_branching(Below below, std::size_t messages) {
+        for (std::size_t i = 0; i < messages; ++i) {
+            const std::size_t from = below(of_rank_.size());
+            const std::size_t to = (from + 1 + below(of_rank_.size() - 1)) % of_rank_.size();
+            const int tag = below(3) == 0 ? 1 : 0;
+            add(from, {below(6) == 0 ? kind::start_send : kind::blocking_send, static_cast<int>(to), tag});
+            add(to, {below(4) == 0 ? kind::start_receive : kind::blocking_receive,
+                     below(2) == 0 ? any_rank : static_cast<int>(from), tag});
+            if (below(4) == 0) add(to, {kind::branch});
+        }
+        for (auto& each : of_rank_)
+            for (int i = 0; i < 2 && each.size() > 1; ++i)
+                std::swap(each[below(each.size())], each[below(each.size())]);
     }
     /// Its receive is there: all meet between them. (Unless another order is made of it.)
     void add_ready(std::size_t from, std::size_t to) {

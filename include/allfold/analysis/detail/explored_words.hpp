@@ -83,7 +83,7 @@ namespace allfold::detail {
 }
 /// Between post offices: the program knows nothing of it.
 [[nodiscard]] inline bool is_an_answer(const explored_channel& from, const explored_letter& letter) {
-    if (from.on != envelopes_lane) return false;
+    if (from.on != envelopes_lane) return from.is_answer();
     const auto what = head_of(letter).what;
     return what != message_head::kind::eager && what != message_head::kind::request;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "allfold/analysis/detail/step_watch.hpp"
 #include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/post_office.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -68,6 +70,8 @@ class explored_world final : public order_observer {
     /// What becomes of standard sends.
     enum class sending : std::uint8_t { held, waits, chosen };
 
+    /// Instead of the rank that makes a step.
+    static constexpr int nobody = -1;
     /// What one rank does.
     using body = std::function<void(int)>;
 
@@ -101,6 +105,7 @@ class explored_world final : public order_observer {
         explored_channel other;           // what it may choose, in a step without a message
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
+        std::vector<explored_channel> open_answers;    // to standard sends that wait
         bool is_timed = false;                         // what it waits for has a deadline
         bool time_is_up = false;                       // which passes now
         std::uint64_t doings = 0;                      // of which somebody can tell whether it is late before or after
@@ -137,6 +142,7 @@ class explored_world final : public order_observer {
     }
 
     sending sends = sending::held;
+    bool may_hold = false;         // a send that waits, after all: a step beside the others
     bool has_ready_sends = false;  // in mode::ready: what comes before a receive starts may come too early
     bool deadlines_may_pass = true;
     bool deadlines_pass_anywhere = false;        // where nobody can tell, too
@@ -155,6 +161,8 @@ class explored_world final : public order_observer {
         seats_used_ = 0;
         mail_.begin();
         standard_sends_ = waiting_sends_ = posted_ = late_ = 0;
+        is_timed_ = false;
+        open_sends_ = 0;
         for (rank_state& each : ranks_) {
             each.at = place::running;
             each.turn = explored_turn::goes_on;
@@ -169,6 +177,7 @@ class explored_world final : public order_observer {
             each.doings = 0;
             each.listens.clear();
             each.unseen_answers.clear();
+            each.open_answers.clear();
             each.latest.reset();
             each.ends.clear();
             each.failure.reset();
@@ -192,6 +201,7 @@ class explored_world final : public order_observer {
             if (add_steps_of(each, possible)) settled |= std::uint64_t{1} << each.rank;
         if (possible.empty()) add_last_resorts(possible);
         std::sort(possible.begin(), possible.end());
+        if (may_hold) add_holds(possible);
         return settled;
     }
     /// The channels on which a message may come to a rank, now or later.
@@ -235,6 +245,8 @@ class explored_world final : public order_observer {
             const char* const words[2][2] = {{"has its send held", "waits with its send"},
                                              {"is in time", "is too late"}};
             note(happening::kind::goes_on, step.rank, words[rank.other == deadline_passes][rank.has_chosen_other]);
+        } else if (step.holds()) {
+            hold(step.rank, step.channel);
         } else if (step.channel == deadline_passes) {
             rank.time_is_up = true;
             note(happening::kind::goes_on, step.rank, "is too late");
@@ -441,9 +453,17 @@ class explored_world final : public order_observer {
         if (!is_held) ++waiting_sends_;
         return is_held;
     }
+    /// One that waits, which this answers.
+    void note_waiting_send(int rank, const explored_channel& answer) { of(rank).open_answers.push_back(answer); }
+    /// A standard send starts, and its rank may ask whether it is done.
+    void note_open_send(int rank) noexcept { open_sends_ |= std::uint64_t{1} << rank; }
+    [[nodiscard]] std::uint64_t open_sends() const noexcept { return open_sends_; }
+    /// Whether a deadline could have passed.
+    [[nodiscard]] bool is_timed() const noexcept { return is_timed_; }
     /// Whether a deadline passes now: both are tried, unless deadlines pass in vain only.
     [[nodiscard]] bool may_pass(int rank) {
         if (!deadlines_may_pass) return false;
+        is_timed_ = true;
         note_that_all_matters();  // when they hear of it depends on all that they do
         return chooses(rank, deadline_passes);
     }
@@ -550,6 +570,31 @@ class explored_world final : public order_observer {
         }
     }
 
+    /// Behind what else may happen. Where that is nothing, the first step is that nobody goes on.
+    void add_holds(std::vector<explored_step>& possible) {
+        const std::size_t others = possible.size();
+        for (const rank_state& each : ranks_)
+            for (const explored_channel& answer : each.open_answers)
+                if ((each.at == place::waits || each.at == place::tests) && is_among(answer, each.asked) &&
+                    mail_.next(each.rank, answer) == nullptr)
+                    possible.push_back({each.rank, false, false, answer});
+        if (others == 0 && !possible.empty()) possible.insert(possible.begin(), {nobody, false, false, {}});
+    }
+    /// As if its receive had answered, whose own answer then comes to nobody.
+    void hold(int rank, const explored_channel& answer) {
+        message_head head;
+        head.what = message_head::kind::refused;
+        head.number = answer.on & ~first_of_answers;
+        explored_letter letter{signature_of_messages, sizeof head, step_, bounce_buffer(sizeof head)};
+        std::memcpy(letter.memory.data(), &head, sizeof head);
+        mail_.post(rank, answer, std::move(letter));
+        static_cast<void>(mail_.deliver(rank, answer));
+        --waiting_sends_;
+        note(happening::kind::goes_on, rank, "has its send held");
+    }
+    [[nodiscard]] static bool is_among(const explored_channel& one, const std::vector<explored_channel>& all) {
+        return std::ranges::find(all, one) != all.end();
+    }
     void note(happening::kind what, int rank, const std::string& words, const char* more = "") {
         if (history != nullptr) history->push_back({what, rank, -1, 0, words + more});
     }
@@ -589,6 +634,8 @@ class explored_world final : public order_observer {
 
     int tests_, most_tests_;
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
+    bool is_timed_ = false;
+    std::uint64_t open_sends_ = 0;
     body run_;
     int step_ = -1;
     int running_ = 0;         // the rank that runs

@@ -18,6 +18,7 @@
 #include "allfold/analysis/detail/explored_values.hpp"
 #include "allfold/analysis/detail/explored_words.hpp"
 #include "allfold/analysis/detail/explored_world.hpp"
+#include "allfold/analysis/detail/same_order.hpp"
 #include "allfold/analysis/detail/search_tree.hpp"
 #include "allfold/analysis/exploration.hpp"
 #include "allfold/error.hpp"
@@ -52,6 +53,9 @@ class explorer {
             tree_.forget();
             explore_all();
         }
+        if (options_.sends == standard_sends::as_needed && has_lost_or_deadlock())  // found again where sends wait
+            std::erase_if(found_.findings_,
+                          [](const finding& each) { return each.what == verdict::deadlock_unless_held; });
         found_.seconds_ = seconds();
         if (is_sound_) std::ranges::for_each(found_.findings_, [this](finding& each) { look_closely(each); });
         return std::move(found_);
@@ -108,13 +112,37 @@ class explorer {
                 expected_to_ask |= std::exchange(asked, 0);
                 continue;
             }
+            const bool is_repeated = end == ending::complete && is_to_wait_in_that_order();
             end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
+            if (is_repeated) ++found_.executions_;
             found_.complete_ = !tree_.next(leftovers, any_order);
             found_.seconds_ = seconds();
-            if (!wants_more() && !found_.complete_) found_.frontier_ = frontier();
-            if (!wants_more_) return;
+            const bool goes_on = wants_more();
+            if (is_repeated && !waited_in_that_order()) return;
+            if (!goes_on && !found_.complete_) found_.frontier_ = frontier();
+            if (!goes_on) return;
         }
         if ((expected_to_ask & ~asked) != 0) add_not_repeated("the first execution");
+    }
+    /// Whether it matters which sends are held, in the order of the latest execution.
+    [[nodiscard]] bool is_to_wait_in_that_order() const {
+        return options_.sends == standard_sends::as_needed && world_.sends == sending::held &&
+               world_.standard_sends() != 0 && !world_.is_timed() && !has_lost_or_deadlock();
+    }
+    /// Runs the latest execution once more, in which sends are held only where its order needs it. False where the
+    /// world cannot be used again.
+    [[nodiscard]] bool waited_in_that_order() {
+        same_order chosen(tree_, world_);
+        world_.sends = sending::waits;
+        static_cast<void>(run_one(
+            [&](std::uint64_t) {
+                return chosen.choose(possible_, [this](const explored_step& each) { return is_unseen(each); });
+            },
+            false));
+        judge();
+        difference_.clear();
+        world_.sends = sending::held;
+        return released();
     }
     void add_not_repeated(const std::string& what) {
         add(verdict::not_deterministic,
@@ -125,9 +153,9 @@ class explorer {
     [[nodiscard]] std::string frontier() const {
         std::ostringstream out;
         out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
-            << found_.executions_ << ' ' << found_.redundant_ << ' ' << has_standard_sends_ << ' '
-            << has_lost_or_deadlock() << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all
-            << ' ' << asked_.has_ready_sends << " ." << first_token_ << '\n';
+            << found_.executions_ << ' ' << found_.redundant_ << ' ' << asks_of_sends_ << ' ' << has_lost_or_deadlock()
+            << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all << ' '
+            << asked_.has_ready_sends << " ." << first_token_ << '\n';
         tree_.write(out);
         return out.str();
     }
@@ -136,7 +164,7 @@ class explorer {
         std::istringstream in(text_of_it);
         std::string mark;
         int ranks = 0, sends = 0;
-        in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> has_standard_sends_ >>
+        in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> asks_of_sends_ >>
             had_lost_or_deadlock_ >> asked_.of_messages >> asked_.of_ends >> asked_.of_all >> asked_.has_ready_sends >>
             first_token_;
         tree_.read(in);
@@ -157,6 +185,7 @@ class explorer {
     template <class Choose>
     ending run_one(Choose choose, bool noted) {
         token_ = explored_token::begin(world_.sends, world_.has_ready_sends);
+        world_.may_hold = !noted && world_.sends == sending::waits;
         if (noted) tree_.begin();  // its races are still to be looked at where the first execution is repeated
         values_.begin();
         world_.begin();
@@ -165,8 +194,9 @@ class explorer {
             if (possible_.empty()) return ending::complete;
             const int unseen = noted ? find_unseen() : -1, choice = unseen >= 0 ? unseen : choose(settled);
             if (choice < 0) return choice == search_tree::asleep ? ending::asleep : ending::changed;
-            explored_token::add(token_, choice);
             const explored_step step = possible_[static_cast<std::size_t>(choice)];
+            if (step.rank == explored_world::nobody) return ending::complete;
+            explored_token::add(token_, choice);
             const bool is_seen = noted && unseen < 0;
             if (is_seen)
                 tree_.note(step, world_.asked_by(step.rank), world_.posted_in(step));
@@ -217,7 +247,7 @@ class explorer {
 
     /// Whether it matters that sends may wait. Where a message is lost, its send waits for ever.
     [[nodiscard]] bool is_to_go_on_without_room() const {
-        return options_.sends == standard_sends::all_or_none && world_.sends == sending::held && has_standard_sends_ &&
+        return options_.sends == standard_sends::as_needed && world_.sends == sending::held && asks_of_sends_ &&
                !has_lost_or_deadlock();
     }
     [[nodiscard]] bool has_lost_or_deadlock() const {
@@ -271,7 +301,8 @@ class explorer {
 
     void judge() {
         if (!std::exchange(has_first_, true)) first_token_ = token_;
-        if (world_.standard_sends() != 0) has_standard_sends_ = true;
+        if (world_.standard_sends() != 0 && (world_.is_timed() || (world_.open_sends() & asked_.of_ends) != 0))
+            asks_of_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
         add_changes();
         if (!any_failed() && waits) world_.look_in_vain();
@@ -443,7 +474,7 @@ class explorer {
     std::vector<explored_step> possible_;
     std::string token_, first_token_, difference_;
     clock::time_point began_ = clock::now();
-    bool has_first_ = false, has_repeated_ = false, has_standard_sends_ = false;
+    bool has_first_ = false, has_repeated_ = false, asks_of_sends_ = false;
     explored_world::askers asked_;  // in any execution so far
     bool wants_more_ = true, had_lost_or_deadlock_ = false;
     std::uint64_t executions_before_ = 0;  // an exploration that goes on counts on

@@ -42,6 +42,9 @@ namespace allfold::detail {
 inline constexpr int end_of_operation = -1, news_of_a_deadline = -2;
 /// From here on each answer to a send has a lane of its own: when it comes is nobody's business but that of the send.
 inline constexpr lane first_of_answers = 0xc0000000;
+[[nodiscard]] constexpr lane lane_of_answer(std::uint32_t number) noexcept {
+    return first_of_answers | (number & ~first_of_answers);
+}
 
 /// Messages to one rank from another one, on one lane of one communicator; or the end of an operation of this rank's,
 /// which `on` numbers, or the news that the deadline of another rank has passed.
@@ -55,6 +58,7 @@ struct explored_channel {
     [[nodiscard]] bool is_of_a_collective() const noexcept {
         return is_message() && on < first_of_answers && on != envelopes_lane && on != data_lane;
     }
+    [[nodiscard]] bool is_answer() const noexcept { return is_message() && on >= first_of_answers; }
     friend bool operator==(const explored_channel&, const explored_channel&) = default;
     friend bool operator<(const explored_channel& a, const explored_channel& b) noexcept {
         return std::tie(a.group, a.from, a.on) < std::tie(b.group, b.from, b.on);
@@ -67,6 +71,8 @@ struct explored_step {
     bool has_message = false;
     bool is_last_resort = false;  ///< possible only because nothing else is: it depends on what all ranks have done
     explored_channel channel;
+    /// A standard send that waits for its receive is held after all.
+    [[nodiscard]] bool holds() const noexcept { return !has_message && channel.is_answer(); }
     friend bool operator==(const explored_step&, const explored_step&) = default;
     friend bool operator<(const explored_step& a, const explored_step& b) noexcept {
         return std::tie(a.rank, a.has_message, a.channel) < std::tie(b.rank, b.has_message, b.channel);
@@ -143,6 +149,13 @@ class search_tree {
             }
         }
         return false;
+    }
+
+    /// The steps of one rank in the latest execution whose order somebody may tell, from the last one back.
+    [[nodiscard]] std::vector<explored_step> order_of(int rank) const {
+        std::vector<explored_step> all;
+        for (int i = last_question_[at(rank)]; i >= 0; i = events_[at(i)].previous) all.push_back(events_[at(i)].what);
+        return all;
     }
 
     /// Where the path to the next execution leads, and what has been tried on it.
