@@ -99,7 +99,10 @@ class user_operator {
   public:
     explicit user_operator(bool commutes) {
         using scalar = typename Workload::scalar;
-        MPI_Type_contiguous(sizeof(element) / sizeof(scalar), sizeof(scalar) == 4 ? MPI_FLOAT : MPI_DOUBLE, &type);
+        if constexpr (sizeof(element) < sizeof(scalar))
+            MPI_Type_contiguous(sizeof(element), MPI_BYTE, &type);
+        else
+            MPI_Type_contiguous(sizeof(element) / sizeof(scalar), sizeof(scalar) == 4 ? MPI_FLOAT : MPI_DOUBLE, &type);
         MPI_Type_commit(&type);
         const auto fold = [](void* left, void* right, int* count, MPI_Datatype*) {
             auto* const to = static_cast<element*>(right);
@@ -139,8 +142,8 @@ struct operands {
     void exclusive_scan(MPI_Datatype type, MPI_Op op) const {
         MPI_Exscan(input.data(), output.data(), count(), type, op, MPI_COMM_WORLD);
     }
-    void reduce_scatter() const {
-        MPI_Reduce_scatter_block(input.data(), output.data(), count(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    void reduce_scatter(MPI_Datatype type = MPI_FLOAT, MPI_Op op = MPI_SUM) const {
+        MPI_Reduce_scatter_block(input.data(), output.data(), count(), type, op, MPI_COMM_WORLD);
     }
     void all_gather() const {
         MPI_Allgather(input.data(), count(), MPI_FLOAT, output.data(), count(), MPI_FLOAT, MPI_COMM_WORLD);
@@ -178,6 +181,15 @@ void reduce_scatter(process_stage& on) {
         allfold::reduce_scatter(comm, x.input, x.output, allfold::sum{}, how);
     });
     on.measure<blocks_of_sums>("MPI", [&] { x.reduce_scatter(); });
+}
+
+/// MPI folds with an operator of the user's, which rounds each fold.
+void reduce_scatter_bf16(process_stage& on) {
+    const operands<bfloat16> x(on);
+    const user_operator<blocks_of_short_sums> in_float(true);
+    on.measure_ours<blocks_of_short_sums>(
+        "ours", [&] { allfold::reduce_scatter(on.comm, x.input, x.output, allfold::widened<allfold::sum, float>()); });
+    on.measure<blocks_of_short_sums>("MPI", [&] { x.reduce_scatter(in_float.type, in_float.op); });
 }
 
 void all_gather(process_stage& on) {
@@ -464,6 +476,7 @@ constexpr std::array contests{
     contest{"product", product},
     contest{"all_gather", all_gather},
     contest{"reduce_scatter", reduce_scatter},
+    contest{"reduce_scatter_bf16", reduce_scatter_bf16},
     contest{"broadcast", broadcast},
     contest{"scatter", scatter},
     contest{"gather", gather},

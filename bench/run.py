@@ -52,6 +52,7 @@ SIZES = {
     "merge": [states * STATE for states in (1, 32, KIB, 16 * KIB, 256 * KIB)],
     "all_gather": LENGTHS,
     "reduce_scatter": LENGTHS,
+    "reduce_scatter_bf16": LENGTHS,
     "broadcast": LENGTHS,
     "scatter": LENGTHS,
     "gather": LENGTHS,
@@ -79,6 +80,7 @@ SIZES_OVER_MPI = {
     "all_reduce": LENGTHS,
     "all_gather": LENGTHS,
     "reduce_scatter": LENGTHS,
+    "reduce_scatter_bf16": LENGTHS,
     "broadcast": LENGTHS,
     "scatter": LENGTHS,
     "gather": LENGTHS,
@@ -100,6 +102,7 @@ TITLES = {
     "merge": "all_reduce, softmax merge of states of 264 bytes",
     "all_gather": "all_gather of floats, bytes of all blocks",
     "reduce_scatter": "reduce_scatter, sum of floats",
+    "reduce_scatter_bf16": "reduce_scatter of 16 bits each, folded in float",
     "broadcast": "broadcast of floats, and a barrier",
     "scatter": "scatter of floats, bytes of all blocks, and a barrier",
     "gather": "gather of floats, bytes of all blocks, and a barrier",
@@ -127,8 +130,8 @@ TITLES = {
 LISTS_OF = ("list", "reduce_scatter_list", "all_gather_list")
 ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, "together": 12,
             **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
-IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_list",
-             "all_gather_list", "together")
+IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_bf16",
+             "reduce_scatter_list", "all_gather_list", "together")
 WITHOUT_MPI = ("persistent",)  # which is of MPI 4 on
 PLACEMENTS = ("smt", "near", "far", "one")
 MOST_RANKS = 16

@@ -41,6 +41,7 @@ inline constexpr std::array rows{
     row{"product", sizeof(product_of_matrices::element), "2x2", "prod"},
     row{"all_gather", 4, "float", "none", true},
     row{"reduce_scatter", 4, "float", "sum", true},
+    row{"reduce_scatter_bf16", 2, "bf16", "sum", true},
     row{"broadcast", 4, "float", "none"},
     row{"scatter", 4, "float", "none", true},
     row{"gather", 4, "float", "none", true},

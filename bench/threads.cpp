@@ -179,6 +179,18 @@ void reduce_scatter(thread_stage& on, communicator& comm, boards& board) {
     by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template scatter_through_slots<how()>(); });
 }
 
+/// Of 16 bits, folded in float and rounded once.
+void reduce_scatter_bf16(thread_stage& on, communicator& comm, boards& board) {
+    const std::span<const bfloat16> input = on.input.all<bfloat16>();
+    const std::span<bfloat16> output = on.output.all<bfloat16>();
+    const allfold::widened<allfold::sum, float> in_float;
+    on.measure<blocks_of_short_sums>("ours", [&] { allfold::reduce_scatter(comm, input, output, in_float); });
+
+    bounds<blocks_of_short_sums> by_hand(on, board);
+    by_hand.measure("inputs", [](auto& hands) { hands.scatter(); });
+    by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template scatter_through_slots<how()>(); });
+}
+
 void all_gather(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
     const std::span<const float> input = on.input.all<float>();
@@ -556,6 +568,7 @@ constexpr std::array contests{
     contest{"merge", merge},
     contest{"all_gather", all_gather},
     contest{"reduce_scatter", reduce_scatter},
+    contest{"reduce_scatter_bf16", reduce_scatter_bf16},
     contest{"broadcast", broadcast},
     contest{"scatter", scatter},
     contest{"gather", gather},

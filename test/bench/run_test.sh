@@ -115,7 +115,7 @@ refuses "is not what --csv writes" bench --from other.csv
 
 # --- What the programs print. That results are right they see to themselves.
 
-rows="all_reduce merge all_gather reduce_scatter broadcast scatter gather all_to_all all_to_all_by_sizes permute reduce
+rows="all_reduce merge all_gather reduce_scatter reduce_scatter_bf16 broadcast scatter gather all_to_all all_to_all_by_sizes permute reduce
     inclusive_scan exclusive_scan scan distributed_scan start in_flight persistent list reduce_scatter_list all_gather_list together barrier"
 size_of() { case $1 in merge) echo 264 ;; barrier) echo 0 ;; together) echo 24,24576 ;; *) echo 64,16384 ;; esac; }
 for row in $rows; do
