@@ -253,7 +253,7 @@ TEST_CASE("ranks that fold elements of different types in one are told") {
         }
     });
     for (const outcome& each : outcomes) {
-        CHECK(each.code == allfold::errc::mismatch);
+        CHECK((each.code == allfold::errc::mismatch || each.code == allfold::errc::peer_failed));
         CHECK(each.says("has elements of type"));
         CHECK(each.says("bfloat16"));
     }
