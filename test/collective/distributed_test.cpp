@@ -102,7 +102,8 @@ TEST_CASE("commutative operators fold what a rank holds first, and rank order is
 }
 
 TEST_CASE("long blocks of numbers are folded in any order where their operator is commutative") {
-    for (const std::size_t block : {15, 16, 23, 1023, 1024, 1500})
+    constexpr std::size_t lengths[] = {15, 16, 23, 1023, 1024, 1500};
+    for (const std::size_t block : lengths)
         on_ranks(2, [block](auto& comm) {
             const block_cyclic layout{block, 7, 3 * block + 5};
             std::vector<unsigned> all(layout.count), prefixes(layout.count);
