@@ -112,17 +112,21 @@ class explorer {
                 expected_to_ask |= std::exchange(asked, 0);
                 continue;
             }
-            const bool is_repeated = end == ending::complete && is_to_wait_in_that_order();
-            end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
-            if (is_repeated) ++found_.executions_;
-            found_.complete_ = !tree_.next(leftovers, any_order);
-            found_.seconds_ = seconds();
-            const bool goes_on = wants_more();
-            if (is_repeated && !waited_in_that_order()) return;
-            if (!goes_on && !found_.complete_) found_.frontier_ = frontier();
-            if (!goes_on) return;
+            if (!goes_on(end, leftovers, any_order)) return;
         }
         if ((expected_to_ask & ~asked) != 0) add_not_repeated("the first execution");
+    }
+    /// Behind an execution that counts; false where there is to be no other one.
+    [[nodiscard]] bool goes_on(ending end, const std::vector<explored_leftover>& leftovers, std::uint64_t any_order) {
+        const bool is_repeated = end == ending::complete && is_to_wait_in_that_order();
+        end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
+        if (is_repeated) ++found_.executions_;
+        found_.complete_ = !tree_.next(leftovers, any_order);
+        found_.seconds_ = seconds();
+        const bool has_more_to_do = wants_more();
+        if (is_repeated && !waited_in_that_order()) return false;
+        if (!has_more_to_do && !found_.complete_) found_.frontier_ = frontier();
+        return has_more_to_do;
     }
     /// Whether it matters which sends are held, in the order of the latest execution.
     [[nodiscard]] bool is_to_wait_in_that_order() const {
