@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "allfold/collective/images.hpp"
+#include "allfold/data/partition.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/oracle.hpp"
 
@@ -47,6 +48,14 @@ class rank_images {
     std::size_t none_ = 0;
 };
 
+/// The last block takes most of it, and the second one nothing.
+inline allfold::partition uneven_blocks(std::size_t n, int ranks) {
+    std::vector<std::size_t> sizes(static_cast<std::size_t>(ranks));
+    sizes.front() = n / 3;
+    sizes.back() += n - n / 3;
+    return allfold::partition::sizes(sizes);
+}
+
 template <class Algebra, class Comm, class Op>
 void check_images(Comm& comm, const problem<Algebra>& p, const std::vector<int>& counts, const Op& op,
                   const std::string& where) {
@@ -59,6 +68,12 @@ void check_images(Comm& comm, const problem<Algebra>& p, const std::vector<int>&
     if (comm.rank() == root) at_root.resize(p.size());
     allfold::reduce(comm, mine.list(mine.values), at_root, op, allfold::root{root});
     if (comm.rank() == root) expect_same<Algebra>(at_root, p.total(), where + ", reduce");
+
+    const auto blocks = uneven_blocks(p.size(), comm.size());
+    const auto mine_of = p.total().subspan(blocks.offset(comm.rank()), blocks.extent(comm.rank()));
+    std::vector<element> block(mine_of.size(), Algebra::margin());
+    allfold::reduce_scatter(comm, mine.list(mine.values), block, op, blocks);
+    expect_same<Algebra>(block, mine_of, where + ", reduce_scatter");
 
     auto x = mine.values;
     allfold::all_reduce(comm, mine.list(x), op);
@@ -92,14 +107,19 @@ void check_started_images(Comm& comm, const problem<Algebra>& p, const std::vect
     const rank_images<Algebra, Comm> mine(comm, p, counts);
     std::vector<element> total(p.size(), Algebra::margin()), at_root = total;
     auto x = mine.values, y = x;
+    const auto blocks = uneven_blocks(p.size(), comm.size());
+    const auto mine_of = p.total().subspan(blocks.offset(comm.rank()), blocks.extent(comm.rank()));
+    std::vector<element> block(mine_of.size(), Algebra::margin());
     std::vector<allfold::operation> all;
     all.push_back(allfold::all_reduce.start(comm, mine.list(mine.values), total, op));
+    all.push_back(allfold::reduce_scatter.start(comm, mine.list(mine.values), block, op, blocks));
     all.push_back(allfold::inclusive_scan.start(comm, mine.list(x), op));
     all.push_back(allfold::reduce.start(comm, mine.list(mine.values), at_root, op));
     all.push_back(allfold::exclusive_scan.start(comm, mine.list(mine.values), mine.list(y), op));
     if (comm.rank() % 2 == 1) std::ranges::reverse(all);
     wait_all(all);
     expect_same<Algebra>(total, p.total(), where + ", all_reduce started");
+    expect_same<Algebra>(block, mine_of, where + ", reduce_scatter started");
     if (comm.rank() == 0) expect_same<Algebra>(at_root, p.total(), where + ", reduce started");
     for (std::size_t i = 0; i < x.size(); ++i) {
         const int k = mine.number(i);

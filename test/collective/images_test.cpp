@@ -101,6 +101,12 @@ TEST_CASE("images that do not fit are refused, and nobody waits for the rank tha
                   [&](auto& comm, auto& x, auto& y, bool is_wrong) {
                       allfold::all_reduce(comm, images(x), std::span(y).first(is_wrong ? 3 : 4), join);
                   });
+    require_error(errc::mismatch, "rank 0: the output has 3 elements, but 2 are needed",
+                  [&](auto& comm, auto& x, auto& y, bool is_wrong) {
+                      const auto blocks = allfold::partition::sizes({2, 1, 1});
+                      const std::size_t held = is_wrong ? 3 : blocks.extent(comm.rank());
+                      allfold::reduce_scatter(comm, images(x, x), std::span(y).first(held), join, blocks);
+                  });
     require_error(errc::mismatch, "has 3",  // and another one 4: whichever rank finds it says so
                   [&](auto& comm, auto& x, auto& y, bool is_wrong) {
                       const std::size_t n = is_wrong ? 3 : 4;

@@ -20,6 +20,7 @@
 #include "allfold/collective/exclusive_scan.hpp"
 #include "allfold/collective/inclusive_scan.hpp"
 #include "allfold/collective/reduce.hpp"
+#include "allfold/collective/reduce_scatter.hpp"
 #include "allfold/data/raw_rows.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
@@ -81,14 +82,16 @@ template <class T, class X>
 ///
 ///     all_reduce(comm, images(a, b, c), total, sum());                // of all images of all ranks
 ///     reduce(comm, images(a, b, c), total, op, root{1});
+///     reduce_scatter(comm, images(a, b), shard, op);                  // gradients of several batches, say
 ///     inclusive_scan(comm, images(a, b), images(x, y), op);           // each image gets its own prefix
 ///     all_reduce(comm, images(a, b), op);                             // in place: each image becomes the fold
 ///     all_reduce(comm, images<float>::none(n), total, sum());         // a rank that contributes nothing
 ///
 /// - Images are contiguous ranges, tensor views, lists of `tensors`, and variables, by reference. Ranks may have
 ///   different numbers of them; none only where the operator has an identity.
-/// - In place: after a reduce the images of the root hold the fold, and others what they held. The first image of all
-///   gets the identity of the operator from an exclusive scan; if it has none, it stays as it was.
+/// - In place: after a reduce the images of the root hold the fold, and others what they held; a reduce_scatter has one
+///   operand to write, of the length of the block. The first image of all gets the identity of the operator from an
+///   exclusive scan; if it has none, it stays as it was.
 /// - Order: that of the images, rank by rank; for every operator those of one rank are folded together first.
 ///   `order::tree`: one bracketing of these folds.
 /// - An operator with `lower` is told of the number of all images that contribute; that takes a collective of one
@@ -242,6 +245,7 @@ template <verb V, class Collective, class Comm, class Op, class T, class Out, cl
 class image_call final : public base_of_call<V> {
     static constexpr bool is_inclusive = std::same_as<Collective, inclusive_scan_collective>;
     static constexpr bool is_scan = is_inclusive || std::same_as<Collective, exclusive_scan_collective>;
+    static constexpr bool is_scattered = std::same_as<Collective, reduce_scatter_collective>;
     using value = std::remove_const_t<T>;
     using state = typename state_of<Op, value>::type;
     static constexpr bool is_lowered = lowering_operator<Op, state>;
@@ -255,18 +259,26 @@ class image_call final : public base_of_call<V> {
         made_or_given_up(comm_, [&] {
             if constexpr (is_scan) require_places();
             require_lengths(in_, "image");
-            if (is_wanted()) require_lengths(out_, "output");
+            if (!is_scattered && is_wanted()) require_lengths(out_, "output");
             folds_.reserve(in_.length());
+            if constexpr (is_scattered) block_.reserve(out_.length());
         });
         stages.own([this] { fold_own(); });
         const auto each_rank = std::span(folds_.data(), in_.length());
-        constexpr std::conditional_t<is_scan, exclusive_scan_collective, Collective> fold;
+        const auto fold_all = [&](const auto& op, const auto&... said) {
+            constexpr std::conditional_t<is_scan, exclusive_scan_collective, Collective> fold;
+            if constexpr (is_scattered)
+                stages.run(fold, std::span<const state>(each_rank), std::span(block_.data(), out_.length()), op,
+                           said...);
+            else
+                stages.run(fold, each_rank, op, said...);
+        };
         std::apply(
             [&](const auto&... said) {
                 if constexpr (lifts<Op, value> || is_lowered)
-                    stages.run(fold, each_rank, on_states<Op, state>{op_}, said...);
+                    fold_all(on_states<Op, state>{op_}, said...);
                 else
-                    stages.run(fold, each_rank, op_, said...);
+                    fold_all(op_, said...);
                 if constexpr (is_lowered && is_scan)
                     stages.run(exclusive_scan, contributions_, sum(), limit_of(said...));
                 if constexpr (is_lowered && !is_scan) stages.run(all_reduce, contributions_, sum(), limit_of(said...));
@@ -276,7 +288,7 @@ class image_call final : public base_of_call<V> {
             if constexpr (is_scan)
                 store_prefixes();
             else if (is_wanted())
-                for (const tensors<Out>& each : out_.list()) store(each);
+                for (const tensors<Out>& each : out_.list()) store(each, (is_scattered ? block_ : folds_).data());
         });
     }
 
@@ -307,8 +319,7 @@ class image_call final : public base_of_call<V> {
         require_images_apart(here(), in_, out_);
     }
 
-    void store(const tensors<Out>& out) const {
-        const state* fold = folds_.data();
+    void store(const tensors<Out>& out, const state* fold) const {
         for (const std::span<Out>& piece : out.pieces())
             for (Out& place : piece) place = lowered(*fold++, contributions_);
     }
@@ -325,6 +336,11 @@ class image_call final : public base_of_call<V> {
 
     void fold_own() {
         contributions_ = static_cast<int>(in_.list().size());
+        fold_images();
+        if constexpr (is_scattered)  // places to be written
+            for (std::size_t i = 0; i < out_.length() && in_.length() > 0; ++i) block_.put(i, folds_.data()[0]);
+    }
+    void fold_images() {
         if (in_.list().empty()) return set_identities();
         for (std::size_t k = 0; k < in_.list().size(); ++k) {
             std::size_t i = 0;
@@ -380,7 +396,7 @@ class image_call final : public base_of_call<V> {
     images<Out> out_;
     held_by_call<V, Op> op_;
     std::tuple<Options...> options_;
-    packed<state> folds_;
+    packed<state> folds_, block_;
     int contributions_ = 0;
 };
 
@@ -389,8 +405,9 @@ template <class Collective>
 [[nodiscard]] consteval bool require_image_call() {
     constexpr bool takes =
         std::same_as<Collective, reduce_collective> || std::same_as<Collective, all_reduce_collective> ||
-        std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
-    static_assert(takes, "allfold: images are for reduce, all_reduce and the scans");
+        std::same_as<Collective, reduce_scatter_collective> || std::same_as<Collective, inclusive_scan_collective> ||
+        std::same_as<Collective, exclusive_scan_collective>;
+    static_assert(takes, "allfold: images are for reduce, all_reduce, reduce_scatter and the scans");
     return takes;
 }
 
@@ -409,10 +426,13 @@ struct own_way<images<T>> {
             std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
         constexpr bool is_list = is_images<std::remove_const_t<Out>>;
         static_assert(!is_scan || is_list, "allfold: each image gets a prefix from a scan: pass images for them");
+        constexpr bool is_scattered = std::same_as<Collective, reduce_scatter_collective>;
+        static_assert(!is_scattered || !is_list,
+                      "allfold: a reduce_scatter of images has one block to write: pass one operand for it");
         constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
         static_assert(is_writable, "allfold: the output of this collective must not be const");
-        if constexpr (require_image_call<Collective>() && (!is_scan || is_list) && is_writable &&
-                      require_lasting<false, Options...>()) {
+        if constexpr (require_image_call<Collective>() && (!is_scan || is_list) && !(is_scattered && is_list) &&
+                      is_writable && require_lasting<false, Options...>()) {
             using element = typename image_element_of<Out>::type;
             using call = image_call<V, Collective, Comm, Op, T, element, Options...>;
             return issue_in_stages<V, call>(comm, Collective::promise.name, in, images_of(out), op, options...);
