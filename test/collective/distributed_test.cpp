@@ -38,7 +38,7 @@ TEMPLATE_TEST_CASE("arrays on several ranks are folded and scanned in the order 
 }
 
 TEMPLATE_TEST_CASE("arrays of more blocks than every rank goes through are folded in sections", "", words, matrices) {
-    for (const int size : {3, 5}) on_ranks(size, [](auto& comm) { check_arrays<TestType>(comm, {400}); });
+    for (const int size : {3, 5}) on_ranks(size, [](auto& comm) { check_arrays<TestType>(comm, {700}); });
     SUCCEED();
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("arrays are folded where ranks share no memory") {
             [size](auto& base) {
                 remote comm(base);
                 check_arrays<matrices>(comm);
-                if (size == 3) check_arrays<matrices>(comm, {150});
+                if (size == 3) check_arrays<matrices>(comm, {600});
             },
             roomy);
     SUCCEED();
@@ -69,7 +69,7 @@ TEST_CASE("arrays are folded in any layout") {
     const auto below = [&random](std::size_t end) { return random() % end; };
     for (int turn = 0; turn < 40; ++turn) {
         const int ranks = 1 + static_cast<int>(below(8));
-        const std::size_t n = below(500);
+        const std::size_t n = below(900);
         const auto block = [&] { return 1 + below(1 + below(60)); };
         const block_cyclic source{block(), below(500), n}, target{block(), below(500), n};
         const auto where = place_of(ranks, source, target);
@@ -415,7 +415,7 @@ TEST_CASE("what is wrong with an array in flight all ranks are told, before or w
         });
     };
     // Of many short blocks what stands before each comes from another rank, so all wait for the one that finds it.
-    for (const outcome& each : late(86, {1, 0, 258}, 257)) CHECK(each.says("at the last stage"));
+    for (const outcome& each : late(200, {1, 0, 600}, 599)) CHECK(each.says("at the last stage"));
     // Of few, everyone finds that by itself, and may have come to the end.
     CHECK(late(4, {2, 0, 12}, 10)[2].says("at the last stage"));
 }

@@ -27,7 +27,7 @@ TEMPLATE_TEST_CASE("exclusive_scan does between processes what it does between t
 TEST_CASE("arrays and images are folded between processes as they are between threads") {
     const watchdog watch("arrays on " + std::to_string(ranks_of_job()) + " processes");
     auto& comm = shared_communicator({});
-    check_arrays<matrices>(comm, {43, 150});
+    check_arrays<matrices>(comm, {43, 600});
     check_images(comm, {7});
     SUCCEED();
 }
