@@ -19,7 +19,7 @@
 
 namespace test {
 
-/// What ranks have seen in each execution of a program, and what was found to be wrong.
+/// What ranks have seen in each execution of a program in which all return, and what was found to be wrong.
 struct outcomes {
     std::set<std::vector<std::uint32_t>> seen;
     std::set<allfold::verdict> faults;
@@ -36,11 +36,19 @@ struct outcomes {
 [[nodiscard]] inline outcomes outcomes_of(const random_program& program, allfold::explore_options options) {
     outcomes all;
     std::vector<std::uint32_t> now(static_cast<std::size_t>(program.size()));
+    std::vector<bool> have_returned(now.size());
     options.executions = 1000;
-    after_each_execution(options, [&] { all.seen.emplace(now.begin(), now.end()); });
+    after_each_execution(options, [&] {
+        if (std::ranges::find(have_returned, false) == have_returned.end()) all.seen.insert(now);
+    });
     all.found = allfold::explore(
         program.size(),
-        [&](allfold::explored_communicator& comm) { program.run(comm, now[static_cast<std::size_t>(comm.rank())]); },
+        [&](allfold::explored_communicator& comm) {
+            const auto rank = static_cast<std::size_t>(comm.rank());
+            have_returned[rank] = false;
+            program.run(comm, now[rank]);
+            have_returned[rank] = true;
+        },
         options);
     for (const allfold::finding& each : all.found.findings()) all.faults.insert(each.what);
     return all;

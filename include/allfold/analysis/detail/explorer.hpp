@@ -305,8 +305,7 @@ class explorer {
 
     void judge() {
         if (!std::exchange(has_first_, true)) first_token_ = token_;
-        if (world_.standard_sends() != 0 && (world_.is_timed() || (world_.open_sends() & asked_.of_ends) != 0))
-            asks_of_sends_ = true;
+        if (world_.standard_sends() != 0 && is_to_wait_in_any_order()) asks_of_sends_ = true;
         const bool waits = any_is_at(place::waits), tests = any_is_at(place::tests);
         add_changes();
         if (!any_failed() && waits) world_.look_in_vain();
@@ -323,6 +322,10 @@ class explorer {
         add_kept();
         if (!world_.is_anybody_late()) add_lost();
         difference_ = values_.difference();
+    }
+    /// Whether more than a deadlock may follow from sends that wait; or nothing at all is to be left out.
+    [[nodiscard]] bool is_to_wait_in_any_order() const {
+        return !options_.reduced || world_.is_timed() || (world_.open_sends() & asked_.of_ends) != 0;
     }
     void add_lost() {
         std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
