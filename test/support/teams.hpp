@@ -57,7 +57,11 @@ void check_teams(Comm& comm) {
         expect(P < 2 || even.compare(down) == likeness::unequal, "unequal");
     }
     expect(down.compare(again) == likeness::congruent, "congruent");
-    expect(P < 2 || down.compare(subset(comm, rank_list::strided(0, P))) == likeness::similar, "similar");
+    const auto whole = subset(comm, rank_list::strided(0, P));
+    expect(P < 2 || down.compare(whole) == likeness::similar, "similar");
+    expect(whole.compare(comm) == likeness::congruent, "congruent to its parent");
+    expect(P < 2 || down.compare(comm) == likeness::similar, "similar to its parent");
+    expect(P < 2 || alone.compare(comm) == likeness::unequal, "unequal to its parent");
 
     const auto by_key = allfold::split(comm, color{self % 3}, -self);
     expect_members(by_key, self, "by key");

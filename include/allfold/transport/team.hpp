@@ -16,7 +16,7 @@
 
 namespace allfold {
 
-/// How two teams of one parent compare.
+/// How two teams of one parent compare, or one with its parent.
 enum class likeness : std::uint8_t {
     identical,  ///< one and the same
     congruent,  ///< another one of the same ranks in the same order
@@ -65,6 +65,13 @@ class team {
         if (own_ == other.own_) return likeness::identical;
         if (members_ == other.members_) return likeness::congruent;
         return members_.has_same_ranks(other.members_) ? likeness::similar : likeness::unequal;
+    }
+    /// With its parent, which is another communicator: never identical.
+    template <communicator Parent>
+    [[nodiscard]] likeness compare(const Parent& parent) const {
+        const rank_list all = rank_list::strided(0, parent.size());
+        if (members_ == all) return likeness::congruent;
+        return members_.has_same_ranks(all) ? likeness::similar : likeness::unequal;
     }
 
   private:
