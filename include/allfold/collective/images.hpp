@@ -264,21 +264,12 @@ class image_call final : public base_of_call<V> {
             if constexpr (is_scattered) block_.reserve(out_.length());
         });
         stages.own([this] { fold_own(); });
-        const auto each_rank = std::span(folds_.data(), in_.length());
-        const auto fold_all = [&](const auto& op, const auto&... said) {
-            constexpr std::conditional_t<is_scan, exclusive_scan_collective, Collective> fold;
-            if constexpr (is_scattered)
-                stages.run(fold, std::span<const state>(each_rank), std::span(block_.data(), out_.length()), op,
-                           said...);
-            else
-                stages.run(fold, each_rank, op, said...);
-        };
         std::apply(
             [&](const auto&... said) {
                 if constexpr (lifts<Op, value> || is_lowered)
-                    fold_all(on_states<Op, state>{op_}, said...);
+                    fold_ranks(stages, on_states<Op, state>{op_}, said...);
                 else
-                    fold_all(op_, said...);
+                    fold_ranks(stages, op_, said...);
                 if constexpr (is_lowered && is_scan)
                     stages.run(exclusive_scan, contributions_, sum(), limit_of(said...));
                 if constexpr (is_lowered && !is_scan) stages.run(all_reduce, contributions_, sum(), limit_of(said...));
@@ -293,6 +284,17 @@ class image_call final : public base_of_call<V> {
     }
 
   private:
+    /// What each rank has made of its images.
+    template <class Stages, class Folding, class... Said>
+    void fold_ranks(Stages& stages, const Folding& op, const Said&... said) {
+        constexpr std::conditional_t<is_scan, exclusive_scan_collective, Collective> fold;
+        const std::span<state> own(folds_.data(), in_.length());
+        if constexpr (is_scattered)
+            stages.run(fold, std::span<const state>(own), std::span(block_.data(), out_.length()), op, said...);
+        else
+            stages.run(fold, own, op, said...);
+    }
+
     [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
     /// Whether this rank gets a result.
     [[nodiscard]] bool is_wanted() const {
