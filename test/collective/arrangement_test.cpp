@@ -314,8 +314,8 @@ TEST_CASE("of lists that differ the first tensor, or shard, that does is named, 
         require_difference({is_input ? "input tensor 1 of 2 with" : "output tensor 1 of 2 with", "with 3", "with 6"},
                            [=](auto& comm, auto& x, bool is_other) {
                                std::vector<int> all(24);
-                               const std::size_t sent = is_other && is_input ? 6 : 3,
-                                                 got = is_other != is_input ? 6 : 3;
+                               const std::size_t sent = is_other && is_input ? 6 : 3;
+                               const std::size_t got = is_other && !is_input ? 6 : 3;
                                allfold::all_to_all(comm, list_in(x, {3, sent}), list_in(all, {3, got}));
                            });
 }
