@@ -286,8 +286,9 @@ class array_fold {
     [[nodiscard]] auto lifting(const Value* x) const {
         return [this, x](std::size_t i) { return static_cast<state>(lift_part(op_, x[i])); };
     }
+    [[nodiscard]] state joined(const state& a, const state& b) const { return static_cast<state>(op_(a, b)); }
     [[nodiscard]] auto folds() const {
-        const auto join = [this](const state& a, const state& b) { return static_cast<state>(op_(a, b)); };
+        const auto join = [this](const state& a, const state& b) { return joined(a, b); };
         return folding<state, decltype(join)>(join);
     }
     template <class Stages, class Collective, class... Arguments>
@@ -311,13 +312,14 @@ class array_fold {
     template <class Stages>
     [[nodiscard]] bool greet(Stages& stages, const arrangement_place& at, const array_claim& claim, const Value* x,
                              const how_folded& how) {
-        greeting own;
+        greeting_ = heap_array<greeting>(1);  // not on the stack: a transport may hold it when something fails
+        greeting& own = greeting_[0];
         if (makes_sense(at, claim)) {
             own.claim = claim.hash();
             if (claim.source == claim.target) fold_into(stages, own, x, {claim.source, ranks_, how});
         }
         greetings_ = heap_array<greeting>(size());
-        limited(stages, all_gather, std::span<const greeting>(&own, 1),
+        limited(stages, all_gather, std::span<const greeting>(greeting_.data(), 1),
                 std::span(greetings_.data(), greetings_.size()));
         return own.claim != 0 && std::ranges::all_of(greetings_, [&](const auto& g) { return g.claim == own.claim; });
     }
@@ -424,7 +426,7 @@ class array_fold {
             return folds().of_nodes(nodes_, node_folds_.data(), whole());
         }
         std::optional<state> all;
-        for_each_fold([&](int, const state& fold) { all = all ? op_(*all, fold) : fold; });
+        for_each_fold([&](int, const state& fold) { all = all ? joined(*all, fold) : fold; });
         return *all;
     }
     /// All pieces and their folds, in their order.
@@ -457,7 +459,7 @@ class array_fold {
             std::optional<state> all;
             for_each_fold([&](int holder, const state& fold) {
                 set(holder, all ? &*all : nullptr);
-                all = all ? op_(*all, fold) : fold;
+                all = all ? joined(*all, fold) : fold;
             });
         }
     }
@@ -503,8 +505,11 @@ class array_fold {
     [[nodiscard]] auto tops() const {
         return [this](std::size_t section) { return learned_[by_rank_.offset(parts_->folder_of(section))]; };
     }
-    [[nodiscard]] state fold_of_sections() const { return fold_before(parts_->sections()); }
-    /// Of so many sections.
+    [[nodiscard]] state fold_of_sections() const {
+        const std::size_t all = parts_->sections();
+        return parts_->in_one_tree() ? folds().in_tree(tops(), 0, all) : folds().in_row(tops(), 0, all);
+    }
+    /// What stands before a section, as the tree brackets what stands before an element.
     [[nodiscard]] state fold_before(std::size_t section) const {
         return parts_->in_one_tree() ? folds().before_in_tree(tops(), section) : folds().in_row(tops(), 0, section);
     }
@@ -551,7 +556,7 @@ class array_fold {
     const Op& op_;
     std::tuple<Limit...> limit_;
     heap_array<std::uint64_t> claim_, claims_;
-    heap_array<greeting> greetings_;
+    heap_array<greeting> greeting_, greetings_;
     bool are_said_ = false;          // the folds of all pieces, in greetings
     parcel_exchange<Value> moving_;  // elements, to where the target has them
     std::optional<array_pieces> parts_;
