@@ -44,7 +44,9 @@ class progress {
     /// In how many steps: keys of all heads, and rows of the reference, of which there may be none.
     progress(std::size_t keys, std::size_t rows, bool shown)
         : local("local attention", keys), check("float64 reference", rows), is_checked_(rows != 0) {
-        if (shown && ::isatty(STDERR_FILENO) != 0) drawer_ = std::thread([this] { draw(); });
+        if (!shown || ::isatty(STDERR_FILENO) == 0) return;
+        show(bar());
+        drawer_ = std::thread([this] { draw(); });
     }
     progress(const progress&) = delete;
     progress& operator=(const progress&) = delete;
@@ -61,9 +63,8 @@ class progress {
   private:
     void draw() {
         std::unique_lock lock(mutex_);
-        do {
+        while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [&] { return over_; }))
             show("\r" + bar() + clear_to_end);
-        } while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [&] { return over_; }));
         show(std::string("\r") + clear_to_end);
     }
     [[nodiscard]] std::string bar() const {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include "allfold/schedule/ring.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
+#include "test/support/patience.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/two_worlds.hpp"
 
@@ -27,44 +29,59 @@ using allfold::sum;
 
 using fractional_seconds = std::chrono::duration<double>;
 
+namespace {
+
+bool have_succeeded(const std::vector<outcome>& all) {
+    return std::ranges::all_of(all, [](const outcome& each) { return each.succeeded(); });
+}
+
+}  // namespace
+
 TEST_CASE("a deadline that is kept in a variable counts from each call") {
-    on_ranks(2, [](auto& comm) {
-        const deadline limit{300ms};
-        int x = 1;
-        for (int turn = 0; turn < 3; ++turn) {
-            std::this_thread::sleep_for(200ms);
-            allfold::all_reduce(comm, x, sum(), limit);
-            operation op = allfold::all_reduce.start(comm, x, sum(), limit);
-            op.wait();
-        }
-    });
-    SUCCEED();
+    CHECK(succeeds_with_patience([](auto patience) {
+        return have_succeeded(outcomes_on_ranks(2, [patience](auto& comm) {
+            const deadline limit{patience};
+            int x = 1;
+            for (int turn = 0; turn < 3; ++turn) {
+                std::this_thread::sleep_for(patience * 2 / 3);
+                allfold::all_reduce(comm, x, sum(), limit);
+                operation op = allfold::all_reduce.start(comm, x, sum(), limit);
+                op.wait();
+            }
+        }));
+    }));
 }
 
 TEST_CASE("the deadline of a prepared operation counts from each start") {
-    on_ranks(2, [](auto& comm) {
-        int x = 1;
-        persistent op = allfold::all_reduce.prepare(comm, x, sum(), deadline{300ms});
-        for (int turn = 0; turn < 3; ++turn) {
-            std::this_thread::sleep_for(200ms);
-            op();
-        }
-    });
-    SUCCEED();
+    CHECK(succeeds_with_patience([](auto patience) {
+        return have_succeeded(outcomes_on_ranks(2, [patience](auto& comm) {
+            int x = 1;
+            persistent op = allfold::all_reduce.prepare(comm, x, sum(), deadline{patience});
+            for (int turn = 0; turn < 3; ++turn) {
+                std::this_thread::sleep_for(patience * 2 / 3);
+                op();
+            }
+        }));
+    }));
 }
 
 TEST_CASE("the deadline of a prepared operation passes at a later start too") {
-    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
-        int x = 1;
-        persistent op = allfold::all_reduce.prepare(comm, x, sum(), deadline{comm.rank() == 0 ? 50ms : 20000ms});
-        op();
-        if (comm.rank() == 1) std::this_thread::sleep_for(300ms);
-        op();
-    });
-    for (const auto& each : outcomes) {
-        INFO(each.text);
-        CHECK(each.code == errc::timeout);
-    }
+    CHECK(succeeds_with_patience([](auto patience) {
+        std::atomic<bool> is_first_done = false;
+        late_call late(1);
+        const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+            int x = 1;
+            persistent op = allfold::all_reduce.prepare(comm, x, sum(), deadline{comm.rank() == 0 ? patience : 100s});
+            op();
+            is_first_done = true;
+            late(comm, [&] { op(); });
+        });
+        for (const auto& each : outcomes) {
+            INFO(each.text);
+            CHECK(each.code == errc::timeout);
+        }
+        return is_first_done.load();
+    }));
 }
 
 TEST_CASE("a huge deadline never passes") {
@@ -91,21 +108,20 @@ TEST_CASE("a deadline of no time, or less, or not a number, passes at once") {
     for (const deadline& limit : {deadline{0s}, deadline{-1h}, deadline{std::chrono::hours::min()},
                                   deadline{fractional_seconds(std::numeric_limits<double>::quiet_NaN())},
                                   deadline{std::chrono::steady_clock::time_point::min()}}) {
-        const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
-            if (comm.rank() == 1) std::this_thread::sleep_for(20ms);
-            allfold::barrier(comm, limit);
-        });
+        late_call late(1);
+        const auto outcomes =
+            outcomes_on_ranks(2, [&](auto& comm) { late(comm, [&] { allfold::barrier(comm, limit); }); });
         CHECK(outcomes[0].code == errc::timeout);
         CHECK(outcomes[1].code == errc::timeout);
     }
 }
 
 TEST_CASE("an absolute deadline is a point in time") {
-    const auto outcomes = outcomes_on_ranks(2, [](auto& comm) {
-        const deadline limit{std::chrono::steady_clock::now() + 100ms};
-        std::this_thread::sleep_for(150ms);
-        if (comm.rank() == 1) std::this_thread::sleep_for(50ms);
-        allfold::barrier(comm, limit);
+    late_call late(1);
+    const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
+        const deadline limit{std::chrono::steady_clock::now() + 20ms};
+        std::this_thread::sleep_for(30ms);
+        late(comm, [&] { allfold::barrier(comm, limit); });
     });
     CHECK(outcomes[0].code == errc::timeout);
 }
@@ -113,76 +129,77 @@ TEST_CASE("an absolute deadline is a point in time") {
 TEST_CASE("the deadline of one operation passes while another one is waited for, and tells who waits for whom") {
     for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing})
         for (const bool blocking : {false, true}) {
-            std::atomic<bool> over = false;
-            std::chrono::milliseconds took{};
-            const auto outcomes = outcomes_on_ranks(
-                2,
-                [&](auto& comm) {
-                    int x = 1;
-                    if (comm.rank() == 1) {
-                        while (!over) std::this_thread::yield();
-                        return allfold::barrier(comm);
-                    }
-                    operation hurried = allfold::all_reduce.start(comm, x, sum(), deadline{50ms});
-                    operation other;
-                    const auto begin = std::chrono::steady_clock::now();
-                    try {
-                        if (blocking) {
-                            allfold::barrier(comm);
-                        } else {
-                            other = allfold::barrier.start(comm);
-                            other.wait();
+            // It goes on soon after the deadline, not when it next wakes up by itself.
+            const bool is_soon = succeeds_now_and_then([&] {
+                late_call late(1);
+                std::chrono::steady_clock::duration took{};
+                const auto outcomes = outcomes_on_ranks(
+                    2,
+                    [&](auto& comm) {
+                        int x = 1;
+                        operation hurried, other;
+                        if (comm.rank() == 0) hurried = allfold::all_reduce.start(comm, x, sum(), deadline{20ms});
+                        const auto begin = std::chrono::steady_clock::now();
+                        try {
+                            late(comm, [&] {
+                                if (blocking) return allfold::barrier(comm);
+                                other = allfold::barrier.start(comm);
+                                other.wait();
+                            });
+                        } catch (const allfold::error&) {
+                            if (comm.rank() == 1) throw;
                         }
-                    } catch (const allfold::error&) {
-                    }
-                    took =
-                        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-                    over = true;
-                    hurried.wait();
-                },
-                tuning);
-            CHECK(took < 600ms);
-            for (const auto& each : outcomes) {
-                INFO(each.text);
-                CHECK(each.code == errc::timeout);
-                CHECK(each.says("rank 0 waits for rank 1 in all_reduce, round 1 of 1"));
-            }
+                        took = std::chrono::steady_clock::now() - begin;
+                        hurried.wait();
+                    },
+                    tuning);
+                for (const auto& each : outcomes) {
+                    INFO(each.text);
+                    CHECK(each.code == errc::timeout);
+                    CHECK(each.says("rank 0 waits for rank 1 in all_reduce, round 1 of 1"));
+                }
+                return took < 600ms;
+            });
+            CHECK(is_soon);
         }
 }
 
 TEST_CASE("a rank that runs ahead of one of many readers waits for that one, and says so") {
-    std::atomic<bool> over = false;
-    const auto outcomes = outcomes_on_ranks(
-        3,
-        [&](auto& comm) {
-            int x = 1;
-            while (comm.rank() == 2 && !over) std::this_thread::yield();
-            try {
-                for (int i = 0; i < 20; ++i) allfold::broadcast(comm, x, deadline{100ms});
-            } catch (const allfold::error&) {
-                over = true;
-                throw;
-            }
-        },
-        noticing);
-    INFO(outcomes[0].text);
-    CHECK(outcomes[0].code == errc::timeout);
-    CHECK(outcomes[0].says("rank 0 waits for rank 2 in broadcast"));
+    std::string text;
+    CHECK(succeeds_with_patience([&](auto patience) {
+        late_call late(2);
+        text = outcomes_on_ranks(
+                   3,
+                   [&](auto& comm) {
+                       int x = 1;
+                       const deadline limit{comm.rank() == 0 ? patience : 100s};
+                       late(comm, [&] {
+                           for (int i = 0; i < 20; ++i) allfold::broadcast(comm, x, limit);
+                       });
+                   },
+                   noticing)[0]
+                   .text;
+        return text.find("rank 0 waits for rank 2 in broadcast") != std::string::npos;
+    }));
+    INFO(text);
+    CHECK(text.find("the deadline of rank 0 passed") != std::string::npos);
 }
 
 TEST_CASE("the deadline of an operation on one communicator spares the other one") {
     for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing}) {
         std::string text;
+        std::atomic<bool> over = false;
         on_two_communicators(
             2,
             [&](auto& a, auto& b) {
                 int x = 1, y = 1;
                 if (a.rank() == 1) {
-                    std::this_thread::sleep_for(300ms);
+                    std::this_thread::sleep_for(100ms);
                     allfold::all_reduce(b, y, sum());
+                    while (!over) std::this_thread::yield();
                     return;
                 }
-                operation hurried = allfold::all_reduce.start(a, x, sum(), deadline{50ms});
+                operation hurried = allfold::all_reduce.start(a, x, sum(), deadline{20ms});
                 allfold::all_reduce(b, y, sum());
                 expect(y == 2, "wrong sum");
                 try {
@@ -190,6 +207,7 @@ TEST_CASE("the deadline of an operation on one communicator spares the other one
                 } catch (const allfold::error& e) {
                     text = e.what();
                 }
+                over = true;
             },
             tuning);
         INFO(text);

@@ -269,7 +269,7 @@ TEST_CASE("what is not allfold's is refused in a call that was made before, thou
     MPI_Comm mine;
     MPI_Comm_dup(MPI_COMM_WORLD, &mine);
     const outcome failed = outcome_of([&] {
-        communicator comm(mine, allfold::mpi::borrow);
+        communicator comm(mine, allfold::mpi::borrow, {.patience = 100ms});
         for (int turn = 0; turn < times; ++turn) allfold::barrier(comm);
         constexpr int tag = 1 + times;
         if (comm.rank() == 0) MPI_Send(nullptr, 0, MPI_BYTE, 2, tag, mine);
@@ -387,10 +387,10 @@ TEST_CASE("a rank that throws, leaves or comes too late is named after calls tha
         CHECK((left.says("gone") || left.code == errc::peer_failed));
         const auto late = outcome_after("deadline", add, [&](auto& comm) {
             std::vector<int> x(n);
-            allfold::all_reduce(comm, x, sum(), allfold::deadline{10s});
-            allfold::all_reduce(comm, x, sum(), allfold::deadline{10s});
-            if (comm.rank() == odd) std::this_thread::sleep_for(1s);
-            allfold::all_reduce(comm, x, sum(), allfold::deadline{300ms});
+            for (int turn = 0; turn < 2; ++turn) allfold::all_reduce(comm, x, sum(), allfold::deadline{100s});
+            const allfold::deadline limit{comm.rank() == odd ? 100s : 50ms};
+            const late_call at_last(odd);
+            at_last(comm, [&] { allfold::all_reduce(comm, x, sum(), limit); });
         });
         check_failure(late, errc::timeout, {"the deadline of rank", "waits for rank"});
     }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -65,6 +67,36 @@ std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_
     }
     return outcomes;
 }
+
+/// A call that one rank makes when it has ended on all others: whatever their deadlines are, that one comes too late.
+class late_call {
+  public:
+    explicit late_call(int rank) : late_(rank) {}
+
+    /// On each rank. The one that is late does `meanwhile()` until then.
+    template <class Comm, class Call, class Meanwhile>
+    void operator()(const Comm& comm, Call call, Meanwhile meanwhile) {
+        if (comm.rank() == late_) {
+            while (ended_ < comm.size() - 1) meanwhile();
+            return call();
+        }
+        try {
+            call();
+        } catch (...) {
+            ++ended_;
+            throw;
+        }
+        ++ended_;
+    }
+    template <class Comm, class Call>
+    void operator()(const Comm& comm, Call call) {
+        (*this)(comm, call, [] { std::this_thread::yield(); });
+    }
+
+  private:
+    int late_;
+    std::atomic<int> ended_ = 0;
+};
 
 /// Buffers of 64 bytes, so that messages of a few elements are lent already; and ranks that go to sleep at once.
 inline constexpr allfold::thread_tuning impatient{.eager_bytes = 64, .spins = 0, .yields = 1};

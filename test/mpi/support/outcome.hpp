@@ -49,4 +49,35 @@ inline void check_failure(const outcome& mine, allfold::errc code, std::initiali
     CHECK((mine.code == code || mine.code == allfold::errc::peer_failed));
 }
 
+/// A call that one rank makes when it has ended on all others: whatever their deadlines are, that one comes too late.
+class late_call {
+  public:
+    explicit late_call(int rank) : late_(rank) {}
+
+    template <class Comm, class Call>
+    void operator()(const Comm& comm, Call call) const {
+        if (comm.rank() == late_) {
+            for (int others = comm.size() - 1; others > 0; --others)
+                MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            return call();
+        }
+        int processes = 0;
+        MPI_Comm_size(MPI_COMM_WORLD, &processes);
+        const auto tell = [process = late_ * processes / comm.size()] {
+            MPI_Send(nullptr, 0, MPI_BYTE, process, tag, MPI_COMM_WORLD);
+        };
+        try {
+            call();
+        } catch (...) {
+            tell();
+            throw;
+        }
+        tell();
+    }
+
+  private:
+    static constexpr int tag = 7;
+    int late_;
+};
+
 }  // namespace test
