@@ -154,7 +154,7 @@ TEST_CASE("a thread that throws releases all threads of all processes") {
 TEST_CASE("a deadline releases all threads of all processes") {
     const watchdog watch("deadline in two levels");
     const auto mine = outcome_of([&] {
-        allfold::mpi::communicator processes(MPI_COMM_WORLD);
+        allfold::mpi::communicator processes(MPI_COMM_WORLD, allfold::mpi::duplicate, {.patience = 100ms});
         allfold::run(processes, 2, [&](auto& comm) {
             const int last = comm.size() - 1;
             const allfold::deadline limit{comm.rank() == last ? 100s : 20ms};
