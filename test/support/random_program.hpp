@@ -2,10 +2,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -15,15 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective.hpp"
-#include "allfold/data/partition.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
-#include "allfold/schedule/ring.hpp"
 #include "allfold/transport/rank_list.hpp"
 #include "allfold/transport/team.hpp"
 #include "test/support/oracle.hpp"
+#include "test/support/random_call.hpp"
 
 /// @file
 /// Programs that nobody wrote: collectives in random order on two communicators and on teams that come and go, teams of
@@ -33,196 +29,6 @@ namespace test::random_programs {
 
 using allfold::operation;
 using allfold::persistent;
-using allfold::sum;
-
-enum class kind : std::uint8_t {
-    all_reduce,
-    in_place,
-    ring,
-    reduce,
-    scan,
-    exclusive_scan,
-    reduce_scatter,
-    all_gather,
-    gather,
-    scatter,
-    all_to_all,
-    by_sizes,
-    shift,
-    mirror,
-    broadcast,
-    barrier
-};
-constexpr int kinds = 16;
-
-using dice = std::mt19937;
-
-inline std::size_t throw_below(dice& d, std::size_t n) {
-    return std::uniform_int_distribution<std::size_t>(0, n - 1)(d);
-}
-
-/// One collective, the same on all ranks.
-struct call {
-    kind what = kind::barrier;
-    int root = 0;       // or by how much operands are shifted
-    std::size_t n = 0;  // elements of the whole operand; of a permutation, of the longest one
-    int salt = 0;
-
-    [[nodiscard]] bool permutes() const { return what == kind::shift || what == kind::mirror; }
-    /// From where the operand comes that rank r of P gets.
-    [[nodiscard]] int origin(int r, int P) const { return what == kind::shift ? (r - root + P) % P : P - 1 - r; }
-    [[nodiscard]] std::size_t length_of(int r) const { return n / static_cast<std::size_t>(1 + r % 3); }
-    /// What goes from one of P ranks to another, where only the sender knows it.
-    [[nodiscard]] std::size_t length_between(int from, int to, int P) const {
-        return n * static_cast<std::size_t>((from + 2 * to + salt) % 3) / static_cast<std::size_t>(P);
-    }
-};
-
-/// What rank r contributes at `i`.
-inline long contribution(const call& c, int r, std::size_t i) {
-    return static_cast<long>(r + 1) * 7 + c.salt * 13 + static_cast<long>(i % 5);
-}
-/// The sum of what the ranks below `end` contribute.
-inline long sum_below(const call& c, int end, std::size_t i) {
-    long total = 0;
-    for (int r = 0; r < end; ++r) total += contribution(c, r, i);
-    return total;
-}
-
-/// A call with this rank's data.
-class flight {
-  public:
-    flight(const call& what, int rank, int size) : what_(what), rank_(rank), size_(size) {
-        in_.resize(input_length());
-        out_.resize(output_length());
-        fill(what.salt);
-    }
-    void fill(int salt) {
-        what_.salt = salt;
-        if (what_.what == kind::by_sizes) find_sizes();
-        const bool gathers = what_.what == kind::all_gather || what_.what == kind::gather;
-        const std::size_t first = gathers ? blocks().offset(rank_) : 0;
-        for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = contribution(what_, rank_, first + i);
-        std::ranges::fill(out_, -1);
-        if (what_.what == kind::broadcast || what_.what == kind::in_place) out_ = in_;
-    }
-    /// use(collective, arguments...)
-    template <class Use>
-    auto issue(Use use) {
-        const allfold::root root{what_.root};
-        switch (what_.what) {
-            case kind::all_reduce: return use(allfold::all_reduce, in_, out_, sum());
-            case kind::in_place: return use(allfold::all_reduce, out_, sum());
-            case kind::ring: return use(allfold::all_reduce, in_, out_, sum(), allfold::ring());
-            case kind::reduce: return use(allfold::reduce, in_, out_, sum(), root);
-            case kind::scan: return use(allfold::inclusive_scan, in_, out_, sum());
-            case kind::exclusive_scan: return use(allfold::exclusive_scan, in_, out_, sum());
-            case kind::reduce_scatter: return use(allfold::reduce_scatter, in_, out_, sum());
-            case kind::all_gather: return use(allfold::all_gather, in_, out_);
-            case kind::gather: return use(allfold::gather, in_, out_, root, blocks());
-            case kind::scatter: return use(allfold::scatter, in_, out_, root, blocks());
-            case kind::all_to_all: return use(allfold::all_to_all, in_, out_);
-            case kind::by_sizes: return use(allfold::all_to_all, in_, sizes_, out_, came_);
-            case kind::shift: return use(allfold::permute, in_, out_, allfold::shift{what_.root});
-            case kind::mirror: return use(allfold::permute, in_, out_, mirrored());
-            case kind::broadcast: return use(allfold::broadcast, out_, root);
-            case kind::barrier: break;
-        }
-        return use(allfold::barrier);
-    }
-    void verify(const std::string& where) const {
-        if (what_.what == kind::barrier || (has_result_at_root_only() && rank_ != what_.root)) return;
-        expect(what_.what != kind::by_sizes || (out_.size() == expected_.total() && came_ == expected_),
-               where + ": what has arrived");
-        for (std::size_t i = 0; i < out_.size(); ++i)
-            if (out_[i] != expected(i))
-                throw wrong(where + ", collective " + std::to_string(static_cast<int>(what_.what)) + " of " +
-                            std::to_string(what_.n) + ", salt " + std::to_string(what_.salt) + ", element " +
-                            std::to_string(i) + " is " + std::to_string(out_[i]));
-    }
-
-  private:
-    void find_sizes() {
-        std::vector<std::size_t> coming;
-        sizes_.clear();
-        for (int r = 0; r < size_; ++r) {
-            sizes_.push_back(what_.length_between(rank_, r, size_));
-            coming.push_back(what_.length_between(r, rank_, size_));
-        }
-        in_.resize(std::accumulate(sizes_.begin(), sizes_.end(), std::size_t{0}));
-        expected_ = allfold::partition::sizes(coming);
-        out_.assign(static_cast<std::size_t>(what_.salt) % 2 * 10, -1);
-    }
-    [[nodiscard]] allfold::partition blocks() const { return allfold::partition::even(what_.n, size_); }
-    [[nodiscard]] bool has_result_at_root_only() const {
-        return what_.what == kind::reduce || what_.what == kind::gather;
-    }
-    [[nodiscard]] std::size_t input_length() const {
-        if (what_.permutes()) return what_.length_of(rank_);
-        if (what_.what == kind::scatter && rank_ != what_.root) return 0;
-        const bool gathers = what_.what == kind::all_gather || what_.what == kind::gather;
-        return gathers ? blocks().extent(rank_) : what_.n;
-    }
-    [[nodiscard]] std::size_t output_length() const {
-        if (what_.permutes()) return what_.length_of(what_.origin(rank_, size_));
-        if (has_result_at_root_only() && rank_ != what_.root) return 0;
-        const bool scatters = what_.what == kind::reduce_scatter || what_.what == kind::scatter;
-        return scatters ? blocks().extent(rank_) : what_.n;
-    }
-    [[nodiscard]] allfold::destinations mirrored() const {
-        std::vector<int> list;
-        for (int r = 0; r < size_; ++r) list.push_back(size_ - 1 - r);
-        return allfold::destinations(std::move(list));
-    }
-    /// In whose block of the whole an element lies.
-    [[nodiscard]] int owner_of(std::size_t i) const {
-        int owner = 0;
-        while (blocks().offset(owner + 1) <= i) ++owner;
-        return owner;
-    }
-    [[nodiscard]] long expected(std::size_t i) const {
-        switch (what_.what) {
-            case kind::scan: return sum_below(what_, rank_ + 1, i);
-            case kind::exclusive_scan: return sum_below(what_, rank_, i);
-            case kind::reduce_scatter: return sum_below(what_, size_, blocks().offset(rank_) + i);
-            case kind::scatter: return contribution(what_, what_.root, blocks().offset(rank_) + i);
-            case kind::broadcast: return contribution(what_, what_.root, i);
-            case kind::all_gather:
-            case kind::gather: return contribution(what_, owner_of(i), i);
-            case kind::all_to_all: {
-                const std::size_t each = what_.n / static_cast<std::size_t>(size_);
-                const auto sender = static_cast<int>(i / each);
-                return contribution(what_, sender, static_cast<std::size_t>(rank_) * each + i % each);
-            }
-            case kind::by_sizes: {
-                int sender = 0;
-                while (expected_.bounds_of(sender).end <= i) ++sender;
-                std::size_t before = 0;  // in what it sends
-                for (int r = 0; r < rank_; ++r) before += what_.length_between(sender, r, size_);
-                return contribution(what_, sender, before + i - expected_.offset(sender));
-            }
-            case kind::shift:
-            case kind::mirror: return contribution(what_, what_.origin(rank_, size_), i);
-            default: return sum_below(what_, size_, i);
-        }
-    }
-
-    call what_;
-    int rank_;
-    int size_;
-    std::vector<long> in_, out_;
-    std::vector<std::size_t> sizes_;  // where each rank knows only what it sends
-    allfold::partition came_ = allfold::partition::even(0, 1), expected_ = came_;
-};
-
-inline call random_call(dice& d, int size, int salt) {
-    const auto p = static_cast<std::size_t>(size);
-    call c{static_cast<kind>(throw_below(d, kinds)), static_cast<int>(throw_below(d, p)), 0, salt};
-    constexpr std::array<std::size_t, 9> lengths{0, 1, 3, 100, 1000, 4100, 9000, 30000, 70000};
-    c.n = lengths[throw_below(d, lengths.size())];
-    if (c.what == kind::all_to_all) c.n -= c.n % p;
-    return c;
-}
 
 /// A communicator of the program, known to all ranks, whether they are in it or not.
 template <class communicator>
