@@ -184,6 +184,18 @@ void require_error(errc code, const char* words, Call call) {
 
 }  // namespace
 
+TEST_CASE("ranks that know only their own block learn which is whose with one all_gather") {
+    on_ranks(3, [](auto& comm) {
+        const int own = (2 * comm.rank() + 1) % 3;
+        std::vector<int> list(3), x{10, 20, 30};
+        allfold::all_gather(comm, own, list);
+        int block = 0;
+        allfold::reduce_scatter(comm, x, block, sum(), allfold::shards(list));
+        expect(block == 30 * (own + 1), "the sum of the block that this rank has asked for");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that can know") {
     require_error(errc::bad_argument, "axis 1 of a tensor that has 1",
                   [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, x, y, sum(), allfold::axis{1}); });

@@ -85,7 +85,8 @@ struct concat_axis {
 };
 
 /// Which block is whose: that of rank r is number r of the list, which is the same one on all ranks and names each
-/// block once: `shards{1, 2, 0}`, or made of any range of integers.
+/// block once: `shards{1, 2, 0}`, or made of any range of integers. A rank that knows only its own block k learns those
+/// of all once, with `all_gather(comm, k, list)`, and passes `shards(list)` from then on.
 class shards {
   public:
     shards(std::initializer_list<int> blocks) : blocks_(blocks) {}
