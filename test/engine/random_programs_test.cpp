@@ -3,6 +3,9 @@
 #include <random>
 #include <string>
 
+#include "allfold/transport/hierarchy.hpp"
+#include "allfold/transport/rank_list.hpp"
+#include "allfold/transport/team.hpp"
 #include "allfold/transport/thread.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/random_program.hpp"
@@ -45,6 +48,24 @@ TEST_CASE("random programs of two ranks give what a sequential one gives, with s
     for (unsigned seed = 1000; seed < 1040; ++seed)
         run_program(seed, 2,
                     std::array{impatient, noticing, allfold::thread_tuning{.eager_bytes = 1024}, scattered}[seed % 4]);
+}
+
+TEST_CASE("random programs of teams of a hierarchy give what a sequential one gives") {
+    for (unsigned seed = 2000; seed < 2012; ++seed) {
+        const int groups = 1 + static_cast<int>(seed % 3), threads = 1 + static_cast<int>(seed / 3 % 3);
+        INFO("seed " << seed << ", " << groups << " groups of " << threads);
+        const auto outcomes = outcomes_on_ranks(
+            groups,
+            [&](auto& across) {
+                allfold::run(across, threads, [&](auto& comm) {
+                    const auto all = allfold::rank_list::strided(0, comm.size());
+                    const auto a = subset(comm, all), b = subset(comm, all);
+                    random_programs::runner(seed, *a, *b).run();
+                });
+            },
+            seed % 2 ? impatient : allfold::thread_tuning());
+        for (const outcome& each : outcomes) CHECK(each.text == "");
+    }
 }
 
 TEST_CASE("a random program that was never run before gives what a sequential one gives") {
