@@ -142,10 +142,8 @@ class engine {
             p.bytes = unknown_bytes;
         }
         call<Comm> all{comm, goal, schedule_for(what, given, p), rows, {}, {}};  // made where it stays
-        if (all.schedule.folds_once && all.schedule.rounds() > 0 && arguments.fold_values()) {
+        if (all.schedule.folds_once && all.schedule.rounds() > 0 && arguments.fold_values())
             all.rows = rows = arguments.rows();
-            all.rows.operands = comm.size();
-        }
         if (all.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
             given.reject(errc::bad_partition, {all.schedule.name(), " needs blocks of one length"});
         if (what.options.check != nullptr) what.options.check(goal, all.schedule);

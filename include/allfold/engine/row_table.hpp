@@ -397,23 +397,28 @@ class fold_of_values {
     static constexpr bool exists =
         std::is_trivially_copyable_v<Value> && std::default_initializable<state> && std::is_copy_assignable_v<state>;
 
-    fold_of_values(const row_layout& all, std::span<const place> sources)
-        : all_(all), op_(operation_of<Op>(all)), sources_(sources), size_(static_cast<int>(sources.size())) {
+    fold_of_values(const row_layout& all, std::span<const place> sources, std::size_t count)
+        : all_(all),
+          op_(operation_of<Op>(all)),
+          sources_(sources),
+          size_(static_cast<int>(sources.size())),
+          chunk_(std::min(most_at_once, count)) {
         if (const auto levels = static_cast<std::size_t>(power_of_two_fold(size_).rounds()) + 1; levels > nearby_levels)
-            far_ = heap_array<state>(levels * chunk);
+            far_ = heap_array<state>(levels * chunk_);
     }
 
     static void run(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
                     std::size_t rows, ways_to_store how) {
-        fold_of_values folds(all, sources);
         const std::size_t count = elements_in<row<Value>, 0>(all, rows);
-        std::array<Value, chunk> values;
+        fold_of_values folds(all, sources, count);
+        const bool stores_once = targets.size() == 1 && how[0] == store::plain;
         for (std::size_t done = 0, now = 0; done < count; done += now) {
-            now = std::min(chunk, count - done);
-            folds.lower(folds.tree(0, folds.size_, 0, done, now), values.data(), now);
-            for (std::size_t i = 0; i < targets.size(); ++i)
-                store_bytes(reinterpret_cast<std::byte*>(elements_at<Value>(all, targets[i], 0) + done),
-                            reinterpret_cast<const std::byte*>(values.data()), now * sizeof(Value), how[i]);
+            now = std::min(folds.chunk_, count - done);
+            const state* const folded = folds.tree(0, folds.size_, 0, done, now);
+            if (stores_once)
+                folds.lower(folded, elements_at<Value>(all, targets[0], 0) + done, now);
+            else
+                folds.store_in_all(folded, targets, done, now, how);
         }
         if (how.any_streams()) finish_streams();
     }
@@ -424,10 +429,12 @@ class fold_of_values {
     }
 
   private:
-    static constexpr std::size_t chunk = std::clamp<std::size_t>(4096 / sizeof(state), 1, 512), nearby_levels = 2;
+    static constexpr std::size_t most_at_once = std::clamp<std::size_t>(4096 / sizeof(state), 1, 512);
+    /// Of 16 operands, unless each state costs something before it is written.
+    static constexpr std::size_t nearby_levels = std::is_trivially_default_constructible_v<state> ? 5 : 0;
 
     [[nodiscard]] state* level(std::size_t depth) noexcept {
-        return (far_.size() > 0 ? far_.data() : nearby_.data()) + depth * chunk;
+        return (far_.size() > 0 ? far_.data() : nearby_.data()) + depth * chunk_;
     }
     /// The value of the tree's node [low, high), of so many elements from `first` on: at level `depth`.
     const state* tree(int low, int high, std::size_t depth, std::size_t first, std::size_t count) {
@@ -445,14 +452,23 @@ class fold_of_values {
         return to;
     }
     void lower(const state* from, Value* to, std::size_t count) const {
-        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Value>(lower_part(op_, from[i], all_.operands));
+        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Value>(lower_part(op_, from[i], size_));
+    }
+    void store_in_all(const state* from, std::span<const place> targets, std::size_t first, std::size_t count,
+                      ways_to_store how) const {
+        std::array<Value, most_at_once> values;
+        lower(from, values.data(), count);
+        for (std::size_t i = 0; i < targets.size(); ++i)
+            store_bytes(reinterpret_cast<std::byte*>(elements_at<Value>(all_, targets[i], 0) + first),
+                        reinterpret_cast<const std::byte*>(values.data()), count * sizeof(Value), how[i]);
     }
 
     const row_layout& all_;
     const Op& op_;
     std::span<const place> sources_;
     int size_;
-    std::array<state, nearby_levels * chunk> nearby_;  // NOLINT: written before it is read
+    std::size_t chunk_;                                       // so many elements at once
+    std::array<state, nearby_levels * most_at_once> nearby_;  // NOLINT: written before it is read
     heap_array<state> far_;
 };
 

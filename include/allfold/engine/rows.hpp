@@ -207,8 +207,6 @@ struct row_layout {
     /// Of each column, wherever rows lie: what their types ask for, or what the caller states of raw ones.
     std::size_t alignment = functions == nullptr ? 1 : functions->alignment;
 
-    int operands = 0;  ///< of how many a result is the fold, where rows are values
-
     [[nodiscard]] std::size_t columns() const noexcept { return functions->columns; }
     /// Whether a transport may pack rows into memory of its own, which is aligned to a cache line.
     [[nodiscard]] bool packable() const noexcept { return functions->copyable && alignment <= 64; }
