@@ -80,6 +80,8 @@ class bound_arguments {
     [[nodiscard]] virtual bool fold_values() { return false; }
     /// Of a row of such values; 0 where they cannot be.
     [[nodiscard]] virtual std::size_t value_bytes() const { return 0; }
+    /// Whether the rows are states in memory of their own.
+    [[nodiscard]] virtual bool has_states() const { return false; }
     /// Throws unless the data is usable.
     virtual void check(const arguments_given& call, const shape& where) const = 0;
     /// Before each start: reads what the engine cannot read itself.
@@ -203,6 +205,12 @@ struct call_types {
     /// Whether states need memory of their own: they are made of values, or lowered to other types than theirs.
     static constexpr bool has_lift =
         lifts<Op, value> || (has_lower && !folds_rows<Op, value> && !std::same_as<state, result>);
+    /// Whether rows may be values of one type all the same, which whoever folds them lifts and lowers.
+    static constexpr bool may_fold_values = [] {
+        if constexpr (has_lift && std::same_as<value, result> && column_count<state> == 1 && !folds_rows<Op, value>)
+            if constexpr (std::same_as<value, column_type<value, 0>>) return fold_of_values<Op, value>::exists;
+        return false;
+    }();
 };
 
 /// Whether the arguments of a call fit together; where not, one line of the compiler says what to write.
@@ -239,6 +247,7 @@ class arguments : public bound_arguments {
   public:
     using types = call_types<Op, In, Out>;
     static constexpr bool in_place = types::in_place, has_lift = types::has_lift, has_lower = types::has_lower;
+    static constexpr bool may_fold_values = types::may_fold_values;
     using operation = Op;
     using value = typename types::value;
     using result = typename types::result;
@@ -269,6 +278,7 @@ class arguments : public bound_arguments {
     }
 
     [[nodiscard]] std::size_t value_bytes() const override { return may_fold_values ? source().bytes[0] : 0; }
+    [[nodiscard]] bool has_states() const override { return has_lift && !folds_values_; }
 
     [[nodiscard]] row_layout rows() const override {
         if constexpr (may_fold_values)
@@ -303,13 +313,13 @@ class arguments : public bound_arguments {
         if constexpr (!in_place) input_.load(in_.get(), true);
         if (where().receives || in_place) output_.load(out_.get(), in_place || !is_always_written());
         if constexpr (has_lift)
-            if (!folds_values_) lift();
+            if (has_states()) lift();
     }
 
     void finish(bool is_lowered) override {
         if (!where().receives && !in_place) return;
         if constexpr (has_lift) {
-            if (!folds_values_) lower_states(is_lowered);
+            if (has_states()) lower_states(is_lowered);
         } else if constexpr (has_lower)
             if (!is_lowered) lower_results();
         finish_values();
@@ -326,7 +336,7 @@ class arguments : public bound_arguments {
     }
 
     void memory(operands& m) const override {
-        if (has_lift && !folds_values_) {
+        if (has_states()) {
             m.input = {{state_columns_.data(), 0}, where().input_first};
             m.result = {{fold_columns_.data(), 0}, where().result_first};
         } else {
@@ -343,12 +353,6 @@ class arguments : public bound_arguments {
   private:
     struct nothing {};
     static constexpr bool is_raw = types::is_raw;
-    /// Whether rows may be values of one type.
-    static constexpr bool may_fold_values = [] {
-        if constexpr (has_lift && std::same_as<value, result> && columns == 1 && !folds_rows<Op, value>)
-            if constexpr (std::same_as<value, column_type<value, 0>>) return fold_of_values<Op, value>::exists;
-        return false;
-    }();
     static constexpr bool may_lower_pieces = !has_lower || lowers_in_place<Op, state>;
 
     /// As the argument states it of which every rank has one: see `find_layout`.

@@ -273,7 +273,9 @@ void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& argumen
         throw;
     }
     if constexpr (Comm::has_short_way)
-        if (what.key != nullptr) short_calls::remember(*what.key, running.about(), arguments.where());
+        if (what.key != nullptr)
+            short_calls::remember(arguments.has_states() ? what.key->of_states() : *what.key, running.about(),
+                                  arguments.where());
     arguments.finish(running.lowers());
 }
 
@@ -291,7 +293,8 @@ std::unique_ptr<pending> engine<Comm>::prepare(Comm& comm, const request& what,
         comm, call.collective, std::move(arguments), [&] { return make_call(comm, what, call, bound); },
         what.options.deadline);
     if constexpr (Comm::has_short_way)
-        if (what.key != nullptr && !delegates(comm, what, bound))  // which a call would be, whatever is remembered
+        if (what.key != nullptr && !bound.has_states() &&
+            !delegates(comm, what, bound))  // which a call would be, whatever is remembered
             if (const short_call* const known = short_calls::remember(*what.key, made->about(), bound.where()))
                 return std::make_unique<bound_short_task<Comm>>(comm, *known, made->about().memory,
                                                                 made->give_arguments());

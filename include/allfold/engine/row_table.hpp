@@ -22,6 +22,7 @@
 #include "allfold/algebra/stretch.hpp"
 #include "allfold/data/detail/heap_array.hpp"
 #include "allfold/data/serializer.hpp"
+#include "allfold/engine/detail/small_array.hpp"
 #include "allfold/engine/rows.hpp"
 #include "allfold/engine/store.hpp"
 #include "allfold/error.hpp"
@@ -427,6 +428,20 @@ class fold_of_values {
                          std::size_t rows) {
         run(all, std::array{left, right}, std::array{to}, rows, store::plain);
     }
+    static void run_column(const void* operation, const std::byte* left, const std::byte* right, std::byte* to,
+                           std::size_t count) {
+        const std::array values{const_cast<std::byte*>(left), const_cast<std::byte*>(right)};
+        run_columns(operation, std::array<junction, 1>{}, values.data(), to, count);
+    }
+    /// The tree is the canonical one, so its length says all.
+    static void run_columns(const void* operation, std::span<const junction> tree, std::byte* const* values,
+                            std::byte* to, std::size_t count) {
+        constexpr std::size_t bytes = sizeof(Value);
+        small_array<place, 16> sources;
+        sources.resize(tree.size() + 1);
+        for (std::size_t k = 0; k <= tree.size(); ++k) sources[k] = {values + k, 0};
+        run({nullptr, operation, &bytes, bytes}, sources.span(), std::array{place{&to, 0}}, count, store::plain);
+    }
 
   private:
     static constexpr std::size_t most_at_once = std::clamp<std::size_t>(4096 / sizeof(state), 1, 512);
@@ -477,6 +492,8 @@ template <class Op, class Value>
     row_functions table;
     table.alignment = alignof(Value);
     table.fold = fold_of_values<Op, Value>::run_pair;
+    table.fold_column = fold_of_values<Op, Value>::run_column;
+    table.fold_columns = fold_of_values<Op, Value>::run_columns;
     table.fold_values = fold_of_values<Op, Value>::run;
     return table;
 }

@@ -172,7 +172,8 @@ struct row_functions {
     std::size_t alignment = 1;
     bool copyable = true;  ///< rows are bytes to a transport, rather than objects
 
-    /// to ← left ∘ right, where `to` may be `left` or `right`. Null for those that only move.
+    /// to ← left ∘ right, where `to` may be `left` or `right`. Null for those that only move. Of values that are lifted
+    /// these two are all operands.
     void (*fold)(const row_layout&, const place& left, const place& right, const place& to, std::size_t rows) = nullptr;
     /// The same of elements that form one column. Null for others.
     void (*fold_column)(const void* operation, const std::byte* left, const std::byte* right, std::byte* to,

@@ -33,9 +33,15 @@ struct call_key {
     [[nodiscard]] static constexpr std::uint64_t form_of(int root, bool in_place, bool in_pieces,
                                                          delegate delegation) noexcept {
         return static_cast<std::uint32_t>(root) | std::uint64_t{in_place} << 32 | std::uint64_t{in_pieces} << 33 |
-               static_cast<std::uint64_t>(delegation) << 34;
+               static_cast<std::uint64_t>(delegation) << 35;
     }
     [[nodiscard]] constexpr bool in_pieces() const noexcept { return (form >> 33 & 1u) != 0; }
+    /// The same call, of states in memory of its own.
+    [[nodiscard]] constexpr call_key of_states() const noexcept {
+        call_key other = *this;
+        other.form |= std::uint64_t{1} << 34;
+        return other;
+    }
 
     friend bool operator==(const call_key&, const call_key&) = default;
 };

@@ -156,7 +156,7 @@ struct short_operands {
         const place to = result.at(now.from[0].rows.first);
         const background::running inside(comm.background());
         const std::size_t operands = count + (with_own ? 1 : 0);
-        if (now.from[0].bytes > most_at_once)
+        if (now.from[0].bytes > most_at_once || rows.functions->fold_values != nullptr)
             return rows.fold(std::span(sources.data(), operands), std::span(&to, 1), many);
         alignas(64) std::byte nearby[short_program::most_levels * most_at_once];
         const auto levels = static_cast<std::size_t>(std::bit_width(operands - 1));

@@ -235,9 +235,10 @@ template <class Option, class... All>
 inline constexpr bool is_known_by_its_mark = std::same_as<Option, partition> && has_option<list_mark, All...>;
 
 /// Whether calls of these types may be remembered.
-template <class Comm, class Op, class In, class Out, class... Options>
-inline constexpr bool may_be_remembered = Comm::has_short_way && may_be_short<Op, In, Out> &&
-                                          ((short_option<Options> || is_known_by_its_mark<Options, Options...>) && ...);
+template <verb V, class Comm, class Op, class In, class Out, class... Options>
+inline constexpr bool may_be_remembered =
+    Comm::has_short_way && (may_be_short<Op, In, Out> || (V == verb::call && may_lift_short<Op, In, Out>)) &&
+    ((short_option<Options> || is_known_by_its_mark<Options, Options...>) && ...);
 
 /// Which permutation a call names, if it may be remembered; a list that is none is known nowhere.
 [[nodiscard]] inline bool find_permutation(const call_options& options, int size, std::uint64_t& mark) noexcept {
@@ -256,15 +257,15 @@ template <class Collective, class Order, class Used>
 [[nodiscard]] const void* mark_of_types([[maybe_unused]] const Used& data,
                                         [[maybe_unused]] const typename Used::operation& op) {
     using operation = typename Used::operation;
-    using state = typename Used::state;
-    constexpr bool is_asked = says_commutative<operation, state>;
+    using given = typename Used::given;
+    constexpr bool is_asked = says_commutative<operation, typename Used::state>;
     if constexpr (Used::is_raw || is_asked) {
         std::size_t which = 0;
         if constexpr (Used::is_raw) which = 2 * static_cast<std::size_t>(std::countr_zero(data.alignment()));
         if constexpr (is_asked) which += op.commutative() ? 1 : 0;
-        return &values_of_call<Collective, operation, state, Order>[which];
+        return &values_of_call<Collective, operation, given, Order>[which];
     } else {
-        return &types_of_call<Collective, operation, state, Order>;
+        return &types_of_call<Collective, operation, given, Order>;
     }
 }
 
@@ -339,7 +340,7 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
         what.element_type = type_name<typename bound::value>;
         what.type_hash ^= type_hash<typename bound::value>() * 65537;
     }
-    if constexpr (may_be_remembered<Comm, Op, In, Out, Options...> &&
+    if constexpr (may_be_remembered<V, Comm, Op, In, Out, Options...> &&
                   (V == verb::call || !has_option<list_mark, Options...>)) {
         key = key_to_remember<V, Collective, In, Out>(comm, op, bind, options...);
         if (key.types != nullptr) what.key = &key;
@@ -360,9 +361,9 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue_here(Comm& comm, const Op& op, Data bind, const Options&... options) {
     try {
-        if constexpr (V == verb::call && may_be_remembered<Comm, Op, In, Out, Options...>) {
+        if constexpr (V == verb::call && may_be_remembered<V, Comm, Op, In, Out, Options...>) {
             if (run_remembered<Collective, In, Out>(comm, op, bind, options...)) return;
-        } else if constexpr (V != verb::call && may_be_remembered<Comm, Op, In, Out, Options...> &&
+        } else if constexpr (V != verb::call && may_be_remembered<V, Comm, Op, In, Out, Options...> &&
                              !has_option<list_mark, Options...>) {
             if (auto known = prepare_remembered<Collective, In, Out>(comm, op, bind, options...))
                 return hand_out<V>(std::move(known));

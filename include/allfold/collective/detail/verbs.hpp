@@ -161,6 +161,19 @@ template <class Collective, reach Reach, class Element, class Op, class... Optio
     }
 }
 
+/// Whether what an operator makes of elements lies where it does in calls that are remembered, if they are lifted.
+template <class Op, class Element>
+[[nodiscard]] bool fits_in_states(const any_schedule& chosen, std::size_t bytes) {
+    using state = typename state_of<Op, Element>::type;
+    if constexpr (std::same_as<state, Element>)
+        return true;
+    else if constexpr (is_row<Element>)
+        return false;
+    else
+        return (chosen.folds_once && fold_of_values<Op, Element>::exists) ||
+               bytes / sizeof(Element) * sizeof(state) <= most_state_bytes;
+}
+
 /// Says so where a call is one that the communicator will remember.
 template <class Collective, class Comm, class... Options>
 [[nodiscard]] plan with_short_way(plan own, const Comm& comm, std::size_t bytes) {
@@ -286,6 +299,7 @@ class folding_verbs {
                                                                              call_options(options...)))
                     return own.delegated_to(Comm::native_name(name), why);
         }
+        if (!fits_in_states<Op, Element>(own.schedule(comm.rank()), bytes)) return own;
         return with_short_way<Collective, Comm, Options...>(std::move(own), comm, bytes);
     }
 
