@@ -465,7 +465,7 @@ TEST_CASE("an exploration that ended at a limit goes on where it was, also from 
     CHECK((parts == 5 && some.executions() == 24 && some.redundant() == whole.redundant()));
     CHECK(some.frontier().empty());
     CHECK(findings == whole.findings().size() + whole.left_out());  // each differs from the first execution of all
-    for (const char* none : {"nothing", "allfold-frontier-2 5 0", "allfold-frontier-2 4 0 1 0 0 0 . 0"}) {
+    for (const char* none : {"nothing", "allfold-frontier-3 5 0", "allfold-frontier-3 4 0 1 0 0 0 . 0"}) {
         few.frontier = none;
         CHECK_THROWS_AS(explore(5, program, few), allfold::error);
     }

@@ -41,8 +41,9 @@ namespace allfold {
 
 /// One rank's end of a program that `explore` runs. Models `communicator`, and forms teams of its own kind.
 ///
-/// A message is copied when it is posted, for which there is always room, and arrives when the search says so: at a
-/// rank that waits for it, or that tests. Bytes go between ranks, not objects, as they do over MPI.
+/// A message is copied when it is posted, for which there is room but for sends that are cancelled, and arrives when
+/// the search says so: at a rank that waits for it, or that tests. Bytes go between ranks, not objects, as they do over
+/// MPI.
 class explored_communicator final : public transport_defaults, private detail::explored_tie {
   public:
     static constexpr bool shares_memory = false;
@@ -132,7 +133,19 @@ class explored_communicator final : public transport_defaults, private detail::e
         const auto* const found = world_.find_opened(group_, ranks_[peer], on);
         return found ? std::optional(found->what) : std::nullopt;
     }
+    /// Whether the send that starts now, with that number, stays here until it is cancelled.
+    [[nodiscard]] bool keeps_back(std::size_t call, int to, std::uint32_t number) {
+        throw_if_over();
+        const bool stays = to != rank_ && world_.keeps_back({self_, call});
+        throw_if_over();
+        if (stays) world_.of(self_).kept_back.push_back({group_, ranks_[to], number});
+        return stays;
+    }
+    void note_cancelled(const detail::sending& sent) {
+        std::erase(world_.of(self_).kept_back, detail::explored_channel{group_, ranks_[sent.receiver], sent.number});
+    }
     bool try_post(int to, lane on, const outgoing& message) {
+        if (on == detail::envelopes_lane && is_kept_back(to, message)) return false;
         detail::explored_letter letter{message.signature, message.bytes, -1, detail::bounce_buffer(message.bytes)};
         detail::pack(message.parts, message.alignment, letter.memory.data());
         if (world_.history != nullptr) letter.what = name_of(on, message);
@@ -399,6 +412,14 @@ class explored_communicator final : public transport_defaults, private detail::e
         const std::uint64_t all = (a ^ (b + 1) * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u;
         return all ^ all >> 32;
     }
+    [[nodiscard]] bool is_kept_back(int to, const outgoing& message) const {
+        const auto& kept = world_.of(self_).kept_back;
+        if (kept.empty()) return false;
+        detail::message_head head;
+        std::memcpy(&head, message.parts.front().data, sizeof head);
+        const detail::explored_channel sent{group_, ranks_[to], head.number};
+        return head.has_envelope() && std::ranges::find(kept, sent) != kept.end();
+    }
     void note_unreceived() {
         if (!background_.office) return;
         static_cast<const detail::post_office&>(*background_.office).for_each_held([this](const auto& each) {
@@ -517,7 +538,10 @@ struct detail::task_hooks<explored_communicator> {
                                          : comm.note_message(what, out != nullptr ? out->receiver : null_rank,
                                                              in != nullptr ? in->source : null_rank,
                                                              out != nullptr ? out->label : in->label());
-        if (out != nullptr && out->how != mode::ready) wait_as_searched(comm, *out);
+        const bool may_stay = out != nullptr && in == nullptr && !is_waited_for && !is_copy &&
+                              out->how != mode::buffered && out->receiver != null_rank;
+        const bool stays = may_stay && comm.keeps_back(call, out->receiver, office_of(comm).next_number());
+        if (out != nullptr && out->how != mode::ready) wait_as_searched(comm, *out, stays);
         comm.note_waiting_send(out != nullptr && out->how == mode::standard && !out->is_held);
         if (out != nullptr && out->how == mode::standard && !is_waited_for) comm.note_open_send();
         comm.note_waited_for(is_waited_for);
@@ -526,8 +550,9 @@ struct detail::task_hooks<explored_communicator> {
     /// What may be held goes with its data, however long it is. So does a synchronous send that is not long: then a
     /// receive is done that has been matched, whether or not the sender looks, and the send may hear of that much
     /// later. A long one is asked for its data, as over MPI.
-    static void wait_as_searched(explored_communicator& comm, sending& out) {
-        if (out.how == mode::standard && out.may_wait && out.receiver != null_rank) out.is_held = comm.holds_send();
+    static void wait_as_searched(explored_communicator& comm, sending& out, bool stays) {
+        if (out.how == mode::standard && out.may_wait && out.receiver != null_rank)
+            out.is_held = stays || comm.holds_send();
         if (out.how == mode::synchronous) out.is_held = false;
         out.has_no_limit = out.how != mode::synchronous || out.data.bytes() <= credit::longest_message;
     }

@@ -244,7 +244,7 @@ class operation {
     /// collective always does.
     bool cancel() noexcept {
         detail::note_question_of_order();
-        return work_ && !work_->done() && work_->cancel();
+        return work_ && work_->cancel();
     }
 
     /// Lets go of a message in flight, without waiting: it completes in the background, nobody hears how, and until

@@ -55,6 +55,7 @@ class random_program {
             add(to, {receives[below(6)], is_any ? any_rank : static_cast<int>(from),
                      may_ask && below(4) == 0 ? any_tag : tag});
             if (below(5) == 0) add(below(of_rank_.size()), {kind::wait});
+            if (may_test && below(may_ask ? 6 : 3) == 0) add_cancelled(below, from, to, tag);
             if (may_test && below(may_ask ? 4 : 2) == 0) {
                 constexpr kind questions[] = {kind::test,      kind::wait_any, kind::cancel, kind::wait_some,
                                               kind::test_some, kind::then,     kind::look};
@@ -109,6 +110,7 @@ class random_program {
             const auto take = [&](const allfold::status& got) {
                 mix(data.front());
                 mix(data[got.elements - 1]);
+                mix(static_cast<std::uint32_t>(got.elements));
                 mix(static_cast<std::uint32_t>(got.source));
             };
             const allfold::tag under = each.tag == any_tag ? allfold::tag{allfold::any} : allfold::tag{each.tag};
@@ -162,6 +164,11 @@ class random_program {
                     if (const bool is_gone = pending->work.cancel(); mix(is_gone ? 19 : 20), is_gone)
                         pending->is_over = true;
                     break;
+                case kind::cancel_latest:
+                    if (flights.empty() || flights.back().is_over) break;
+                    if (const bool is_gone = flights.back().work.cancel(); mix(is_gone ? 23 : 24), is_gone)
+                        flights.back().is_over = true;
+                    break;
                 case kind::wait_any:
                     with_all(flights, end, [](auto& works) { return std::vector{allfold::wait_any(works)}; });
                     break;
@@ -197,9 +204,10 @@ class random_program {
     }
 
     [[nodiscard]] std::string text() const {
-        constexpr const char* names[] = {
-            "send",     "start_send", "receive",   "start_receive", "reduce",          "wait",      "test",  "cancel",
-            "wait_any", "wait_some",  "test_some", "then",          "reduce_and_wait", "try_probe", "probe", "branch"};
+        constexpr const char* names[] = {"send",      "start_send",   "receive",         "start_receive", "reduce",
+                                         "wait",      "test",         "cancel",          "wait_any",      "wait_some",
+                                         "test_some", "then",         "reduce_and_wait", "try_probe",     "probe",
+                                         "branch",    "cancel_latest"};
         constexpr const char* modes[] = {"standard", "buffered", "synchronous", "ready"};
         std::string all;
         for (std::size_t r = 0; r < of_rank_.size(); ++r) {
@@ -233,7 +241,8 @@ class random_program {
         reduce_and_wait,
         look,
         blocking_probe,
-        branch
+        branch,
+        cancel_latest
     };
     struct action {
         kind what;
@@ -282,6 +291,16 @@ class random_program {
         add(to, {kind::start_receive, static_cast<int>(from), own_tag});
         add_to_all({kind::reduce_and_wait});
         add(from, {kind::blocking_send, static_cast<int>(to), own_tag, false, mode::ready});
+    }
+    /// A send that is cancelled, perhaps with another one for its receive behind it.
+    template <class Below>
+    void add_cancelled(Below below, std::size_t from, std::size_t to, int tag) {
+        const mode how = below(3) == 0 ? mode::synchronous : mode::standard;
+        add(from, {kind::start_send, static_cast<int>(to), tag, false, how, lengths[below(lengths.size())]});
+        add(from, {kind::cancel_latest});
+        if (below(2) != 0) add(from, {kind::start_send, static_cast<int>(to), tag, false, mode::standard, 3});
+        if (below(3) != 0) add(to, {kind::start_receive, static_cast<int>(from), tag});
+        if (below(4) == 0) add(to, {kind::cancel_latest});
     }
     template <class Is>
     [[nodiscard]] bool has(Is is) const {

@@ -16,17 +16,34 @@ namespace allfold::detail {
 
 /// The choices of one execution, as a token: a letter for each, those at the end that are the first ones left out. It
 /// begins with U where standard sends are not held for their receivers, and with E where that is a choice as others
-/// are; then with R where something is sent in mode::ready.
+/// are; then with R where something is sent in mode::ready, and with C, its rank and its call for each send that is
+/// cancelled.
 class explored_token {
   public:
     using sending = explored_world::sending;
 
-    [[nodiscard]] static std::string begin(sending sends, bool has_ready_sends) {
-        const std::string how = sends == sending::held ? "" : sends == sending::waits ? "U" : "E";
-        return has_ready_sends ? how + "R" : how;
+    [[nodiscard]] static std::string begin(sending sends, bool has_ready_sends,
+                                           const std::vector<explored_send>& cancelled) {
+        std::string how = sends == sending::held ? "" : sends == sending::waits ? "U" : "E";
+        if (has_ready_sends) how += "R";
+        for (const explored_send& each : cancelled) how += text({"C", each.rank, ".", each.call, "."});
+        return how;
     }
+    /// Throws `bad_argument` for what is none.
     [[nodiscard]] static std::string begin_of(std::string_view token) {
-        return begin(sends(token), has_ready_sends(token));
+        std::string own = begin(sends(token), has_ready_sends(token), cancelled(token));
+        if (!token.starts_with(own)) throw no_schedule(token);
+        return own;
+    }
+    [[nodiscard]] static std::vector<explored_send> cancelled(std::string_view token) {
+        std::vector<explored_send> all;
+        std::size_t i = begin(sends(token), has_ready_sends(token), {}).size();
+        while (i < token.size() && token[i] == 'C') {
+            const int rank = number(token, ++i), call = number(token, ++i);
+            all.push_back({rank, static_cast<std::size_t>(call)});
+            ++i;
+        }
+        return all;
     }
     [[nodiscard]] static sending sends(std::string_view token) {
         return token.starts_with('U') ? sending::waits : token.starts_with('E') ? sending::chosen : sending::held;
@@ -59,14 +76,20 @@ class explored_token {
     }
 
   private:
+    /// Of the digits from i on, behind which that stands then.
+    [[nodiscard]] static int number(std::string_view token, std::size_t& i) {
+        int all = 0;
+        for (; i < token.size() && token[i] >= '0' && token[i] <= '9' && all < 1'000'000; ++i)
+            all = 10 * all + (token[i] - '0');
+        return all;
+    }
     [[nodiscard]] static int long_number(std::string_view token, std::size_t& i) {
-        int number = 0;
-        if (token[i] == '(')
-            for (++i; i < token.size() && token[i] >= '0' && token[i] <= '9' && number < 1'000'000; ++i)
-                number = 10 * number + (token[i] - '0');
-        if (i >= token.size() || token[i] != ')')
-            throw error(errc::bad_argument, text({"replay: ", token, " is not a schedule that explore has found"}));
-        return number;
+        const int all = token[i] == '(' ? number(token, ++i) : 0;
+        if (i >= token.size() || token[i] != ')') throw no_schedule(token);
+        return all;
+    }
+    [[nodiscard]] static error no_schedule(std::string_view token) {
+        return error(errc::bad_argument, text({"replay: ", token, " is not a schedule that explore has found"}));
     }
 };
 

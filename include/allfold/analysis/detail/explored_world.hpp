@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -41,6 +42,13 @@ enum class explored_turn : std::uint8_t {
     goes_on,
     looks,    ///< nothing moves any more: whether it waits in vain, it may know
     released  ///< the execution is over: what it still does throws
+};
+
+/// A send, as the call of its rank that starts it; the first one is 1.
+struct explored_send {
+    int rank;
+    std::size_t call;
+    friend auto operator<=>(const explored_send&, const explored_send&) = default;
 };
 
 /// A communicator as its world sees it, which may end first: whoever keeps one from execution to execution has it then.
@@ -106,6 +114,7 @@ class explored_world final : public order_observer {
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
         std::vector<explored_channel> open_answers;    // to standard sends that wait
+        std::vector<explored_channel> kept_back;       // sends for which there is no room: to whom, and which one
         bool is_timed = false;                         // what it waits for has a deadline
         bool time_is_up = false;                       // which passes now
         std::uint64_t doings = 0;                      // of which somebody can tell whether it is late before or after
@@ -144,6 +153,7 @@ class explored_world final : public order_observer {
     sending sends = sending::held;
     bool may_hold = false;         // a send that waits, after all: a step beside the others
     bool has_ready_sends = false;  // in mode::ready: what comes before a receive starts may come too early
+    std::vector<explored_send> sends_to_cancel;  // for which there may be no room until then
     bool deadlines_may_pass = true;
     bool deadlines_pass_anywhere = false;        // where nobody can tell, too
     step_watch<explored_call>* watch = nullptr;  // over ranks that do not come back, whose schedule this is
@@ -157,6 +167,7 @@ class explored_world final : public order_observer {
     void begin() {
         step_ = -1;
         asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
+        cancelled_.clear();
         sends_ready_ = false;
         seats_used_ = 0;
         mail_.begin();
@@ -178,6 +189,7 @@ class explored_world final : public order_observer {
             each.listens.clear();
             each.unseen_answers.clear();
             each.open_answers.clear();
+            each.kept_back.clear();
             each.latest.reset();
             each.ends.clear();
             each.failure.reset();
@@ -242,9 +254,10 @@ class explored_world final : public order_observer {
                 note(happening::kind::gets, step.rank, step.channel.from, letter);
         } else if (rank.at == place::chooses) {
             rank.has_chosen_other = step.channel == rank.other;
-            const char* const words[2][2] = {{"has its send held", "waits with its send"},
-                                             {"is in time", "is too late"}};
-            note(happening::kind::goes_on, step.rank, words[rank.other == deadline_passes][rank.has_chosen_other]);
+            const char* const words[3][2] = {{"has its send held", "waits with its send"},
+                                             {"is in time", "is too late"},
+                                             {"has room for its send", "has no room for its send"}};
+            note(happening::kind::goes_on, step.rank, words[rank.other.on - send_waits.on][rank.has_chosen_other]);
         } else if (step.holds()) {
             hold(step.rank, step.channel);
         } else if (step.channel == deadline_passes) {
@@ -260,19 +273,21 @@ class explored_world final : public order_observer {
     /// have ended, or what may depend on the order of all that comes.
     struct askers {
         std::uint64_t of_messages = 0, of_ends = 0, of_all = 0;
-        bool has_ready_sends = false;  // of which it matters to all what has come
+        std::vector<explored_send> of_cancels;  // whether these can still be cancelled
+        bool has_ready_sends = false;           // of which it matters to all what has come
         friend bool operator==(const askers&, const askers&) = default;
-        askers& operator|=(const askers& other) noexcept {
+        askers& operator|=(const askers& other) {
             of_messages |= other.of_messages;
             of_ends |= other.of_ends;
             of_all |= other.of_all;
+            for (const explored_send& each : other.of_cancels) insert(of_cancels, each);
             has_ready_sends |= other.has_ready_sends;
             return *this;
         }
     };
-    [[nodiscard]] askers asked() const noexcept {
+    [[nodiscard]] askers asked() const {
         const std::uint64_t all = sees_all_ | (asks_ != 0 ? clears_ : 0);
-        return {asks_ | all, asks_for_ends_ | all, all, sends_ready_};
+        return {asks_ | all, asks_for_ends_ | all, all, cancelled_, sends_ready_};
     }
     /// It has asked for the data of a message: in which order it does so for several, which is that in which they have
     /// come to it, another rank that asks may see.
@@ -342,6 +357,8 @@ class explored_world final : public order_observer {
         note(order_question::of_the_past);  // when it is called, it sees what has come by then
         of(running_).is_called_back = true;
     }
+
+    void note_cancel_of_send(std::size_t call) override { insert(cancelled_, {running_, call}); }
 
     void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
     void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
@@ -458,6 +475,16 @@ class explored_world final : public order_observer {
     /// A standard send starts, and its rank may ask whether it is done.
     void note_open_send(int rank) noexcept { open_sends_ |= std::uint64_t{1} << rank; }
     [[nodiscard]] std::uint64_t open_sends() const noexcept { return open_sends_; }
+    /// Whether this send stays here until it is cancelled. Nobody can tell that from one that leaves late, but by what
+    /// `cancel` returns: so it is said at its start, as if its rank knew.
+    [[nodiscard]] bool keeps_back(const explored_send& what) {
+        return std::ranges::binary_search(sends_to_cancel, what) && chooses(what.rank, no_room);
+    }
+    /// Whether there is one that has not been cancelled after all: then another execution does the same, in which it
+    /// has left.
+    [[nodiscard]] bool keeps_any_back() const noexcept {
+        return std::ranges::any_of(ranks_, [](const rank_state& each) { return !each.kept_back.empty(); });
+    }
     /// Whether a deadline could have passed.
     [[nodiscard]] bool is_timed() const noexcept { return is_timed_; }
     /// Whether a deadline passes now: both are tried, unless deadlines pass in vain only.
@@ -630,7 +657,12 @@ class explored_world final : public order_observer {
         rank.turn = turn;
         run(rank);
     }
-    static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2};  // of a step without a message
+    static void insert(std::vector<explored_send>& sorted, const explored_send& one) {
+        const auto place = std::ranges::lower_bound(sorted, one);
+        if (place == sorted.end() || *place != one) sorted.insert(place, one);
+    }
+    // Of steps without a message.
+    static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3};
 
     int tests_, most_tests_;
     std::size_t standard_sends_ = 0, waiting_sends_ = 0, posted_ = 0, late_ = 0;
@@ -642,6 +674,7 @@ class explored_world final : public order_observer {
     bool has_asked_ = false;  // something, since it began
     bool sends_ready_ = false;
     std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
+    std::vector<explored_send> cancelled_;
     std::vector<explored_channel> asked_or_ends_;
     std::vector<rank_state> ranks_;
     explored_mail mail_;

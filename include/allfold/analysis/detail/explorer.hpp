@@ -95,7 +95,7 @@ class explorer {
         for (found_.complete_ = false; !found_.complete_;) {
             const ending end =
                 run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
-            if (end == ending::changed || (end == ending::complete && tree_.depth() < tree_.path_length())) {
+            if (end == ending::changed || tree_.depth() < tree_.path_length()) {
                 add_not_repeated(text({"step ", tree_.depth() + 1, " of an execution"}));
                 is_sound_ = world_.release();
                 return;
@@ -138,12 +138,12 @@ class explorer {
     [[nodiscard]] bool waited_in_that_order() {
         same_order chosen(tree_, world_);
         world_.sends = sending::waits;
-        static_cast<void>(run_one(
+        const ending end = run_one(
             [&](std::uint64_t) {
                 return chosen.choose(possible_, [this](const explored_step& each) { return is_unseen(each); });
             },
-            false));
-        judge();
+            false);
+        if (end == ending::complete) judge();
         difference_.clear();
         world_.sends = sending::held;
         return released();
@@ -159,47 +159,50 @@ class explorer {
         out << frontier_mark << ' ' << world_.size() << ' ' << static_cast<int>(world_.sends) << ' '
             << found_.executions_ << ' ' << found_.redundant_ << ' ' << asks_of_sends_ << ' ' << has_lost_or_deadlock()
             << ' ' << asked_.of_messages << ' ' << asked_.of_ends << ' ' << asked_.of_all << ' '
-            << asked_.has_ready_sends << " ." << first_token_ << '\n';
+            << asked_.has_ready_sends << " ."
+            << explored_token::begin(world_.sends, asked_.has_ready_sends, asked_.of_cancels) << " ." << first_token_
+            << '\n';
         tree_.write(out);
         return out.str();
     }
     /// The first execution is repeated, for its values.
     [[nodiscard]] bool goes_on_from(const std::string& text_of_it) {
         std::istringstream in(text_of_it);
-        std::string mark;
+        std::string mark, begin;
         int ranks = 0, sends = 0;
         in >> mark >> ranks >> sends >> found_.executions_ >> found_.redundant_ >> asks_of_sends_ >>
             had_lost_or_deadlock_ >> asked_.of_messages >> asked_.of_ends >> asked_.of_all >> asked_.has_ready_sends >>
-            first_token_;
+            begin >> first_token_;
         tree_.read(in);
         if (!in || mark != frontier_mark || ranks != world_.size() || sends < 0 || sends > 2)
             throw error(errc::bad_argument,
                         text({"explore: this is not the frontier of an exploration of ", world_.size(), " ranks"}));
         executions_before_ = found_.executions_;
+        asked_.of_cancels = explored_token::cancelled(std::string_view(begin).substr(1));
         first_token_.erase(0, 1);
         has_first_ = true;
         static_cast<void>(run_forced(std::string_view(first_token_)));
         static_cast<void>(values_.difference());
         world_.sends = static_cast<sending>(sends);
-        world_.has_ready_sends = asked_.has_ready_sends;
+        heed_what_is_asked();
         return released();
     }
     [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - began_).count(); }
 
     template <class Choose>
     ending run_one(Choose choose, bool noted) {
-        token_ = explored_token::begin(world_.sends, world_.has_ready_sends);
+        token_ = explored_token::begin(world_.sends, world_.has_ready_sends, world_.sends_to_cancel);
         world_.may_hold = !noted && world_.sends == sending::waits;
         if (noted) tree_.begin();  // its races are still to be looked at where the first execution is repeated
         values_.begin();
         world_.begin();
         for (;;) {
             const std::uint64_t settled = world_.find_steps(possible_);
-            if (possible_.empty()) return ending::complete;
+            if (possible_.empty()) return ending_of_all();
             const int unseen = noted ? find_unseen() : -1, choice = unseen >= 0 ? unseen : choose(settled);
             if (choice < 0) return choice == search_tree::asleep ? ending::asleep : ending::changed;
             const explored_step step = possible_[static_cast<std::size_t>(choice)];
-            if (step.rank == explored_world::nobody) return ending::complete;
+            if (step.rank == explored_world::nobody) return ending_of_all();
             explored_token::add(token_, choice);
             const bool is_seen = noted && unseen < 0;
             if (is_seen)
@@ -208,6 +211,10 @@ class explorer {
                 tree_.note_unseen(step, world_.posted_in(step));
             if (world_.take(step, is_seen) && noted) tree_.note_question(step.rank);
         }
+    }
+    /// Nothing moves any more.
+    [[nodiscard]] ending ending_of_all() const noexcept {
+        return world_.keeps_any_back() ? ending::asleep : ending::complete;
     }
     /// A step that no question can tell from others, at whatever time it happens; -1 where there is none.
     ///
@@ -231,12 +238,18 @@ class explorer {
     [[nodiscard]] bool has_learned() {
         const auto before = asked_;
         asked_ |= world_.asked();
+        heed_what_is_asked();
+        return asked_ != before && (options_.reduced || asked_.has_ready_sends != before.has_ready_sends ||
+                                    asked_.of_cancels != before.of_cancels);
+    }
+    void heed_what_is_asked() {
         world_.has_ready_sends = asked_.has_ready_sends;
-        return asked_ != before && (options_.reduced || asked_.has_ready_sends != before.has_ready_sends);
+        world_.sends_to_cancel = asked_.of_cancels;
     }
     ending run_forced(std::string_view token) {
         world_.sends = explored_token::sends(token);
         world_.has_ready_sends = explored_token::has_ready_sends(token);
+        world_.sends_to_cancel = explored_token::cancelled(token);
         return run_forced(explored_token::choices(token));
     }
     ending run_forced(const std::vector<int>& choices) {
@@ -291,7 +304,7 @@ class explorer {
             const auto sends = world_.sends;
             static_cast<void>(run_forced(std::string_view(first_token_)));
             world_.sends = sends;
-            world_.has_ready_sends = asked_.has_ready_sends;
+            heed_what_is_asked();
             const std::string again = values_.difference();
             if (!released()) return false;
             if (!again.empty()) {
@@ -459,7 +472,7 @@ class explorer {
         else
             ++found_.left_out_;
     }
-    static constexpr const char* frontier_mark = "allfold-frontier-2";
+    static constexpr const char* frontier_mark = "allfold-frontier-3";
     static constexpr int most_attempts = 100;  // to shorten a schedule
 
     [[nodiscard]] std::vector<std::string_view> parts_of(std::string_view schedule) const {

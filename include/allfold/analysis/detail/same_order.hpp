@@ -84,7 +84,7 @@ class same_order {
     [[nodiscard]] bool is_free(const explored_step& step, IsUnseen is_unseen) const {
         const rank_order& own = ranks_[at(step.rank)];
         if (own.next() == nullptr || (step.has_message && is_unseen(step))) return true;
-        if (world_.of(step.rank).at == explored_world::place::chooses) return true;
+        if (world_.of(step.rank).at == explored_world::place::chooses && own.next()->has_message) return true;
         return step.channel.is_answer() && std::ranges::find(own.order, step) == own.order.end();
     }
     /// The send that keeps back what comes next to this rank; -1 where none is found.

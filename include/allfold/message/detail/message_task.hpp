@@ -103,9 +103,14 @@ class message_task final : public task<Comm>, private open_message {
     }
     void check() const override {}
     [[nodiscard]] bool cancel() noexcept override {
+        if constexpr (hooks::delays_messages)
+            if (!in()) note_cancel_of_send(call_);
+        if (this->done()) return false;
         if constexpr (hooks::delays_messages) this->push();  // it may have come by now
         if (this->done() || (in() && out())) return false;
         if (!(in() ? office_.cancel(*in()) : office_.cancel(*out()))) return false;
+        if constexpr (hooks::delays_messages)
+            if (!in()) this->comm_->note_cancelled(*out());
         tell_status();
         if (!in() && asked_.told() != nullptr) asked_.told()->cancelled = true;
         office_.in_flight().leave(*this);

@@ -133,6 +133,8 @@ class post_office final : public background::keepsake {
     void forget(sending& s) noexcept;
     void forget(receiving& r) noexcept;
 
+    /// That of the send which starts next.
+    [[nodiscard]] std::uint32_t next_number() const noexcept { return sends_ + 1; }
     /// The operations of this rank that are not done.
     [[nodiscard]] open_messages& in_flight() noexcept { return in_flight_; }
     /// Ends those for which all has come.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 /// @file
@@ -26,6 +27,8 @@ class order_observer {
     virtual void look(bool at_ends) = 0;
     /// A function will be called at the end of an operation.
     virtual void note_callback() = 0;
+    /// The program would like to take back a send, which may be done: that of this call of its rank.
+    virtual void note_cancel_of_send(std::size_t call) = 0;
 
   protected:
     ~order_observer() = default;
@@ -42,6 +45,10 @@ inline void look_as_observed(bool at_ends) {
 inline void note_callback() {
     if (is_order_observed()) [[unlikely]]
         observer_of_order->note_callback();
+}
+inline void note_cancel_of_send(std::size_t call) {
+    if (is_order_observed()) [[unlikely]]
+        observer_of_order->note_cancel_of_send(call);
 }
 inline void note_question(order_question what) noexcept {
     if (is_order_observed()) [[unlikely]]
