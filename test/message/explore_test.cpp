@@ -378,6 +378,24 @@ TEST_CASE("behind a send that is cancelled in time, standard sends that wait dea
     CHECK(found.first().what == verdict::deadlock_unless_held);
 }
 
+TEST_CASE("a buffer through which something was sent is detached before its communicator ends") {
+    const auto findings_of = [](bool sends, bool detaches) {
+        return explore(2, [=](explored_communicator& comm) {
+            int x = 0;
+            if (comm.rank() == 1) return sends ? static_cast<void>(allfold::receive(comm, x, from{0})) : void();
+            allfold::attach_buffer(comm, 100);
+            if (sends) allfold::send(comm, x, to{1}, allfold::mode::buffered);
+            if (detaches) allfold::detach_buffer(comm);
+        });
+    };
+    CHECK((findings_of(true, true).ok() && findings_of(false, false).ok()));
+    const exploration left = findings_of(true, false);
+    INFO(explain(left));
+    REQUIRE(left.findings().size() == 1);
+    CHECK(left.first().what == verdict::never_completed);
+    CHECK_THAT(left.first().text, Catch::Matchers::StartsWith("rank 0 ends a communicator without detach_buffer"));
+}
+
 TEST_CASE("each of several sends is cancelled in time or not, and only those that may be cancelled cost executions") {
     const auto program = [](explored_communicator& comm) {
         std::vector<int> x(6);

@@ -25,7 +25,7 @@ enum class verdict : std::uint8_t {
     failed,                ///< an exception leaves a rank, or a collective on it
     timed_out,             ///< the same, because a deadline has passed
     disagreement,          ///< ranks do not make the same calls of collectives, or not in the same order
-    never_completed,       ///< operations are in flight when their communicator ends
+    never_completed,       ///< operations are in flight when their communicator ends, or what a buffer keeps may be
     never_received,        ///< all ranks have returned, and messages are left
     never_freed,           ///< a rank has returned, and keeps a communicator
     changed_in_flight,     ///< the program writes memory that an operation in flight sends, or receives into

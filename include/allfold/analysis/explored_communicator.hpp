@@ -345,6 +345,7 @@ class explored_communicator final : public transport_defaults, private detail::e
             if (!is_cut) world_.of(self_).left_in_flight += background_.size();
             if (background_.knows_any()) detail::note_question_of_the_past();  // whether it is done by now
             note_unreceived();
+            note_buffer();
         }
         background_.end();
         std::erase(world_.of(self_).listens, news());
@@ -426,6 +427,11 @@ class explored_communicator final : public transport_defaults, private detail::e
             world_.of(self_).unreceived.push_back(
                 detail::text_of_lost(world_, group_, each.head, ranks_[each.source], self_));
         });
+    }
+    /// Only `detach_buffer` waits until what was sent in mode::buffered has left, and elsewhere it may not have yet.
+    void note_buffer() {
+        if (background_.office && static_cast<detail::post_office&>(*background_.office).first_kept() != nullptr)
+            world_.of(self_).leaves_buffer = true;
     }
     /// What a message is, for people.
     [[nodiscard]] const char* name_of(lane on, const outgoing& message) const {

@@ -109,7 +109,8 @@ void attach_buffer(Comm& comm, std::size_t bytes) {
 }
 
 /// Returns when all that `mode::buffered` has kept for this rank has been sent, and how many bytes it could keep; now
-/// it keeps nothing any more.
+/// it keeps nothing any more. A communicator that ends does not wait so: what has not been sent by then fails, as other
+/// operations in flight do.
 template <communicator Comm>
 std::size_t detach_buffer(Comm& comm) {
     detail::require_outside_operator(comm, "detach_buffer");

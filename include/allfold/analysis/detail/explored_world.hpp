@@ -110,6 +110,7 @@ class explored_world final : public order_observer {
         std::vector<std::string> kept;    // those that are left when it has returned
         int refusals = 0;                 // calls that throw because all is over
         std::size_t left_in_flight = 0;   // operations at the end of a communicator
+        bool leaves_buffer = false;       // attached there, with what it has sent
         explored_channel other;           // what it may choose, in a step without a message
         bool has_chosen_other = false;
         std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
@@ -197,6 +198,7 @@ class explored_world final : public order_observer {
             each.thrown.clear();
             each.kept.clear();
             each.left_in_flight = 0;
+            each.leaves_buffer = false;
             each.calls.clear();
             each.unreceived.clear();
             each.changed.clear();
