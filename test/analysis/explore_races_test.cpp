@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "allfold/analysis/explored_communicator.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
+#include "test/analysis/each_execution.hpp"
 #include "test/support/catch.hpp"
 
 /// @file
@@ -177,4 +179,37 @@ TEST_CASE("an answer that nobody sees may come before a message that is seen, an
     const exploration found = explore(5, due);
     INFO(explain(found) << found.redundant() << " given up");
     CHECK((found.ok() && found.complete() && found.executions() == 1 && found.redundant() == 0));
+}
+
+TEST_CASE("a message may come before an answer that nobody sees, behind which its rank has a choice") {
+    // Rank 1 is answered, and then starts a send that it may cancel in time or not. What it receives beside that it may
+    // have received before, so that rank 0, which answers it last, finds one of its sends done or both.
+    std::array<int, 2> now{};
+    const auto program = [&now](explored_communicator& comm) {
+        int x = 0, y = 0;
+        if (comm.rank() == 0) {
+            std::array both{send.start(comm, x, to{1}), send.start(comm, y, to{1}, allfold::mode::synchronous)};
+            now[0] = static_cast<int>(allfold::wait_some(both).size());
+            receive(comm, x, from{1});
+            for (allfold::operation& each : both) each.wait();
+        } else {
+            receive(comm, x, from{0});
+            auto second = receive.start(comm, y, from{0});
+            send(comm, x, to{0}, allfold::mode::synchronous);
+            auto sent = send.start(comm, x, to{0});
+            now[1] = sent.cancel() ? 1 : 0;
+            second.wait();
+            sent.wait();
+        }
+    };
+    for (const bool is_reduced : {true, false}) {
+        std::set<std::array<int, 2>> outcomes;
+        allfold::explore_options options = held();
+        options.reduced = is_reduced;
+        test::after_each_execution(options, [&] { outcomes.insert(now); });
+        const exploration found = explore(2, program, options);
+        INFO(explain(found));
+        CHECK(found.complete());
+        CHECK(outcomes == std::set<std::array<int, 2>>{{1, 0}, {1, 1}, {2, 0}, {2, 1}});
+    }
 }

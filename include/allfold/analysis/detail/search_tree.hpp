@@ -281,6 +281,7 @@ class search_tree {
                 for (std::size_t i = 0; i < j; ++i) need(j, static_cast<int>(i));
             const int question = last_question_[at(e.what.rank)];
             for (int i = e.previous; i >= 0; i = events_[at(i)].previous) {
+                if (e.what.has_message && is_choice(events_[at(i)])) continue;
                 if (i <= question || is_before_on_its_channel(events_[at(i)], e)) need(j, i);
                 if (i <= question) break;
             }
@@ -294,6 +295,10 @@ class search_tree {
     [[nodiscard]] static bool is_before_on_its_channel(const event& first, const event& second) {
         return first.what.has_message && second.what.has_message && first.what.channel == second.what.channel;
     }
+
+    /// Its rank asked for nothing meanwhile: what came to it later could have come before, in place of what came
+    /// unseen.
+    [[nodiscard]] static bool is_choice(const event& e) { return !e.what.has_message && e.asked_begin == e.asked_end; }
 
     void find_races(std::span<const explored_leftover> leftovers) {
         find_needs();
