@@ -114,9 +114,9 @@ TEST_CASE("sends that wait unless an order needs them held deadlock if any choic
 namespace {
 
 /// A hundred runs of each of so many random programs, of these numbers of ranks by turns; `run(size, body)` calls
-/// body(comm) on each rank, `over_messages` or in memory that they share. How many of them did not always do the same.
+/// body(comm) on each rank. How many of them did not always do the same.
 template <class Run>
-int hold_against_prediction(int programs, const std::vector<int>& sizes, bool over_messages, Run run) {
+int hold_against_prediction(int programs, const std::vector<int>& sizes, Run run) {
     const std::uint32_t seed = std::random_device()();
     INFO("seed " << seed);
     std::mt19937 dice(seed);
@@ -125,7 +125,6 @@ int hold_against_prediction(int programs, const std::vector<int>& sizes, bool ov
         const int size = sizes[i % sizes.size()];
         const random_program program =
             i == 0 ? random_program(size) : random_program(dice, size, 3 + dice() % 3, random_program::asks::anything);
-        if (over_messages && program.has_synchronous_sends()) continue;
         const outcomes predicted = test::predicted(program);
         if (i > 0 && (!predicted.all_end() || predicted.seen.size() < 2)) continue;
         ++compared;
@@ -149,13 +148,12 @@ int hold_against_prediction(int programs, const std::vector<int>& sizes, bool ov
 }  // namespace
 
 TEST_CASE("what threads do is among what explore predicts, and not always the same") {
-    const int varied =
-        hold_against_prediction(20, {3, 2}, false, [](int size, auto body) { allfold::run(size, body); });
+    const int varied = hold_against_prediction(20, {3, 2}, [](int size, auto body) { allfold::run(size, body); });
     CHECK(varied > 4);
 }
 
 TEST_CASE("what threads of several processes do is among what explore predicts, and not always the same") {
-    const int varied = hold_against_prediction(4, {4, 2, 3}, true, [](int size, auto body) {
+    const int varied = hold_against_prediction(4, {4, 2, 3}, [](int size, auto body) {
         const int processes = size == 3 ? 3 : 2;  // each is a thread here
         allfold::run(processes, [&](auto& across) { allfold::run(across, size / processes, body); });
     });

@@ -193,6 +193,11 @@ TEST_CASE("a synchronous send ends when a receive has been matched, and no earli
     SUCCEED();
 }
 
+TEST_CASE("a short send in any mode goes with its data") {
+    on_all_transports(2, [](auto& comm) { check_data_comes_along(comm, 300); });
+    SUCCEED();
+}
+
 TEST_CASE("a ready send needs its receive") {
     on_all_transports(2, [](auto& comm) {
         int x = 5 + comm.rank(), y = 0;

@@ -30,7 +30,7 @@ void check_every_mode(Comm& comm) {
     if (comm.rank() > 1) return;
     const int other = 1 - comm.rank();
     attach_buffer(comm, 4 << 20);
-    for (const std::size_t n : std::vector<std::size_t>{0, 1, 5, 1000, 100000})
+    for (const std::size_t n : std::vector<std::size_t>{0, 1, 5, 1000, 5000, 100000})
         for (const mode how : {mode::standard, mode::buffered, mode::synchronous}) {
             std::vector<int> x(n + 3, -1), y(n + 3, -1);
             std::iota(x.begin(), x.end() - 3, static_cast<int>(how) + comm.rank());
@@ -61,6 +61,28 @@ void check_every_mode(Comm& comm) {
     int word = 0;
     exchange(comm, word, to{other}, from{other});
     expect(detach_buffer(comm) == 4 << 20, "the buffer");
+}
+
+/// A short send in any mode goes with its data: who has received a later message has all of it. Its sender may free it.
+template <class Comm>
+void check_data_comes_along(Comm& comm, std::size_t longest) {
+    using namespace allfold;
+    if (comm.rank() > 1) return;
+    const int other = 1 - comm.rank();
+    for (const std::size_t n : {std::size_t{1}, std::size_t{100}, longest})
+        for (const mode how : {mode::standard, mode::synchronous}) {
+            std::vector<std::size_t> x(n, n), y(n);
+            std::size_t last = 0;
+            operation first = comm.rank() == 0 ? send.start(comm, x, to{other}, tag{1}, how)
+                                               : receive.start(comm, y, from{other}, tag{1});
+            if (comm.rank() == 0) {
+                send(comm, n, to{other}, tag{2});
+            } else {
+                receive(comm, last, from{other}, tag{2});
+                expect(last == n && first.done() && y == x, "all of the message before");
+            }
+            first.wait();
+        }
 }
 
 /// A step of a random program: a message, or a collective.

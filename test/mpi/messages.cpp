@@ -53,7 +53,10 @@ TEST_CASE("over MPI too, a message arrives, whatever its length and its mode") {
     const watchdog watch("messages over MPI");
     allfold::mpi::communicator comm(MPI_COMM_WORLD);
     CHECK((allfold::mpi::initialized() && !allfold::mpi::finalized()));
-    if (comm.size() > 1) check_every_mode(comm);
+    if (comm.size() > 1) {
+        check_every_mode(comm);
+        check_data_comes_along(comm, 6000);
+    }
     allfold::barrier(comm);
 }
 

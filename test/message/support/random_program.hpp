@@ -83,11 +83,6 @@ class random_program {
         });
     }
 
-    /// Over messages the data of these is asked for, and may come behind what is sent later: that is not explored.
-    [[nodiscard]] bool has_synchronous_sends() const {
-        return has([](const action& each) { return each.is_send() && each.how == mode::synchronous; });
-    }
-
     /// `seen` tells all that this rank has received, also where it does not return. Before each action `pause()`.
     template <class Comm, class Pause = void (*)()>
     void run(Comm& comm, std::uint32_t& seen, Pause pause = [] {}) const {

@@ -418,9 +418,8 @@ inline void post_office::start(sending& s, post_port& port) {
     }
     const std::size_t bytes = s.payload().bytes;
     const bool is_short = s.has_no_limit || (is_held(s.receiver, bytes) && !port.lends(sizeof(message_head) + bytes));
-    const bool may_be_held =
-        s.how == mode::standard || s.how == mode::buffered || (s.how == mode::synchronous && s.has_no_limit);
-    bool is_eager = may_be_held && s.data.type->assign == nullptr && is_short;
+    const bool waits = !s.is_held || s.how == mode::synchronous;  // to hear that it has been received
+    bool is_eager = s.how != mode::ready && s.data.type->assign == nullptr && is_short;
     if (is_eager && !s.has_no_limit && !there.due.has_room(bytes)) {
         turn(port);  // it may have been freed
         is_eager = there.due.has_room(bytes);
@@ -434,7 +433,7 @@ inline void post_office::start(sending& s, post_port& port) {
     if (is_eager) {
         there.due.note_sent(bytes);
         asking.parts[1] = s.payload();
-        if (!s.is_held) asking.head.how = mode::synchronous;
+        if (waits) asking.head.how = mode::synchronous;
     } else if (s.data.type->is_encoded()) {
         asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
     } else if (reading_there_.begin != nullptr) {
@@ -442,7 +441,7 @@ inline void post_office::start(sending& s, post_port& port) {
         asking.parts[1] = {reinterpret_cast<std::byte*>(&s.to_be_read), sizeof s.to_be_read};
     }
     s.carrier = &asking;
-    if (is_eager && s.is_held) {
+    if (is_eager && !waits) {
         asking.sent = &s;
     } else {
         asking.asks = &s;
@@ -678,7 +677,9 @@ inline void post_office::hear_answer(int source, const message_head& head) {
         s.failure = std::make_exception_ptr(error(
             errc::bad_argument, text({"send: rank ", rank_, " sends to rank ", source, " under tag ", s.label,
                                       " in mode::ready, and rank ", source, " had not posted a receive for it"})));
-    finish(s);
+    if (s.carrier == nullptr) return finish(s);
+    s.carrier->asks = nullptr;  // its data is lent still
+    s.carrier->sent = &s;
 }
 
 inline void post_office::put_back(std::unique_ptr<held_message> unread) {

@@ -124,9 +124,9 @@ template <communicator Comm>
         return false;
     message_head head;
     std::memcpy(&head, here.data, sizeof head);
-    if (head.what != message_head::kind::eager || (label.value != head.tag && !label.is_any) ||
-        (!Comm::shares_memory && head.type_name != nullptr) || head.type != place.type->hash() ||
-        head.elements > place.elements || head.bytes() != here.bytes - sizeof head)
+    if (head.what != message_head::kind::eager || head.how == mode::synchronous ||
+        (label.value != head.tag && !label.is_any) || (!Comm::shares_memory && head.type_name != nullptr) ||
+        head.type != place.type->hash() || head.elements > place.elements || head.bytes() != here.bytes - sizeof head)
         return false;
     copy_short(place.data, here.data + sizeof head, head.bytes());
     comm.take_in_place(source);
