@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <string>
@@ -14,11 +15,13 @@
 
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective/all_reduce.hpp"
+#include "allfold/collective/subset.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
+#include "allfold/transport/rank_list.hpp"
 
 /// @file
-/// A small program that nobody wrote, of messages and collectives, for any communicator.
+/// A small program that nobody wrote, of messages and collectives, for any communicator, some messages in a team.
 
 namespace test {
 
@@ -47,13 +50,15 @@ class random_program {
             constexpr mode modes[] = {mode::synchronous, mode::buffered, mode::standard, mode::standard,
                                       mode::standard,    mode::standard, mode::standard};
             const mode how = modes[below(7)];
-            add(from, {below(4) == 0 ? kind::start_send : kind::blocking_send, static_cast<int>(to), tag, below(4) == 0,
-                       how == mode::buffered && !may_ask ? mode::standard : how, lengths[below(lengths.size())]});
+            const bool is_in_team = below(6) == 0 && how != mode::buffered;  // for which none has a buffer
+            add(from,
+                {below(4) == 0 ? kind::start_send : kind::blocking_send, static_cast<int>(to), tag, below(4) == 0,
+                 how == mode::buffered && !may_ask ? mode::standard : how, lengths[below(lengths.size())], is_in_team});
             const bool is_any = may_ask && below(2) == 0;
             constexpr kind receives[] = {kind::start_receive,    kind::start_receive,    kind::blocking_probe,
                                          kind::blocking_receive, kind::blocking_receive, kind::blocking_receive};
             add(to, {receives[below(6)], is_any ? any_rank : static_cast<int>(from),
-                     may_ask && below(4) == 0 ? any_tag : tag});
+                     may_ask && below(4) == 0 ? any_tag : tag, false, mode::standard, 1, is_in_team});
             if (below(5) == 0) add(below(of_rank_.size()), {kind::wait});
             if (may_test && !may_ask && below(3) == 0) add_cancelled(below, from, to, tag);
             if (may_test && below(may_ask ? 4 : 2) == 0) {
@@ -87,6 +92,9 @@ class random_program {
     template <class Comm, class Pause = void (*)()>
     void run(Comm& comm, std::uint32_t& seen, Pause pause = [] {}) const {
         seen = 1000 + static_cast<std::uint32_t>(comm.rank());
+        std::vector<int> everybody(of_rank_.size());
+        std::iota(everybody.begin(), everybody.end(), 0);
+        auto team = allfold::subset(comm, allfold::rank_list(everybody));
         std::deque<flight> flights;
         const bool has_buffer = has([](const action& each) { return each.how == mode::buffered; });
         if (has_buffer) allfold::attach_buffer(comm, 1 << 20);
@@ -115,23 +123,30 @@ class random_program {
             };
             const allfold::tag under = each.tag == any_tag ? allfold::tag{allfold::any} : allfold::tag{each.tag};
             const allfold::from source = each.peer == any_rank ? allfold::from{allfold::any} : allfold::from{each.peer};
+            const auto of_its_ranks = [&](auto call) { return each.is_in_team ? call(*team) : call(comm); };
             flight* const pending = first();
             pause();
             switch (each.what) {
-                case kind::blocking_send: allfold::send(comm, data, allfold::to{each.peer}, under, each.how); break;
+                case kind::blocking_send:
+                    of_its_ranks(
+                        [&](auto& ranks) { allfold::send(ranks, data, allfold::to{each.peer}, under, each.how); });
+                    break;
                 case kind::start_send: {
                     flight& f = flights.emplace_back();
                     f.data = std::move(data);
-                    f.work = allfold::send.start(comm, f.data, allfold::to{each.peer}, under, each.how);
+                    f.work = of_its_ranks([&](auto& ranks) {
+                        return allfold::send.start(ranks, f.data, allfold::to{each.peer}, under, each.how);
+                    });
                     break;
                 }
                 case kind::blocking_receive: {
                     data.resize(longest_);
-                    take(allfold::receive(comm, data, source, under));
+                    take(of_its_ranks([&](auto& ranks) { return allfold::receive(ranks, data, source, under); }));
                     break;
                 }
                 case kind::blocking_probe: {
-                    allfold::message found = allfold::probe(comm, source, under);
+                    allfold::message found =
+                        of_its_ranks([&](auto& ranks) { return allfold::probe(ranks, source, under); });
                     data.resize(found.about().elements);
                     take(allfold::receive(found, data));
                     break;
@@ -139,7 +154,9 @@ class random_program {
                 case kind::start_receive: {
                     flight& f = flights.emplace_back();
                     f.data.resize(longest_);
-                    f.work = allfold::receive.start(comm, f.data, source, under, allfold::status_in{f.found});
+                    f.work = of_its_ranks([&](auto& ranks) {
+                        return allfold::receive.start(ranks, f.data, source, under, allfold::status_in{f.found});
+                    });
                     break;
                 }
                 case kind::reduce: {
@@ -213,8 +230,9 @@ class random_program {
         for (std::size_t r = 0; r < of_rank_.size(); ++r) {
             all += "\n  rank " + std::to_string(r) + ":";
             for (const action& each : of_rank_[r])
-                all += std::string(" ") + names[static_cast<std::size_t>(each.what)] + "(" + std::to_string(each.peer) +
-                       ", " + std::to_string(each.tag) +
+                all += std::string(" ") + names[static_cast<std::size_t>(each.what)] +
+                       (each.is_in_team ? "_in_team(" : "(") + std::to_string(each.peer) + ", " +
+                       std::to_string(each.tag) +
                        (each.is_send() ? std::string(", ") + modes[static_cast<std::size_t>(each.how)] + ", " +
                                              std::to_string(each.elements)
                                        : "") +
@@ -250,6 +268,7 @@ class random_program {
         bool depends = false;  // what is sent, on what has been received
         mode how = mode::standard;
         std::size_t elements = 1;
+        bool is_in_team = false;  // of all ranks, instead of their own communicator
         [[nodiscard]] bool is_send() const noexcept { return what == kind::blocking_send || what == kind::start_send; }
     };
     /// The last one is longer than what is always held between threads.

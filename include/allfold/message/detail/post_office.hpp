@@ -356,6 +356,7 @@ class post_office final : public background::keepsake {
     [[nodiscard]] bool is_shared_copy(int peer, const message_type& type, std::size_t bytes) const noexcept {
         return type.copies_bytes() && bytes >= shared_copy::least_bytes && peer != rank_;
     }
+    [[nodiscard]] bool may_be_eager(const sending& s, std::size_t bytes, bool waits, const post_port& port) const;
     void offer(sending& s, post_port& port);
     void read(receiving& r, int source, const message_head& head, std::byte* there);
     static void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
@@ -410,6 +411,15 @@ inline record& post_office::queue_for(int receiver, kind what) {
     return queued;
 }
 
+/// Whether its data goes with its envelope, if there is room for it.
+inline bool post_office::may_be_eager(const sending& s, std::size_t bytes, bool waits, const post_port& port) const {
+    if (s.how == mode::ready || s.data.type->assign != nullptr) return false;
+    if (s.has_no_limit) return true;
+    const bool is_read_there = reading_there_.begin != nullptr && s.receiver != rank_ && !s.data.type->is_encoded();
+    if (waits && is_read_there && bytes > longest_not_read_there_of_synchronous) return false;
+    return is_held(s.receiver, bytes) && !port.lends(sizeof(message_head) + bytes);
+}
+
 inline void post_office::start(sending& s, post_port& port) {
     s.failure = nullptr;
     s.is_done = false;
@@ -421,11 +431,8 @@ inline void post_office::start(sending& s, post_port& port) {
         s.encoded_bytes = s.encoded.size();
     }
     const std::size_t bytes = s.payload().bytes;
-    const bool is_short = s.has_no_limit || (is_held(s.receiver, bytes) && !port.lends(sizeof(message_head) + bytes));
     const bool waits = !s.is_held || s.how == mode::synchronous;  // to hear that it has been received
-    const bool may_be_read_there = reading_there_.begin != nullptr && s.receiver != rank_ && !s.data.type->is_encoded();
-    const bool is_better_read_there = waits && may_be_read_there && bytes > longest_not_read_there_of_synchronous;
-    bool is_eager = s.how != mode::ready && s.data.type->assign == nullptr && is_short && !is_better_read_there;
+    bool is_eager = may_be_eager(s, bytes, waits, port);
     if (is_eager && !s.has_no_limit && !there.due.has_room(bytes)) {
         turn(port);  // it may have been freed
         is_eager = there.due.has_room(bytes);
