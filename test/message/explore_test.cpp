@@ -21,6 +21,7 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message.hpp"
+#include "allfold/transport/rank_list.hpp"
 #include "test/support/catch.hpp"
 
 /// @file
@@ -206,6 +207,32 @@ TEST_CASE("a rank that waits with a send takes in what has come before its next 
     INFO(explain(found));
     REQUIRE((!found.ok() && found.complete()));
     CHECK(found.first().what == verdict::deadlock_unless_held);
+}
+
+TEST_CASE("a rank that waits with a send takes in what has come before that of another communicator") {
+    // Where the first send of rank 0 waits, so does rank 1, for the second one. The message of rank 1 comes meanwhile,
+    // and where sends are held, after that of the team: nobody can tell.
+    for (const bool asks_at_last : {false, true}) {
+        const exploration found = explore(2, [asks_at_last](explored_communicator& comm) {
+            auto team = allfold::subset(comm, allfold::rank_list({0, 1}));
+            int x = comm.rank(), y = 0;
+            if (comm.rank() == 0) {
+                allfold::send(comm, x, to{1});
+                allfold::send(comm, x, to{1}, tag{1});
+                allfold::receive(*team, y, from{allfold::any});
+                return static_cast<void>(allfold::receive(comm, y, asks_at_last ? from{allfold::any} : from{1}));
+            }
+            allfold::attach_buffer(comm, 100);
+            allfold::send(comm, x, to{0}, allfold::mode::buffered);
+            allfold::receive(comm, y, from{allfold::any}, tag{1});
+            allfold::send(*team, x, to{0});
+            allfold::receive(comm, y, from{0});
+            allfold::detach_buffer(comm);
+        });
+        INFO(explain(found));
+        REQUIRE((!found.ok() && found.complete()));
+        CHECK(found.first().what == verdict::deadlock_unless_held);
+    }
 }
 
 TEST_CASE("a rank that tests for what comes behind a send that waits makes no progress unless that is held") {

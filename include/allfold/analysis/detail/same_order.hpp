@@ -43,7 +43,9 @@ class same_order {
         if (const int any = first([&](const auto& each) { return goes_on(each) && is_free(each, is_unseen); });
             any >= 0)
             return any;
-        if (const int next = first([&](const auto& each) { return goes_on(each) && is_next(each); }); next >= 0) {
+        if (const int next =
+                first([&](const auto& each) { return goes_on(each) && ranks_[at(each.rank)].is_next(each); });
+            next >= 0) {
             ranks_[at(possible[at(next)].rank)].take(possible[at(next)]);
             return next;
         }
@@ -58,34 +60,43 @@ class same_order {
 
   private:
     struct rank_order {
-        std::vector<explored_step> order;  // the next one comes last
-        [[nodiscard]] const explored_step* next() const { return order.empty() ? nullptr : &order.back(); }
-        /// A rank that waits with a send takes in messages that it has taken in later where it was held, when its
-        /// collectives had gone on: they know nothing of each other.
-        [[nodiscard]] auto find(const explored_step& step) const {
+        std::vector<search_tree::ordered_step> order;  // the next one comes last
+        [[nodiscard]] const explored_step* next() const { return order.empty() ? nullptr : &order.back().what; }
+        [[nodiscard]] bool has(const explored_step& step) const {
+            return std::ranges::find(order, step, &search_tree::ordered_step::what) != order.end();
+        }
+        /// What this step may not come before; or itself. A rank that waits with a send takes in messages that it has
+        /// taken in later where it was held, when it had gone on: to its collectives, which know nothing of them, or to
+        /// another communicator, and asked for none.
+        [[nodiscard]] auto due_before(const explored_step& step) const {
             const bool may_be_early = step.has_message && !is_of_a_collective(step);
             auto found = order.rbegin();
-            while (may_be_early && found != order.rend() && *found != step && is_of_a_collective(*found)) ++found;
-            return found != order.rend() && *found == step ? found : order.rend();
+            while (may_be_early && found != order.rend() && found->what != step &&
+                   (is_of_a_collective(found->what) || !asks_for(*found, step)))
+                ++found;
+            return found;
         }
-        void take(const explored_step& step) { order.erase(std::next(find(step)).base()); }
+        [[nodiscard]] bool is_next(const explored_step& step) const {
+            const auto found = due_before(step);
+            return found != order.rend() && found->what == step;
+        }
+        void take(const explored_step& step) { order.erase(std::next(due_before(step)).base()); }
         [[nodiscard]] static bool is_of_a_collective(const explored_step& step) noexcept {
             return step.has_message && (step.channel.is_end() || step.channel.is_of_a_collective());
+        }
+        [[nodiscard]] static bool asks_for(const search_tree::ordered_step& each, const explored_step& delivery) {
+            return std::ranges::find(each.asked, delivery.channel) != each.asked.end();
         }
     };
 
     [[nodiscard]] static std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }
-    [[nodiscard]] bool is_next(const explored_step& step) const {
-        const rank_order& own = ranks_[at(step.rank)];
-        return own.find(step) != own.order.rend();
-    }
     /// Whether it does not matter when that comes.
     template <class IsUnseen>
     [[nodiscard]] bool is_free(const explored_step& step, IsUnseen is_unseen) const {
         const rank_order& own = ranks_[at(step.rank)];
-        if (own.next() == nullptr || (step.has_message && is_unseen(step))) return true;
+        if (own.due_before(step) == own.order.rend() || (step.has_message && is_unseen(step))) return true;
         if (world_.of(step.rank).at == explored_world::place::chooses && own.next()->has_message) return true;
-        return step.channel.is_answer() && std::ranges::find(own.order, step) == own.order.end();
+        return step.channel.is_answer() && !own.has(step);
     }
     /// The send that keeps back what comes next to this rank; -1 where none is found.
     [[nodiscard]] int find_hold(const std::vector<explored_step>& possible, int rank, std::uint64_t& asked) {

@@ -151,10 +151,17 @@ class search_tree {
         return false;
     }
 
-    /// The steps of one rank in the latest execution whose order somebody may tell, from the last one back.
-    [[nodiscard]] std::vector<explored_step> order_of(int rank) const {
-        std::vector<explored_step> all;
-        for (int i = last_question_[at(rank)]; i >= 0; i = events_[at(i)].previous) all.push_back(events_[at(i)].what);
+    /// A step, and the channels for which its rank had asked.
+    struct ordered_step {
+        explored_step what;
+        std::span<const explored_channel> asked;
+    };
+    /// The steps of one rank in the latest execution whose order somebody may tell, from the last one back; until the
+    /// next one begins.
+    [[nodiscard]] std::vector<ordered_step> order_of(int rank) const {
+        std::vector<ordered_step> all;
+        for (int i = last_question_[at(rank)]; i >= 0; i = events_[at(i)].previous)
+            all.push_back({events_[at(i)].what, asked_in(events_[at(i)])});
         return all;
     }
 
@@ -223,6 +230,9 @@ class search_tree {
         int end;  // the event after it
     };
 
+    [[nodiscard]] std::span<const explored_channel> asked_in(const event& e) const {
+        return std::span(asked_).subspan(e.asked_begin, e.asked_end - e.asked_begin);
+    }
     template <class Number>
     [[nodiscard]] static std::size_t at(Number index) noexcept {
         return static_cast<std::size_t>(index);
@@ -316,9 +326,8 @@ class search_tree {
         for (int i = before; i >= 0; i = events_[at(i)].previous) {
             const event& e = events_[at(i)];
             if (posted_in >= 0 && happens_before(i, posted_in)) return;
-            const auto first = asked_.begin() + static_cast<std::ptrdiff_t>(e.asked_begin),
-                       last = asked_.begin() + static_cast<std::ptrdiff_t>(e.asked_end);
-            if (std::find(first, last, delivery.channel) == last) continue;
+            const std::span<const explored_channel> asked = asked_in(e);
+            if (std::ranges::find(asked, delivery.channel) == asked.end()) continue;
             if (e.what.has_message && e.what.channel == delivery.channel) return;  // the message before it
             if (i > last_question_[at(delivery.rank)]) continue;
             state& here = path_[at(i)];
