@@ -209,6 +209,24 @@ TEST_CASE("what one look finds is no less because an earlier one found something
                                                        "not received, not added"});
 }
 
+TEST_CASE("what one look finds may be a message, and the end of a collective behind it") {
+    std::set<std::size_t> found_at_once;
+    const exploration found = explore(2, [&](explored_communicator& comm) {
+        int x = 0, y = comm.rank();
+        if (comm.rank() == 1) {
+            allfold::send(comm, x, to{0}, allfold::mode::synchronous);
+            static_cast<void>(all_reduce(comm, y, sum()));
+            return;
+        }
+        std::array both{allfold::receive.start(comm, x, from{1}), all_reduce.start(comm, y, sum())};
+        found_at_once.insert(allfold::test_some(both).size());
+        wait_all(both);
+    });
+    INFO(explain(found));
+    CHECK((found.ok() && found.complete()));
+    CHECK(found_at_once == std::set<std::size_t>{0, 1, 2});
+}
+
 TEST_CASE("a function that is called at the end of an operation is called by one call or by another") {
     const auto program = [](explored_communicator& comm) {
         std::string order;

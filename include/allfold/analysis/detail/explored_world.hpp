@@ -245,7 +245,7 @@ class explored_world final : public order_observer {
             const bool is_unseen = rank.at == place::tests && !rank.tests_lane && step.channel.is_of_a_collective();
             if (!is_unseen) rank.tests_in_vain = 0;
             rank.has_got = rank.at == place::tests && !is_unseen;
-            if (rank.has_got) rank.latest = step.channel;
+            if (rank.has_got && step.channel.is_end()) rank.latest = step.channel;
             rank.has_got_unseen = is_unseen;
             if (step.channel.is_message() && !step.channel.is_of_a_collective()) ++rank.doings;
             if (step.channel.is_end())
