@@ -100,7 +100,7 @@ class explored_world final : public order_observer {
         bool is_called_back = false;               // at the end of some operation
         looking looks = looking::no;
         bool tests_lane = false;                 // itself, no operation in flight does
-        std::optional<explored_channel> latest;  // of those
+        std::optional<explored_channel> latest;  // end that it has found in the test that it is in
         std::vector<explored_channel> ends;      // of operations in flight
         std::optional<cause> failure;
         std::size_t failed_in = 0;  // that call; 0 where nobody knows
