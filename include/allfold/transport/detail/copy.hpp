@@ -22,6 +22,11 @@ inline constexpr std::size_t most_short = 128;
 
 /// Copies a few bytes: without a call where they fit into a cell, so that who copies them keeps its registers.
 [[gnu::always_inline]] inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+#if defined(__GNUC__)
+    // Where it sees that no more than one number lies there g++ warns of the copies that are too long for it, and that
+    // nobody makes.
+    asm("" : "+r"(to));
+#endif
     const auto ends = [&]<std::size_t N>() {  // the first N bytes, and the last ones
         std::byte first[N], last[N];
         std::memcpy(first, from, N);
