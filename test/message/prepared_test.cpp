@@ -14,9 +14,10 @@
 
 using namespace test;
 
-// Otherwise to start one takes twice as long.
+// Otherwise to start one takes twice as long, or longer.
 static_assert(sizeof(allfold::detail::message_task<allfold::thread_communicator>) <=
               allfold::detail::spare_memory::block_bytes);
+static_assert(sizeof(allfold::detail::receive_note) <= 128);
 
 TEST_CASE("prepared messages are started again and again; any, some and all are waited for") {
     on_all_transports(3, [](auto& comm) {

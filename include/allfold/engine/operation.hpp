@@ -7,6 +7,7 @@
 #include <atomic>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <iterator>
 #include <memory>
@@ -183,6 +184,26 @@ class ended final : public pending {
 };
 struct ended_at_once {};
 
+/// An operation of which nobody has asked more than that it end, and that keeps no more than that takes. Whoever asks
+/// for more makes it the call that it would have been.
+class noted {
+  public:
+    noted() = default;
+    noted(const noted&) = delete;
+    noted& operator=(const noted&) = delete;
+    virtual ~noted() = default;
+    /// The last that is written: another thread may have pushed it on.
+    [[nodiscard]] bool done() const noexcept { return state_.load(std::memory_order_acquire) == state::done; }
+    /// Waits a moment for it, if it is likely to end so soon.
+    virtual void hurry() noexcept = 0;
+    /// The call that it is from now on; null if it is done.
+    [[nodiscard]] virtual std::unique_ptr<pending> grow() noexcept = 0;
+
+  protected:
+    enum class state : std::uint8_t { waits, is_call, done };
+    std::atomic<state> state_{state::waits};
+};
+
 struct handles;
 
 }  // namespace detail
@@ -200,14 +221,18 @@ class operation {
     explicit operation(std::unique_ptr<detail::pending> work)
         : work_(std::move(work)), exceptions_(std::uncaught_exceptions()) {}
     explicit operation(detail::ended_at_once) noexcept : is_to_tell_(true) {}
+    explicit operation(std::unique_ptr<detail::noted> note) noexcept
+        : note_(std::move(note)), exceptions_(std::uncaught_exceptions()) {}
     operation(operation&& other) noexcept
         : work_(std::move(other.work_)),
+          note_(std::move(other.note_)),
           exceptions_(other.exceptions_),
           is_to_tell_(std::exchange(other.is_to_tell_, false)) {}
     operation& operator=(operation&& other) noexcept {
         if (this == &other) return *this;
         finish();
         work_ = std::move(other.work_);
+        note_ = std::move(other.note_);
         exceptions_ = other.exceptions_;
         is_to_tell_ = std::exchange(other.is_to_tell_, false);
         return *this;
@@ -217,6 +242,7 @@ class operation {
     /// Makes progress without waiting; true once the collective is complete. Throws what went wrong in it.
     [[nodiscard]] bool done() {
         detail::note_question_of_order();
+        look_at_note();
         is_to_tell_ = false;
         if (!work_) return true;
         if (!work_->done()) work_->push();
@@ -226,6 +252,7 @@ class operation {
     }
     /// Returns when the collective is complete. Throws what went wrong in it.
     void wait() {
+        look_at_note(true);
         is_to_tell_ = false;
         if (!work_) return;
         if (!work_->done()) {
@@ -244,6 +271,7 @@ class operation {
     /// collective always does.
     bool cancel() noexcept {
         detail::note_question_of_order();
+        look_at_note();
         return work_ && work_->cancel();
     }
 
@@ -252,6 +280,7 @@ class operation {
     /// instead. Throws `bad_argument`, and changes nothing, in a collective that is in flight: its data would be needed
     /// by all ranks, for nobody knows how long.
     void release() {
+        look_at_note();
         is_to_tell_ = false;
         if (!work_) return;
         if (!work_->done()) work_->push();  // and nobody else does until it is detached
@@ -273,6 +302,7 @@ class operation {
         requires std::invocable<F&> || std::invocable<F&, std::exception_ptr>
     void then(F f) {
         auto last = std::make_unique<detail::continuation_with<F>>(std::move(f));
+        look_at_note();
         work_ ? work_->then(std::move(last)) : last->call(nullptr);
     }
 
@@ -280,7 +310,19 @@ class operation {
     friend class persistent;
     friend struct detail::handles;
 
+    /// Is asked first by whoever wants to know more than a note does.
+    void look_at_note(bool waits = false) noexcept {
+        if (note_) end_note(waits);
+    }
+    [[gnu::noinline]] void end_note(bool waits) noexcept {
+        if (waits && !note_->done()) note_->hurry();
+        if (!note_) return;  // a function called at the end of another one has looked at it
+        if (!note_->done()) work_ = note_->grow();
+        if (!work_) is_to_tell_ = true;
+        note_.reset();
+    }
     void finish() noexcept {
+        look_at_note();
         if (!work_ || work_->done()) return;
         try {
             if (std::uncaught_exceptions() > exceptions_)
@@ -293,6 +335,7 @@ class operation {
     }
 
     std::unique_ptr<detail::pending> work_;
+    std::unique_ptr<detail::noted> note_;  // as long as that is all there is
     int exceptions_ = 0;
     bool is_to_tell_ = false;  // that it is done: it was so at once
 };
@@ -337,11 +380,13 @@ struct handles {
     /// Which is waited for elsewhere.
     template <handle Handle>
     [[nodiscard]] static std::unique_ptr<pending> take(Handle&& h) noexcept {
+        h.look_at_note();
         return std::move(h.work_);
     }
     /// Null where there is nothing to wait for: the handle is empty, or was never started, or its end has been told.
     template <handle Handle>
     [[nodiscard]] static pending* active(Handle& h) noexcept {
+        h.look_at_note();
         if (h.is_to_tell_) return &ended::instance();
         return h.work_ && h.work_->is_active() ? h.work_.get() : nullptr;
     }
@@ -357,12 +402,21 @@ struct handles {
             if (pending* const work = active(each)) return work;
         return nullptr;
     }
-    /// Pushes on all operations of this thread, if one of these is to be waited for: returns the first such one.
+    /// Pushes on all operations of this thread, if one of these is to be waited for: returns the first such one. One
+    /// that was done when it was started has nothing to push on.
     template <range_of_handles Range>
     [[nodiscard]] static pending* push(Range& all) {
         note_question_of_order();
-        pending* const first = first_active(all);
-        if (first != nullptr) first->push();
+        pending *first = nullptr, *unfinished = nullptr;
+        for (auto& each : all) {
+            pending* const work = active(each);
+            if (first == nullptr) first = work;
+            if (work != nullptr && !work->done()) {
+                unfinished = work;
+                break;
+            }
+        }
+        if (first != nullptr) (unfinished != nullptr ? unfinished : first)->push();
         return first;
     }
     /// The index of the first one that is done, which is told; the number of all if none is.

@@ -223,6 +223,8 @@ class task : public pending {
         if (limit) limit_ = limit;
         require_outside_operator(comm, what);
     }
+    /// Of what is in flight already.
+    task(Comm& comm, const char* what) noexcept : comm_(&comm), what_(what) {}
 
     // What it runs.
 

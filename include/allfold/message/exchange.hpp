@@ -75,7 +75,7 @@ struct exchange_verb {
             if (!has_gaps(x) && !has_gaps(y) && is_sound_receive(comm, place, said) &&
                 send_shortly(comm, message_data_of<Comm::shares_memory>(x), said)) {
                 status found;
-                if (receive_shortly(comm, place, said, true, found)) return found;
+                if (receive_shortly(comm, place, said, found)) return found;
                 return run_message(comm, [&] {
                     message_request asked("exchange", options...);
                     add_receiving(comm, place, asked);

@@ -9,6 +9,7 @@
 #include "allfold/engine/operation.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_task.hpp"
+#include "allfold/message/detail/note_keeper.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/message/probe.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -24,15 +25,26 @@ struct receive_verb {
     status operator()(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, false, Y, Options...>()) {
             status found;
-            if (comes_shortly(comm, y, true, found, options...)) return found;
+            if (comes_shortly(comm, y, found, options...)) return found;
             return ask([&](const auto& make) { return run_message(comm, make); }, comm, y, options...);
         }
     }
     template <communicator Comm, class Y, class... Options>
     [[nodiscard]] operation start(Comm& comm, Y&& y, const Options&... options) const {
         if constexpr (fits<Comm, true, Y, Options...>()) {
-            status found;
-            if (comes_shortly(comm, y, false, found, options...)) return operation(ended_at_once{});
+            if constexpr (has_short_messages<Comm>) {
+                const message_data place = message_data_of<Comm::shares_memory>(y);
+                const message_options said(options...);
+                if (status found; !has_gaps(y) && is_plain_receive(comm, place, said)) {
+                    post_office* const office = office_at_hand(comm);
+                    if (office != nullptr && receive_next(comm, *office, place, said, false, found))
+                        return operation(ended_at_once{});
+                    if (office != nullptr && !said.limit)
+                        if (auto note =
+                                note_receive(comm, *office, place, said.source->rank, said.received_label(), said.told))
+                            return operation(std::move(note));
+                }
+            }
             return ask([&](const auto& make) { return start_message(comm, make); }, comm, y, options...);
         }
     }
@@ -64,12 +76,11 @@ struct receive_verb {
     }
     template <class Comm, class Y, class... Options>
     [[nodiscard, gnu::always_inline]] static bool comes_shortly([[maybe_unused]] Comm& comm, [[maybe_unused]] Y& y,
-                                                                [[maybe_unused]] bool waits,
                                                                 [[maybe_unused]] status& found,
                                                                 const Options&... options) {
         if constexpr (has_short_messages<Comm>)
-            return !has_gaps(y) && receive_shortly(comm, message_data_of<Comm::shares_memory>(y),
-                                                   message_options(options...), waits, found);
+            return !has_gaps(y) &&
+                   receive_shortly(comm, message_data_of<Comm::shares_memory>(y), message_options(options...), found);
         return false;
     }
     /// Calls use(make), where make() is what is asked for.

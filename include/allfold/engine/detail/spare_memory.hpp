@@ -13,13 +13,16 @@
 
 namespace allfold::detail {
 
-class spare_memory : public per_thread<spare_memory> {
+///
+/// `BlockBytes`: of what is longer nothing is kept.
+template <std::size_t BlockBytes>
+class spare_blocks : public per_thread<spare_blocks<BlockBytes>> {
   public:
     static constexpr std::size_t alignment = 64;
-    static constexpr std::size_t block_bytes = 768;  // of what is longer nothing is kept
+    static constexpr std::size_t block_bytes = BlockBytes;
 
     [[nodiscard]] static void* allocate(std::size_t bytes) {
-        spare_memory& own = mine();
+        spare_blocks& own = spare_blocks::mine();
         if (bytes > block_bytes || own.first_ == nullptr)
             return ::operator new(bytes > block_bytes ? bytes : block_bytes, std::align_val_t{alignment});
         --own.count_;
@@ -27,7 +30,7 @@ class spare_memory : public per_thread<spare_memory> {
     }
     /// In any thread.
     static void free(void* memory, std::size_t bytes) noexcept {
-        spare_memory* const own = of_this_thread;
+        spare_blocks* const own = spare_blocks::of_this_thread;
         if (own == nullptr || bytes > block_bytes || own->count_ == most)
             return ::operator delete(memory, std::align_val_t{alignment});
         ++own->count_;
@@ -48,5 +51,6 @@ class spare_memory : public per_thread<spare_memory> {
     block* first_ = nullptr;
     int count_ = 0;
 };
+using spare_memory = spare_blocks<768>;
 
 }  // namespace allfold::detail

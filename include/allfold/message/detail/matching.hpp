@@ -44,25 +44,18 @@ struct held_message : chain_link<by_envelope>, chain_link<by_age> {
     [[nodiscard]] status about() const noexcept { return head.from_rank(source); }
 };
 
-/// A receive or a probe.
-struct receiving : chain_link<by_envelope> {
+/// A receive or a probe that waits, or has waited, to be matched.
+struct posted_receive : chain_link<by_envelope> {
     int source = null_rank;
     int tag = any_tag;
-    bool is_probe = false;
     message_data place;
-    status found;
-    std::size_t coming_bytes = 0;        // once they have been asked for
-    std::vector<std::byte> encoded;      // to where they come, if they are
-    std::unique_ptr<held_message> held;  // by a probe; or what is to be received
-    bool is_posted = false;              // and not matched
-    bool is_done = true;
     std::uint64_t number = 0;  // in the order in which they were posted
-    std::exception_ptr failure;
-    open_message* owner = nullptr;
-    record* refusal = nullptr;  // on its way
+    bool is_posted = false;    // and not matched
+    bool is_note = false;      // that is all there is of it (receive_note.hpp)
+    bool is_probe = false;
 
-    receiving() = default;
-    receiving(int from_rank, int under, const message_data& where)
+    posted_receive() = default;
+    posted_receive(int from_rank, int under, const message_data& where)
         : source(from_rank), tag(under), place{where.data, where.elements, where.type} {}
 
     [[nodiscard]] int label() const noexcept { return tag; }
@@ -70,6 +63,20 @@ struct receiving : chain_link<by_envelope> {
     [[nodiscard]] bool takes(int from_rank, int under) const noexcept {
         return (source == any_rank || source == from_rank) && (tag == any_tag || tag == under);
     }
+};
+
+/// The same with what comes of it.
+struct receiving : posted_receive {
+    using posted_receive::posted_receive;
+
+    bool is_done = true;
+    status found;
+    std::size_t coming_bytes = 0;        // once they have been asked for
+    std::vector<std::byte> encoded;      // to where they come, if they are
+    std::unique_ptr<held_message> held;  // by a probe; or what is to be received
+    std::exception_ptr failure;
+    open_message* owner = nullptr;
+    record* refusal = nullptr;  // on its way
 };
 
 /// Finds the first one of a source and a tag.
@@ -100,6 +107,15 @@ class envelope_table {
         return find(source, tag, [](const T&) { return true; });
     }
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
+    /// In no order; what is visited may leave, or others take its place.
+    template <class Visit>
+    void for_each(Visit visit) const {
+        for (const slot& s : slots_)
+            for (T *each = s.first(), *next = nullptr; each != nullptr; each = next) {
+                next = s.after(*each);
+                visit(*each);
+            }
+    }
 
   private:
     using slot = chain<T, by_envelope>;
@@ -136,7 +152,7 @@ class matching {
         return held_.count() == 0 && waiting_.count() == 0 && open_.empty();
     }
 
-    void post(receiving& r) {
+    void post(posted_receive& r) {
         r.number = ++posted_;
         r.is_posted = true;
         if (r.is_open())
@@ -144,18 +160,33 @@ class matching {
         else
             waiting_.add(r);
     }
-    void withdraw(receiving& r) noexcept {
+    void withdraw(posted_receive& r) noexcept {
         r.is_posted = false;
         if (r.is_open())
-            chain<receiving, by_envelope>::remove(r);
+            chain<posted_receive, by_envelope>::remove(r);
         else
             waiting_.remove(r);
     }
+    /// Of a receive of one source and tag.
+    void replace(posted_receive& r, posted_receive& by) {
+        by.number = r.number;
+        by.is_posted = true;
+        waiting_.add_before(r, by);
+        withdraw(r);
+    }
+    /// Visits those of one source and tag that wait, in no order; each may be replaced.
+    template <class Visit>
+    void for_each_waiting(Visit visit) const {
+        waiting_.for_each(visit);
+    }
+    /// Whether a message is held that one of this source and tag would take.
+    [[nodiscard]] bool holds(int source, int tag) const { return held_.first(source, tag) != nullptr; }
     /// The receive that a message goes to, which waits no longer; null where there is none.
-    [[nodiscard]] receiving* take_receive(int source, int tag) {
-        receiving* const exact = waiting_.first(source, tag);
-        receiving* const open = open_.find([&](const receiving& r) { return r.takes(source, tag); });
-        receiving* const first = exact == nullptr || (open != nullptr && open->number < exact->number) ? open : exact;
+    [[nodiscard]] posted_receive* take_receive(int source, int tag) {
+        posted_receive* const exact = waiting_.first(source, tag);
+        posted_receive* const open = open_.find([&](const posted_receive& r) { return r.takes(source, tag); });
+        posted_receive* const first =
+            exact == nullptr || (open != nullptr && open->number < exact->number) ? open : exact;
         if (first != nullptr) withdraw(*first);
         return first;
     }
@@ -200,8 +231,8 @@ class matching {
   private:
     envelope_table<held_message> held_;
     chain<held_message, by_age> by_age_;
-    envelope_table<receiving> waiting_;
-    chain<receiving, by_envelope> open_;
+    envelope_table<posted_receive> waiting_;
+    chain<posted_receive, by_envelope> open_;
     std::uint64_t came_ = 0, posted_ = 0;
 };
 

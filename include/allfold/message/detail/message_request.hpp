@@ -9,6 +9,7 @@
 #include "allfold/error.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/message/detail/receive_note.hpp"
 #include "allfold/message/detail/runs.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
@@ -83,6 +84,8 @@ class receive_request {
           limit_(said.limit),
           told_(said.told),
           in_(said.source->rank, said.received_label().value, place) {}
+    explicit receive_request(const receive_note& note)
+        : what("receive"), told_(note.told()), in_(note.source, note.tag, note.place) {}
 
     [[nodiscard]] static constexpr sending* sent() noexcept { return nullptr; }
     [[nodiscard]] receiving* received() noexcept { return &in_; }

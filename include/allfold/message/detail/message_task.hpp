@@ -19,6 +19,7 @@
 #include "allfold/message/detail/message_request.hpp"
 #include "allfold/message/detail/port.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/message/detail/receive_note.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/detail/arrival_order.hpp"
@@ -42,12 +43,25 @@ class message_task final : public task<Comm>, private open_message {
         comm.background().attach(*this, &comm);
         require_buffer();
     }
+    /// In the place of a note, whose start it has behind itself.
+    message_task(Comm& comm, receive_note& note)
+        requires std::is_same_v<Request, receive_request>
+        : task<Comm>(comm, "receive"), office_(office_of(comm)), asked_(note) {
+        comm.background().attach(*this, &comm);
+        in()->owner = this;
+        this->await_parts(1);
+        office_.in_flight().enter(*this);
+        office_.replace(note, *in());
+        this->note_start();
+        office_.in_flight().find_leader();
+    }
     ~message_task() override { this->leave_for_good(); }
     [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_memory::allocate(bytes); }
     static void operator delete(void* memory, std::size_t bytes) noexcept { spare_memory::free(memory, bytes); }
 
     /// As soon as it has started, so that nobody asks whether it is done.
     void is_to_be_waited_for() noexcept { is_waited_for_ = true; }
+    [[nodiscard]] receiving& received() noexcept { return *in(); }
     [[nodiscard]] status found() const noexcept { return in() ? in()->found : status{}; }
     [[nodiscard]] std::unique_ptr<held_message> take_held() noexcept { return std::move(in()->held); }
 

@@ -172,8 +172,11 @@ template <communicator Comm>
 /// Takes in what has come from one rank.
 template <communicator Comm>
 void take_turns_with(Comm& comm, post_office& office, int peer) {
-    port_of<Comm> port(comm, office);
-    office.take_turns_with(peer, port);
+    {
+        const background::running inside(comm.background());
+        port_of<Comm> port(comm, office);
+        office.take_turns_with(peer, port);
+    }
     office.settle();
 }
 

@@ -22,6 +22,7 @@
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/open_messages.hpp"
+#include "allfold/message/detail/receive_note.hpp"
 #include "allfold/message/detail/sending.hpp"
 #include "allfold/message/detail/shared_copy.hpp"
 #include "allfold/message/detail/spares.hpp"
@@ -133,6 +134,28 @@ class post_office final : public background::keepsake {
         --queued_;
         return true;
     }
+    // Receives that are no more than notes.
+
+    std::unique_ptr<note_keeper> keeper;
+    [[nodiscard]] bool holds(int source, int tag) const { return matching_.holds(source, tag); }
+    [[nodiscard]] std::size_t notes() const noexcept { return notes_; }
+    void note(receive_note& r) {
+        matching_.post(r);
+        if (++notes_ == 1) keeper->set_out();
+    }
+    /// Makes them calls.
+    void grow_all() noexcept {
+        matching_.for_each_waiting([](posted_receive& r) {
+            if (r.is_note) static_cast<void>(static_cast<receive_note&>(r).become_call());
+        });
+    }
+    /// Gives the place of a note to the call that it becomes.
+    void replace(receive_note& r, receiving& by) {
+        by.is_done = false;
+        if (r.is_posted) matching_.replace(r, by);
+        forget_note();
+    }
+
     /// They give up, with all that is in flight: nothing refers to them any more.
     void forget(sending& s) noexcept;
     void forget(receiving& r) noexcept;
@@ -336,14 +359,25 @@ class post_office final : public background::keepsake {
 
     [[nodiscard]] std::unique_ptr<held_message> make_held(int source, const message_head& head,
                                                           std::span<const std::byte> data);
+    void forget_note() noexcept {
+        if (--notes_ == 0 && owed_ == 0) keeper->leave();
+    }
     void match(receiving& r, std::unique_ptr<held_message> with_this);
+    void match_posted(posted_receive& r, int source, const message_head& head, std::span<const std::byte> data);
     /// Whether it is no more than some bytes that fit, and nobody waits for an answer.
-    [[nodiscard]] static bool takes_as_is(const receiving& r, const message_head& head) noexcept {
+    [[nodiscard]] static bool takes_as_is(const posted_receive& r, const message_head& head) noexcept {
         return head.what == kind::eager && head.how == mode::standard && !r.is_probe && r.place.type->copies_bytes() &&
                head.type == r.place.type->hash() && head.element_bytes == r.place.type->element_bytes &&
                head.elements <= r.place.elements && head.elements != 0;
     }
     void match(receiving& r, int source, const message_head& head, std::span<const std::byte> data);
+    void take_as_is(const posted_receive& r, int source, std::span<const std::byte> data) {
+        free(source, data.size());
+        if (source == rank_)
+            std::memmove(r.place.data, data.data(), data.size());
+        else
+            copy_short(r.place.data, data.data(), data.size());
+    }
     [[nodiscard]] bool is_read_there(const message_head& head, std::span<const std::byte> rest) const noexcept {
         return reading_there_.begin != nullptr && head.what == kind::request && !head.is_encoded() && !rest.empty();
     }
@@ -390,7 +424,7 @@ class post_office final : public background::keepsake {
     std::size_t queued_ = 0;
     std::uint32_t sends_ = 0;
     std::uint64_t latest_pass_ = 0;
-    std::size_t owed_ = 0;
+    std::size_t owed_ = 0, notes_ = 0;
     std::vector<std::unique_ptr<kept_send>> kept_sends_;
 };
 
@@ -550,7 +584,7 @@ inline void post_office::take_envelope(int source, const message_head& head, std
     with(source).due.hear(head.freed);
     if (head.what == kind::news) return;
     if (!head.has_envelope()) return hear_answer(source, head);
-    if (receiving* const r = matching_.take_receive(source, head.tag)) return match(*r, source, head, data);
+    if (posted_receive* const r = matching_.take_receive(source, head.tag)) return match_posted(*r, source, head, data);
     if (head.how == mode::ready) return refuse(source, head, kind::unexpected, nullptr);
     matching_.hold(make_held(source, head, data));
 }
@@ -568,6 +602,18 @@ inline std::unique_ptr<held_message> post_office::make_held(int source, const me
     return made;
 }
 
+inline void post_office::match_posted(posted_receive& r, int source, const message_head& head,
+                                      std::span<const std::byte> data) {
+    if (!r.is_note) return match(static_cast<receiving&>(r), source, head, data);
+    auto& note = static_cast<receive_note&>(r);
+    if (owed_ == 0 && takes_as_is(note, head)) [[likely]] {
+        take_as_is(note, source, data);
+        forget_note();
+        return note.end(head.from_rank(source));
+    }
+    match(note.become_call(), source, head, data);
+}
+
 inline void post_office::match(receiving& r, std::unique_ptr<held_message> with_this) {
     if (!r.is_probe) {
         match(r, with_this->source, with_this->head, with_this->rest());
@@ -580,10 +626,9 @@ inline void post_office::match(receiving& r, std::unique_ptr<held_message> with_
 
 inline void post_office::match(receiving& r, int source, const message_head& head, std::span<const std::byte> data) {
     if (r.source == any_rank) note_question_of_messages();
-    if (source != rank_ && takes_as_is(r, head)) [[likely]] {
+    if (takes_as_is(r, head)) [[likely]] {
         r.found = head.from_rank(source);
-        free(source, data.size());
-        copy_short(r.place.data, data.data(), data.size());
+        take_as_is(r, source, data);
         return finish(r);
     }
     if (r.is_probe) {
@@ -696,9 +741,9 @@ inline void post_office::hear_answer(int source, const message_head& head) {
 }
 
 inline void post_office::put_back(std::unique_ptr<held_message> unread) {
-    if (receiving* const r = matching_.take_receive(unread->source, unread->label()))
-        return match(*r, std::move(unread));
-    matching_.put_back(std::move(unread));
+    posted_receive* const r = matching_.take_receive(unread->source, unread->label());
+    if (r == nullptr) return matching_.put_back(std::move(unread));
+    match(r->is_note ? static_cast<receive_note&>(*r).become_call() : static_cast<receiving&>(*r), std::move(unread));
 }
 
 }  // namespace allfold::detail

@@ -105,18 +105,23 @@ template <communicator Comm>
     return true;
 }
 
-/// Receives a message that is there, or comes within a moment; false where it has to be waited for, or where something
-/// is wrong.
+/// Whether a receive from one rank is of bytes, and nothing is wrong with it.
 template <communicator Comm>
-[[nodiscard, gnu::always_inline]] inline bool receive_shortly(Comm& comm, const message_data& place,
-                                                              const message_options& said, bool waits, status& found) {
+[[nodiscard, gnu::always_inline]] inline bool is_plain_receive(const Comm& comm, const message_data& place,
+                                                               const message_options& said) {
+    const int source = said.source->rank;
+    return source >= 0 && source < comm.size() && place.type->copies_bytes() &&
+           (place.data != nullptr || place.elements == 0);
+}
+
+/// Receives a message that is there, or comes within a moment; false where it has to be waited for, or where something
+/// is wrong. Of a plain receive.
+template <communicator Comm>
+[[nodiscard, gnu::always_inline]] inline bool receive_next(Comm& comm, post_office& office, const message_data& place,
+                                                           const message_options& said, bool waits, status& found) {
     const int source = said.source->rank;
     const tag label = said.received_label();
-    if (source < 0 || source >= comm.size() || source == comm.rank() || !place.type->copies_bytes() ||
-        (place.data == nullptr && place.elements != 0))
-        return false;
-    post_office* const office = office_at_hand(comm);
-    if (office == nullptr || !office->receives_at_once() || (waits && background::in_flight())) return false;
+    if (source == comm.rank() || !office.receives_at_once() || (waits && background::in_flight())) return false;
     comm.progress();
     message_in_place here{};
     if (!comm.find_in_place(source, envelopes_lane, sizeof(message_head) + place.bytes(), here, waits) ||
@@ -130,13 +135,21 @@ template <communicator Comm>
         return false;
     copy_short(place.data, here.data + sizeof head, head.bytes());
     comm.take_in_place(source);
-    office->note_received(source, head);
+    office.note_received(source, head);
     found.source = source;
     found.tag = head.tag;
     found.elements = static_cast<std::size_t>(head.elements);
     found.cancelled = false;
     if (said.told != nullptr) *said.told = found;
     return true;
+}
+/// The same of any receive.
+template <communicator Comm>
+[[nodiscard, gnu::always_inline]] inline bool receive_shortly(Comm& comm, const message_data& place,
+                                                              const message_options& said, status& found) {
+    if (!is_plain_receive(comm, place, said) || said.source->rank == comm.rank()) return false;
+    post_office* const office = office_at_hand(comm);
+    return office != nullptr && receive_next(comm, *office, place, said, true, found);
 }
 
 }  // namespace allfold::detail

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+#include "allfold/engine/detail/spare_memory.hpp"
+#include "allfold/engine/operation.hpp"
+#include "allfold/message/detail/matching.hpp"
+#include "allfold/message/detail/message_data.hpp"
+#include "allfold/message/options.hpp"
+#include "allfold/transport/background.hpp"
+
+/// @file
+/// A started receive of which nobody has asked more than that its message come. It is two cache lines long, where a
+/// call in the background is seven, and is done as soon as its message has been copied. It becomes such a call when
+/// somebody waits for it before that, cancels it, lets go of it or has a function called at its end; when its message
+/// is not just some bytes that fit; and when anything goes wrong.
+
+namespace allfold::detail {
+
+class receive_note;
+
+/// What pushes on the notes of a communicator.
+class note_keeper : public background::work {
+  public:
+    /// In flight, as long as there are any.
+    virtual void set_out() = 0;
+    virtual void take_over() noexcept = 0;
+    /// Looks for a moment for what comes from a rank, and takes it in.
+    virtual void look_out_for(int source) noexcept = 0;
+    /// The call that a note becomes, and what that receives.
+    struct call {
+        std::unique_ptr<pending> work;
+        receiving* in = nullptr;
+    };
+    [[nodiscard]] virtual call call_of(receive_note& note) = 0;
+};
+
+class receive_note final : public posted_receive, public noted {
+  public:
+    receive_note(note_keeper& keeper, int from_rank, int under, const message_data& where, status* told) noexcept
+        : posted_receive(from_rank, under, where), keeper_(keeper), told_(told) {
+        is_note = true;
+    }
+    [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_blocks<128>::allocate(bytes); }
+    static void operator delete(void* memory, std::size_t bytes) noexcept { spare_blocks<128>::free(memory, bytes); }
+
+    [[nodiscard]] status* told() const noexcept { return told_; }
+    void hurry() noexcept override {
+        if (waits()) keeper_.look_out_for(source);
+    }
+    [[nodiscard]] std::unique_ptr<pending> grow() noexcept override {
+        if (waits()) keeper_.take_over();
+        if (waits()) become_call();
+        return std::move(call_.work);
+    }
+    receiving& become_call() {
+        call_ = keeper_.call_of(*this);
+        receiving& in = *call_.in;
+        state_.store(state::is_call, std::memory_order_release);
+        return in;
+    }
+    /// Its message has been copied. From here on it may be gone.
+    void end(const status& found) noexcept {
+        if (told_ != nullptr) *told_ = found;
+        state_.store(state::done, std::memory_order_release);
+    }
+
+  private:
+    [[nodiscard]] bool waits() const noexcept { return state_.load(std::memory_order_acquire) == state::waits; }
+
+    note_keeper& keeper_;
+    status* told_;
+    note_keeper::call call_;
+};
+
+}  // namespace allfold::detail
