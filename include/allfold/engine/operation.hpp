@@ -331,7 +331,9 @@ class operation {
                 wait();
         } catch (...) {  // whoever uses the communicator next hears of it
         }
-        if (!work_->done()) static_cast<void>(work_.release());  // in an operator nobody can wait: it ends later
+        if (work_->done()) return;
+        detail::pending* const left = work_.release();  // in an operator nobody can wait: it ends later
+        if (left->is_releasable()) left->detach();
     }
 
     std::unique_ptr<detail::pending> work_;
