@@ -383,8 +383,9 @@ TEST_CASE("in an operator a note is asked for, or let go of, and completes after
         send(comm, x, to{1 - comm.rank()}, tag{2});
         asked_for.wait();
         left.reset();
-        allfold::barrier(comm);
-        expect(y == 4 && sum == 2, "what comes after");
+        int last = 0;
+        exchange(comm, x, to{1 - comm.rank()}, last, from{1 - comm.rank()}, tag{2});  // behind what was let go of
+        expect(y == 4 && z == 4 && sum == 2, "what comes after");
     });
     SUCCEED();
 }

@@ -147,7 +147,7 @@ template <communicator Comm>
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool receive_shortly(Comm& comm, const message_data& place,
                                                               const message_options& said, status& found) {
-    if (!is_plain_receive(comm, place, said) || said.source->rank == comm.rank()) return false;
+    if (!is_plain_receive(comm, place, said)) return false;
     post_office* const office = office_at_hand(comm);
     return office != nullptr && receive_next(comm, *office, place, said, true, found);
 }
