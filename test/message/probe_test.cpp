@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
@@ -55,6 +56,31 @@ TEST_CASE("a probe hands out a message that nobody else gets") {
             expect_error(outcome_of([&] { receive(first, y); }), errc::bad_argument, {"already"});
         }
         allfold::barrier(comm);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("who only looks for a message finds it, and pushes on what else it has in flight") {
+    on_all_transports(2, [](auto& comm) {
+        const auto look_for = [&](int label) {
+            std::optional<message> found;
+            while (!found) found = try_probe(comm, from{1}, tag{label});
+            std::vector<int> y(found->about().elements);
+            receive(*found, y);
+            expect(y == std::vector<int>(y.size(), label), "what was sent");
+        };
+        std::vector<int> x(100000, 1);
+        if (comm.rank() == 1) {
+            send(comm, std::vector<int>(3, 5), to{0}, tag{5});
+            allfold::all_reduce(comm, x, allfold::sum());
+            send(comm, std::vector<int>(100000, 6), to{0}, tag{6});
+        } else {
+            look_for(5);
+            operation sum = allfold::all_reduce.start(comm, x, allfold::sum());
+            look_for(6);
+            sum.wait();
+        }
+        expect(x == std::vector<int>(x.size(), 2), "the sum");
     });
     SUCCEED();
 }

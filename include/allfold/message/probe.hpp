@@ -153,7 +153,10 @@ struct try_probe_verb {
             if (r.source == null_rank) return message();
             port_of<carrier<Comm>> port(comm, office);
             comm.background().take_over();
-            task_hooks<carrier<Comm>>::look(comm, [&] { office.turn(port); });
+            task_hooks<carrier<Comm>>::look(comm, [&] {
+                background::progress_all();  // who only looks has to move what it looks for, too
+                office.turn(port);
+            });
             std::unique_ptr<held_message> held = office.take_held(r);
             office.settle();
             if (!held) return std::nullopt;
@@ -175,7 +178,8 @@ struct try_probe_verb {
 /// - Source: MPI-4.1, section 3.8.2, MPI_Mprobe.
 inline constexpr detail::probe_verb probe{};
 
-/// The same without waiting: nothing where no message that fits has come.
+/// The same without waiting: nothing where no message that fits has come. It pushes on all that its thread has in
+/// flight, as `test` does.
 inline constexpr detail::try_probe_verb try_probe{};
 
 }  // namespace allfold
