@@ -11,7 +11,9 @@
 
 #include "allfold/collective/barrier.hpp"
 #include "allfold/message.hpp"
+#include "allfold/message/detail/awaited_bytes.hpp"
 #include "allfold/message/detail/shared_copy.hpp"
+#include "allfold/transport/detail/cache_size.hpp"
 #include "test/message/support/every_transport.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/oracle.hpp"
@@ -40,14 +42,14 @@ std::vector<std::byte> bytes_of(int rank, std::size_t turn, std::size_t length) 
 }  // namespace
 
 TEST_CASE("a receiver copies alone what its sender does not help with") {
-    for (const bool helps : {false, true})
+    for (const auto [helps, streams] : {std::pair(false, false), std::pair(true, false), std::pair(true, true)})
         for (const std::size_t length : lengths) {
             const std::vector<std::byte> from = bytes_of(0, 0, length);
             std::vector<std::byte> to(length + 1, std::byte{42});
             shared_copy copy;
             shared_copy::call helper;
             copy.offer(from.data(), length, helps ? &helper : nullptr);
-            copy.copy_to(to.data());
+            copy.copy_to(to.data(), streams);
             CHECK(copy.help() == 0);  // too late
             helper.help();
             CHECK(to.back() == std::byte{42});
@@ -60,15 +62,15 @@ TEST_CASE("a sender who waits copies pieces of a long message, and all of them c
     for (const std::size_t length : lengths) {
         if (length < 4 * least) continue;
         shared_copy copy;
-        for (std::size_t turn = 0, helped = 0; helped < 20; ++turn) {  // until the sender was in time that often
-            const std::vector<std::byte> from = bytes_of(1, turn, length);
+        const std::vector<std::byte> from = bytes_of(1, 0, length);
+        for (std::size_t turn = 0, helped = 0; helped < 6; ++turn) {  // until the sender was in time that often
             std::vector<std::byte> to(length);
             shared_copy::call helper;
             std::barrier<> offered(2);
             bool has_all = false;
             std::thread receiver([&] {
                 offered.arrive_and_wait();
-                copy.copy_to(to.data());
+                copy.copy_to(to.data(), turn % 2 == 0);
                 has_all = std::equal(to.rbegin(), to.rend(), from.rbegin());  // the last pieces first
             });
             copy.offer(from.data(), length, &helper);
@@ -144,6 +146,50 @@ TEST_CASE("several long messages at once, received in the opposite order, and pr
             for (persistent& each : all) each.wait();
             for (const auto& each : y) expect(each == bytes_of(left, turn + each.size(), each.size()), "in this turn");
         }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("what is awaited at one time exceeds a cache until nothing is") {
+    using allfold::detail::awaited_bytes;
+    CHECK(allfold::detail::cache_bytes() >= 256 << 10);
+    constexpr std::size_t counted = awaited_bytes::least_bytes;
+    awaited_bytes few(1 << 20), all(2, 4 * 2 * counted);  // a share of 2 · counted: of two ranks, both ways
+    few.add(counted);
+    CHECK(few.exceed_cache(counted));
+    CHECK_FALSE(few.exceed_cache(counted - 1));  // that is short
+
+    all.add(counted - 1);
+    all.add(counted);
+    all.add(counted);
+    CHECK_FALSE(all.exceed_cache(counted));
+    all.add(counted);
+    CHECK(all.exceed_cache(counted));
+    CHECK_FALSE(all.exceed_cache(counted - 1));
+    all.remove(counted);
+    all.remove(counted);
+    CHECK(all.exceed_cache(counted));  // the last of them
+    all.add(counted);
+    CHECK(all.exceed_cache(counted));  // and one more
+    all.remove(counted);
+    all.remove(counted);
+    all.begin(counted);
+    CHECK_FALSE(all.exceed_cache(counted));
+    all.begin(3 * counted);  // one that need not wait
+    CHECK(all.exceed_cache(counted));
+}
+
+TEST_CASE("several messages that exceed the cache of a usual machine together, and one to its own rank among them") {
+    on_all_transports(2, [](auto& comm) {
+        const std::array around{1 - comm.rank(), comm.rank(), 1 - comm.rank()};
+        const std::size_t length = allfold::detail::usual_cache_bytes / 8 - 77;
+        std::vector<std::vector<std::byte>> x, y(3, std::vector<std::byte>(length));
+        std::vector<operation> all;
+        for (std::size_t i = 0; i < 3; ++i) all.push_back(receive.start(comm, y[i], from{around[i]}, tag{int(i)}));
+        for (std::size_t i = 0; i < 3; ++i) x.push_back(bytes_of(comm.rank(), i, length));
+        for (std::size_t i = 0; i < 3; ++i) all.push_back(send.start(comm, x[i], to{around[i]}, tag{int(i)}));
+        wait_all(all);
+        for (std::size_t i = 0; i < 3; ++i) expect(y[i] == bytes_of(around[i], i, length), "all of it");
     });
     SUCCEED();
 }

@@ -27,3 +27,15 @@ TEST_CASE("bytes go past all caches from anywhere to anywhere, and none beside t
                 REQUIRE(is_right);
             }
 }
+
+TEST_CASE("bytes that lie where some of them go are moved") {
+    constexpr std::size_t room = 256, bytes = 200;
+    for (const std::size_t source : {0u, 1u, 40u})
+        for (const std::size_t target : {0u, 1u, 40u, 56u}) {
+            std::array<std::byte, room> all{};
+            for (std::size_t i = 0; i < room; ++i) all[i] = static_cast<std::byte>(i);
+            const auto before = all;
+            allfold::detail::stream_or_move(all.data() + target, all.data() + source, bytes);
+            CHECK(std::equal(all.begin() + target, all.begin() + target + bytes, before.begin() + source));
+        }
+}

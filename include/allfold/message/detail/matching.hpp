@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "allfold/message/detail/awaited_bytes.hpp"
 #include "allfold/message/detail/chain.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
@@ -141,7 +142,7 @@ class envelope_table {
 
 class matching {
   public:
-    matching() = default;
+    explicit matching(int ranks) noexcept : awaited_(ranks) {}
     matching(const matching&) = delete;
     matching& operator=(const matching&) = delete;
     ~matching() {
@@ -155,6 +156,7 @@ class matching {
     void post(posted_receive& r) {
         r.number = ++posted_;
         r.is_posted = true;
+        awaited_.add(r.place.bytes());
         if (r.is_open())
             open_.push_back(r);
         else
@@ -162,6 +164,7 @@ class matching {
     }
     void withdraw(posted_receive& r) noexcept {
         r.is_posted = false;
+        awaited_.remove(r.place.bytes());
         if (r.is_open())
             chain<posted_receive, by_envelope>::remove(r);
         else
@@ -171,6 +174,7 @@ class matching {
     void replace(posted_receive& r, posted_receive& by) {
         by.number = r.number;
         by.is_posted = true;
+        awaited_.add(by.place.bytes());
         waiting_.add_before(r, by);
         withdraw(r);
     }
@@ -179,6 +183,7 @@ class matching {
     void for_each_waiting(Visit visit) const {
         waiting_.for_each(visit);
     }
+    [[nodiscard]] awaited_bytes& awaited() noexcept { return awaited_; }
     /// Whether a message is held that one of this source and tag would take.
     [[nodiscard]] bool holds(int source, int tag) const { return held_.first(source, tag) != nullptr; }
     /// The receive that a message goes to, which waits no longer; null where there is none.
@@ -233,6 +238,7 @@ class matching {
     chain<held_message, by_age> by_age_;
     envelope_table<posted_receive> waiting_;
     chain<posted_receive, by_envelope> open_;
+    awaited_bytes awaited_;
     std::uint64_t came_ = 0, posted_ = 0;
 };
 

@@ -32,6 +32,7 @@
 #include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/groups_of_cores.hpp"
+#include "allfold/transport/detail/stream.hpp"
 
 /// @file
 /// What a rank knows of its messages on one communicator, whatever that is made of.
@@ -96,7 +97,7 @@ inline constexpr std::size_t longest_staged = std::size_t{4} << 20;
 class post_office final : public background::keepsake {
   public:
     post_office(int rank, int size, const reading_there& reading)
-        : rank_(rank), peers_(static_cast<std::size_t>(size)), reading_there_(reading) {}
+        : rank_(rank), peers_(static_cast<std::size_t>(size)), reading_there_(reading), matching_(size) {}
     ~post_office() override {
         for (auto& each : posted_)
             if (each->lent.load(std::memory_order_acquire) != 0) static_cast<void>(each.release());
@@ -393,7 +394,10 @@ class post_office final : public background::keepsake {
     [[nodiscard]] bool may_be_eager(const sending& s, std::size_t bytes, bool waits, const post_port& port) const;
     void offer(sending& s, post_port& port);
     void read(receiving& r, int source, const message_head& head, std::byte* there);
-    static void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
+    [[nodiscard]] bool streams(const receiving& r) noexcept {
+        return matching_.awaited().exceed_cache(r.found.elements * r.place.type->element_bytes);
+    }
+    void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
     [[nodiscard]] std::exception_ptr objection(const receiving& r, int source, const message_head& head) const;
     void free(int source, std::size_t bytes) {
         if (with(source).due.free(bytes)) static_cast<void>(queue_for(source, kind::news));
@@ -513,7 +517,10 @@ inline void post_office::start(receiving& r) {
     r.found = {};
     r.is_done = false;
     if (r.source == null_rank) return finish(r);
-    if (std::unique_ptr<held_message> found = take_held(r)) return match(r, std::move(found));
+    if (std::unique_ptr<held_message> found = take_held(r)) {
+        matching_.awaited().begin(r.place.bytes());
+        return match(r, std::move(found));
+    }
     matching_.post(r);
 }
 
@@ -664,7 +671,7 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
 inline void post_office::read(receiving& r, int source, const message_head& head, std::byte* there) {
     reading_there_.begin(reading_there_.communicator);
     if (is_shared_copy(source, *r.place.type, head.bytes()))
-        reinterpret_cast<shared_copy*>(there)->copy_to(r.place.data);
+        reinterpret_cast<shared_copy*>(there)->copy_to(r.place.data, streams(r));
     else
         put(r, there, head.bytes());
     reading_there_.end(reading_there_.communicator);
@@ -682,6 +689,8 @@ inline void post_office::put(receiving& r, const std::byte* from_place, std::siz
             type.decode({from_place, bytes}, r.place.data, elements);
         else if (type.assign != nullptr)
             type.assign(r.place.data, from_place, elements);
+        else if (streams(r))
+            stream_or_move(r.place.data, from_place, bytes);
         else
             std::memmove(r.place.data, from_place, bytes);
     } catch (...) {  // what it makes of them is the caller's

@@ -10,6 +10,7 @@
 
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/doorbell.hpp"
+#include "allfold/transport/detail/stream.hpp"
 
 /// @file
 /// A message that its receiver copies from where its sender has it, and its sender helps.
@@ -76,8 +77,10 @@ class shared_copy {
 
     // The receiver
 
-    void copy_to(std::byte* to) noexcept {
+    /// `streams`: past all caches.
+    void copy_to(std::byte* to, bool streams = false) noexcept {
         to_ = to;
+        streams_ = streams;
         std::uint32_t own = 0;
         do {
             if (helper_ != nullptr && helper_->of_.load(std::memory_order_relaxed) == nullptr)
@@ -99,13 +102,20 @@ class shared_copy {
         if (taken_.load(std::memory_order_relaxed) >= pieces()) return false;  // without taking its line over
         const std::size_t begin = taken_.fetch_add(1, std::memory_order_relaxed) * piece_;
         if (begin >= bytes_) return false;
-        copy(to_ + begin, from_ + begin, std::min(piece_, bytes_ - begin));
+        const std::size_t bytes = std::min(piece_, bytes_ - begin);
+        if (streams_) {
+            stream_bytes(to_ + begin, from_ + begin, bytes);
+            finish_streams();
+        } else {
+            copy(to_ + begin, from_ + begin, bytes);
+        }
         return true;
     }
 
     const std::byte* from_ = nullptr;
     std::size_t bytes_ = 0, piece_ = 1;
     std::byte* to_ = nullptr;  // once the receiver has begun
+    bool streams_ = false;     // the same
     call* helper_ = nullptr;
     std::atomic<std::uint32_t> taken_{0};   // pieces that somebody copies or has copied, and some that there are not
     std::atomic<std::uint32_t> helped_{0};  // pieces that the sender has copied

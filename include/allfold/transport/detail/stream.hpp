@@ -72,4 +72,14 @@ inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes
 inline void finish_streams() noexcept {}
 #endif
 
+/// The same of bytes that may lie where some of them go: then past no cache.
+inline void stream_or_move(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    if (to < from + bytes && from < to + bytes) {
+        std::memmove(to, from, bytes);
+        return;
+    }
+    stream_bytes(to, from, bytes);
+    finish_streams();
+}
+
 }  // namespace allfold::detail
