@@ -159,8 +159,8 @@ TEST_CASE("what is awaited at one time exceeds a cache until nothing is") {
     CHECK(few.exceed_cache(counted));
     CHECK_FALSE(few.exceed_cache(counted - 1));  // that is short
 
-    all.add(counted - 1);
-    all.add(counted);
+    CHECK_FALSE(all.add(counted - 1));
+    CHECK(all.add(counted));
     all.add(counted);
     CHECK_FALSE(all.exceed_cache(counted));
     all.add(counted);

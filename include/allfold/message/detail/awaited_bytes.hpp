@@ -25,14 +25,15 @@ class awaited_bytes {
     explicit awaited_bytes(int ranks, std::size_t cache = cache_bytes()) noexcept
         : most_cached_(cache / (2 * static_cast<std::size_t>(ranks))) {}
 
-    void add(std::size_t bytes) noexcept {
-        if (bytes < least_bytes) return;
+    /// Of a receive that waits from now on: whether it counts.
+    bool add(std::size_t bytes) noexcept {
+        if (bytes < least_bytes) return false;
         begin(bytes);
         now_ += bytes;
+        return true;
     }
-    void remove(std::size_t bytes) noexcept {
-        if (bytes >= least_bytes) now_ -= bytes;
-    }
+    /// It does not wait any more.
+    void remove(std::size_t bytes) noexcept { now_ -= bytes; }
     /// Of one whose message is there already.
     void begin(std::size_t bytes) noexcept {
         if (now_ == 0) most_ = 0;

@@ -54,6 +54,7 @@ struct posted_receive : chain_link<by_envelope> {
     bool is_posted = false;    // and not matched
     bool is_note = false;      // that is all there is of it (receive_note.hpp)
     bool is_probe = false;
+    bool is_long = false;  // as long as it waits it counts (awaited_bytes.hpp)
 
     posted_receive() = default;
     posted_receive(int from_rank, int under, const message_data& where)
@@ -156,15 +157,20 @@ class matching {
     void post(posted_receive& r) {
         r.number = ++posted_;
         r.is_posted = true;
-        awaited_.add(r.place.bytes());
         if (r.is_open())
             open_.push_back(r);
         else
             waiting_.add(r);
     }
+    /// The same of one that may be long.
+    void post_any(posted_receive& r) {
+        post(r);
+        r.is_long = awaited_.add(r.place.bytes());
+    }
     void withdraw(posted_receive& r) noexcept {
         r.is_posted = false;
-        awaited_.remove(r.place.bytes());
+        if (r.is_long) [[unlikely]]
+            awaited_.remove(r.place.bytes());
         if (r.is_open())
             chain<posted_receive, by_envelope>::remove(r);
         else
@@ -174,7 +180,6 @@ class matching {
     void replace(posted_receive& r, posted_receive& by) {
         by.number = r.number;
         by.is_posted = true;
-        awaited_.add(by.place.bytes());
         waiting_.add_before(r, by);
         withdraw(r);
     }
@@ -238,8 +243,8 @@ class matching {
     chain<held_message, by_age> by_age_;
     envelope_table<posted_receive> waiting_;
     chain<posted_receive, by_envelope> open_;
-    awaited_bytes awaited_;
     std::uint64_t came_ = 0, posted_ = 0;
+    awaited_bytes awaited_;
 };
 
 }  // namespace allfold::detail

@@ -12,6 +12,7 @@
 #include "allfold/message/detail/message_task.hpp"
 #include "allfold/message/detail/port.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/message/detail/reading.hpp"
 #include "allfold/message/detail/receive_note.hpp"
 #include "allfold/message/detail/short_message.hpp"
 #include "allfold/message/options.hpp"

@@ -14,6 +14,7 @@
 #include "allfold/engine/task.hpp"
 #include "allfold/error.hpp"
 #include "allfold/message/detail/post_office.hpp"
+#include "allfold/message/detail/reading.hpp"
 #include "allfold/message/detail/short_message.hpp"
 #include "allfold/transport/background.hpp"
 #include "allfold/transport/communicator.hpp"

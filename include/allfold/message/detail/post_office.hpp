@@ -22,9 +22,9 @@
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
 #include "allfold/message/detail/open_messages.hpp"
+#include "allfold/message/detail/reading.hpp"
 #include "allfold/message/detail/receive_note.hpp"
 #include "allfold/message/detail/sending.hpp"
-#include "allfold/message/detail/shared_copy.hpp"
 #include "allfold/message/detail/spares.hpp"
 #include "allfold/message/options.hpp"
 #include "allfold/transport/background.hpp"
@@ -32,7 +32,6 @@
 #include "allfold/transport/detail/arrival_order.hpp"
 #include "allfold/transport/detail/copy.hpp"
 #include "allfold/transport/detail/groups_of_cores.hpp"
-#include "allfold/transport/detail/stream.hpp"
 
 /// @file
 /// What a rank knows of its messages on one communicator, whatever that is made of.
@@ -68,36 +67,16 @@ class post_port {
     ~post_port() = default;
 };
 
-/// How a rank reads where another one has its data, if it can: who gives up waits for all who do. To begin throws where
-/// somebody has given up.
-struct reading_there {
-    void* communicator = nullptr;
-    void (*begin)(void*) = nullptr;
-    void (*end)(void*) noexcept = nullptr;
-};
-/// What is longer is read there: one copy rather than two, but an answer. Two cores near each other, against copies up
-/// to 32 KiB and three messages beyond: there and back 6 KiB 0.93 of the time, 8 KiB 0.71, 16 KiB 0.53, 64 KiB 0.86; 64
-/// messages each way, of 8 KiB 0.70, of 16 KiB 0.36, of 64 KiB 0.7; halos of six faces of 4, 6, 8, 16 and 256 KiB 1.18,
-/// 1.12, 1.03, 0.88, 0.85. 4 KiB there and back 1.16.
-inline constexpr std::size_t longest_not_read_there = 6 << 10;
-/// Of one whose sender waits to hear that it has been received, which says as well that it has been read. A Xeon
-/// (Granite Rapids), there and back as a copy: 8 bytes 0.79 of the time, 64 bytes 0.93, 256 bytes 0.98, 512 bytes 1.04,
-/// 4 KiB 1.07, 16 KiB 1.46.
-inline constexpr std::size_t longest_not_read_there_of_synchronous = 256;
 /// Where all cores share a cache copies are so much cheaper that messages up to here are held as well, while not much
 /// is: a rank copies one while its peer copies another. A Xeon (Granite Rapids), there and back 8 KiB 0.57 of the time,
 /// 16 KiB 0.67; halo of six faces of 8 and 16 KiB 0.71; 64 messages each way 8 KiB 1.02, 16 KiB 1.2.
 inline constexpr std::size_t longest_held_of_few = 16 << 10;
 inline constexpr std::uint32_t units_of_few = credit::most_held * 3 / 8;
-/// Up to here a core that is far reads a copy of that, past all caches (transport/detail/distance.hpp). AMD Zen 4:
-/// there and back 8 KiB 0.8 of the time, 16 KiB 0.7, 64 KiB and 512 KiB 0.6, 4 MiB 0.75; halo of six faces of 8 to 256
-/// KiB 0.8 to 0.55; 64 messages each way 8 KiB 0.85 to 1.25, 16 to 64 KiB 0.6 to 0.9.
-inline constexpr std::size_t longest_staged = std::size_t{4} << 20;
 
 class post_office final : public background::keepsake {
   public:
     post_office(int rank, int size, const reading_there& reading)
-        : rank_(rank), peers_(static_cast<std::size_t>(size)), reading_there_(reading), matching_(size) {}
+        : rank_(rank), peers_(static_cast<std::size_t>(size)), reading_(rank, reading), matching_(size) {}
     ~post_office() override {
         for (auto& each : posted_)
             if (each->lent.load(std::memory_order_acquire) != 0) static_cast<void>(each.release());
@@ -186,11 +165,9 @@ class post_office final : public background::keepsake {
     }
 
     /// Of a rank that waits: copies what another one is reading here, if it is, together with it.
-    void help() noexcept {
-        if (helps_) to_help_.help();
-    }
+    void help() noexcept { reading_.help(); }
     /// It gives up with its communicator: who still reads one of its sends may call, and that may be gone by then.
-    void help_no_more() noexcept { helps_ = false; }
+    void help_no_more() noexcept { reading_.help_no_more(); }
 
     /// Takes in what has come from one rank, which lets it go on and tells what it has taken in.
     void take_turns_with(int peer, post_port& port) {
@@ -249,7 +226,7 @@ class post_office final : public background::keepsake {
     /// Whether it is short enough not to be read where it is.
     [[nodiscard]] bool is_held(int receiver, std::size_t bytes) const noexcept {
         if (bytes <= longest_not_read_there) return true;
-        if (reading_there_.begin == nullptr || receiver == rank_) return bytes <= credit::longest_message;
+        if (!reading_.reaches(receiver)) return bytes <= credit::longest_message;
         const credit& due = peers_[static_cast<std::size_t>(receiver)].due;
         return bytes <= longest_held_of_few && due.has_room(bytes, units_of_few) && !has_groups_of_cores();
     }
@@ -322,7 +299,7 @@ class post_office final : public background::keepsake {
     }
 
     void finish(sending& s) noexcept {
-        to_help_.withdraw(s.copying);
+        reading_.withdraw(s);
         s.carrier = nullptr;
         s.is_done = true;
         in_flight_.note_done(s.owner);
@@ -379,25 +356,10 @@ class post_office final : public background::keepsake {
         else
             copy_short(r.place.data, data.data(), data.size());
     }
-    [[nodiscard]] bool is_read_there(const message_head& head, std::span<const std::byte> rest) const noexcept {
-        return reading_there_.begin != nullptr && head.what == kind::request && !head.is_encoded() && !rest.empty();
-    }
-    [[nodiscard]] static std::byte* place_in(std::span<const std::byte> rest) noexcept {
-        std::byte* there = nullptr;
-        std::memcpy(&there, rest.data(), sizeof there);
-        return there;
-    }
-    /// Whether it is copied by its sender, too, where it can be.
-    [[nodiscard]] bool is_shared_copy(int peer, const message_type& type, std::size_t bytes) const noexcept {
-        return type.copies_bytes() && bytes >= shared_copy::least_bytes && peer != rank_;
-    }
     [[nodiscard]] bool may_be_eager(const sending& s, std::size_t bytes, bool waits, const post_port& port) const;
-    void offer(sending& s, post_port& port);
-    void read(receiving& r, int source, const message_head& head, std::byte* there);
     [[nodiscard]] bool streams(const receiving& r) noexcept {
         return matching_.awaited().exceed_cache(r.found.elements * r.place.type->element_bytes);
     }
-    void put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept;
     [[nodiscard]] std::exception_ptr objection(const receiving& r, int source, const message_head& head) const;
     void free(int source, std::size_t bytes) {
         if (with(source).due.free(bytes)) static_cast<void>(queue_for(source, kind::news));
@@ -415,12 +377,10 @@ class post_office final : public background::keepsake {
 
     int rank_;
     std::vector<counterpart> peers_;
-    reading_there reading_there_;
+    reading_of_messages reading_;
     matching matching_;
     open_messages in_flight_;
     std::unordered_map<std::uint32_t, sending*> asked_;
-    shared_copy::call to_help_;
-    bool helps_ = true;
     std::unordered_map<std::uint64_t, std::string> type_names_;
     std::vector<std::unique_ptr<record>> posted_;
     spares<record> spare_;
@@ -453,7 +413,7 @@ inline record& post_office::queue_for(int receiver, kind what) {
 inline bool post_office::may_be_eager(const sending& s, std::size_t bytes, bool waits, const post_port& port) const {
     if (s.how == mode::ready || s.data.type->assign != nullptr) return false;
     if (s.has_no_limit) return true;
-    const bool is_read_there = reading_there_.begin != nullptr && s.receiver != rank_ && !s.data.type->is_encoded();
+    const bool is_read_there = reading_.reaches(s.receiver) && !s.data.type->is_encoded();
     if (waits && is_read_there && bytes > longest_not_read_there_of_synchronous) return false;
     return is_held(s.receiver, bytes) && !port.lends(sizeof(message_head) + bytes);
 }
@@ -487,8 +447,8 @@ inline void post_office::start(sending& s, post_port& port) {
         if (waits) asking.head.how = mode::synchronous;
     } else if (s.data.type->is_encoded()) {
         asking.parts[1] = {reinterpret_cast<std::byte*>(&s.encoded_bytes), sizeof s.encoded_bytes};
-    } else if (reading_there_.begin != nullptr) {
-        offer(s, port);
+    } else if (reading_.is_possible()) {
+        reading_.offer(s, [&](std::size_t n) { return port.is_far(s.receiver, n); });
         asking.parts[1] = {reinterpret_cast<std::byte*>(&s.to_be_read), sizeof s.to_be_read};
     }
     s.carrier = &asking;
@@ -501,17 +461,6 @@ inline void post_office::start(sending& s, post_port& port) {
     flush(port);
 }
 
-/// Says where its receiver reads it.
-inline void post_office::offer(sending& s, post_port& port) {
-    const std::size_t bytes = s.data.bytes();
-    const bool stages = s.data.type->assign == nullptr && bytes <= longest_staged && port.is_far(s.receiver, bytes);
-    std::byte* const data = stages ? s.stage() : s.data.data;
-    s.to_be_read = data;
-    if (!is_shared_copy(s.receiver, *s.data.type, bytes)) return;
-    s.copying.offer(data, bytes, stages ? nullptr : &to_help_);
-    s.to_be_read = reinterpret_cast<std::byte*>(&s.copying);
-}
-
 inline void post_office::start(receiving& r) {
     r.failure = nullptr;
     r.found = {};
@@ -521,7 +470,7 @@ inline void post_office::start(receiving& r) {
         matching_.awaited().begin(r.place.bytes());
         return match(r, std::move(found));
     }
-    matching_.post(r);
+    matching_.post_any(r);
 }
 
 inline void post_office::forget(sending& s) noexcept {
@@ -602,8 +551,8 @@ inline std::unique_ptr<held_message> post_office::make_held(int source, const me
     made->source = source;
     made->head = head;
     made->there.reset();
-    if (is_read_there(head, data))
-        made->there = place_in(data);
+    if (reading_.is_there(head, data))
+        made->there = reading_of_messages::place_in(data);
     else
         made->data.assign(data.begin(), data.end());
     return made;
@@ -648,12 +597,14 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
     if (head.what == kind::eager) {
         free(source, data.size());
         if (head.how == mode::synchronous) refuse(source, head, kind::refused, nullptr);  // its send waits to hear that
-        if (!r.failure) put(r, data.data(), data.size());
+        if (!r.failure) put_in_place(r, data.data(), data.size(), streams(r));
         finish(r);
     } else if (r.failure) {
         refuse(source, head, kind::refused, &r);
-    } else if (is_read_there(head, data)) {
-        read(r, source, head, place_in(data));
+    } else if (reading_.is_there(head, data)) {
+        reading_.read(r, source, reading_of_messages::place_in(data), streams(r));
+        refuse(source, head, kind::refused, nullptr);  // its sender hears that it has been read
+        finish(r);
     } else {
         r.coming_bytes = head.bytes();
         if (head.is_encoded()) {
@@ -664,37 +615,6 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
         }
         queue_for(source, kind::clear).head.number = head.number;
         with(source).expected.push_back(&r);
-    }
-}
-
-/// A message that lies where its sender has it, which hears of that.
-inline void post_office::read(receiving& r, int source, const message_head& head, std::byte* there) {
-    reading_there_.begin(reading_there_.communicator);
-    if (is_shared_copy(source, *r.place.type, head.bytes()))
-        reinterpret_cast<shared_copy*>(there)->copy_to(r.place.data, streams(r));
-    else
-        put(r, there, head.bytes());
-    reading_there_.end(reading_there_.communicator);
-    refuse(source, head, kind::refused, nullptr);
-    finish(r);
-}
-
-/// What has come of a message, where it belongs.
-inline void post_office::put(receiving& r, const std::byte* from_place, std::size_t bytes) noexcept {
-    const std::size_t elements = r.found.elements;
-    const message_type& type = *r.place.type;
-    if (elements == 0 || from_place == r.place.data) return;
-    try {
-        if (type.is_encoded())
-            type.decode({from_place, bytes}, r.place.data, elements);
-        else if (type.assign != nullptr)
-            type.assign(r.place.data, from_place, elements);
-        else if (streams(r))
-            stream_or_move(r.place.data, from_place, bytes);
-        else
-            std::memmove(r.place.data, from_place, bytes);
-    } catch (...) {  // what it makes of them is the caller's
-        r.failure = std::current_exception();
     }
 }
 
@@ -721,7 +641,7 @@ inline void post_office::take_data(int source, const std::byte* from_place) {
     counterpart& there = with(source);
     receiving& r = *there.expected.front();
     there.expected.pop_front();
-    put(r, from_place, r.coming_bytes);
+    put_in_place(r, from_place, r.coming_bytes, streams(r));
     finish(r);
 }
 
