@@ -11,7 +11,9 @@
 #include "allfold/algebra/arithmetic.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/broadcast.hpp"
 #include "allfold/collective/subset.hpp"
+#include "allfold/collective/sync.hpp"
 #include "allfold/message.hpp"
 #include "allfold/transport/forwarding.hpp"
 #include "test/message/programs.hpp"
@@ -104,6 +106,28 @@ TEST_CASE("messages in teams of a hierarchy, in the hierarchy, and through a dec
         around(mine, [&] { around(comm, [&] { expect(!try_probe(through, from{any}, tag{9}), "nothing"); }); });
         around(through, [] {});
         allfold::barrier(mine);
+    });
+    SUCCEED();
+}
+
+TEST_CASE("the first thread of a process moves messages while its end of a team waits for who still reads there") {
+    on_ranks(2, [](auto& across) {
+        allfold::run(across, 2, [](auto& comm) {
+            int word = comm.rank();
+            std::vector<int> x(100000, comm.rank());
+            {
+                const auto first_two = allfold::subset(comm, allfold::rank_list({0, 1}));
+                if (comm.rank() == 1) receive(comm, word, from{2});
+                if (first_two) allfold::broadcast(*first_two, x, allfold::root{0}, allfold::out_sync::none);
+            }
+            if (comm.rank() == 2) {
+                std::this_thread::sleep_for(20ms);  // until that end waits
+                send(comm, word, to{1});
+            }
+            allfold::barrier(comm);
+            expect(comm.rank() > 1 || x.back() == 0, "broadcast");
+            expect(comm.rank() != 1 || word == 2, "received");
+        });
     });
     SUCCEED();
 }

@@ -11,7 +11,7 @@
 
 #include "allfold/collective/barrier.hpp"
 #include "allfold/message.hpp"
-#include "allfold/message/detail/awaited_bytes.hpp"
+#include "allfold/message/detail/awaited_receives.hpp"
 #include "allfold/message/detail/shared_copy.hpp"
 #include "allfold/transport/detail/cache_size.hpp"
 #include "test/message/support/every_transport.hpp"
@@ -150,33 +150,40 @@ TEST_CASE("several long messages at once, received in the opposite order, and pr
     SUCCEED();
 }
 
-TEST_CASE("what is awaited at one time exceeds a cache until nothing is") {
-    using allfold::detail::awaited_bytes;
+TEST_CASE("as many messages as are awaited at one time, of late, exceed a cache or do not") {
+    using allfold::detail::awaited_receives;
     CHECK(allfold::detail::cache_bytes() >= 256 << 10);
-    constexpr std::size_t counted = awaited_bytes::least_bytes;
-    awaited_bytes few(1 << 20), all(2, 4 * 2 * counted);  // a share of 2 · counted: of two ranks, both ways
-    few.add(counted);
-    CHECK(few.exceed_cache(counted));
-    CHECK_FALSE(few.exceed_cache(counted - 1));  // that is short
-
+    constexpr std::size_t counted = awaited_receives::least_bytes;
+    awaited_receives all(1, 2 * 2 * counted);  // a share of 2 · counted, since as much is sent
+    const auto exceed = [&all](std::size_t bytes) { return all.exceed_cache(bytes); };
+    CHECK_FALSE(exceed(2 * counted));
+    CHECK(exceed(2 * counted + 1));
     CHECK_FALSE(all.add(counted - 1));
     CHECK(all.add(counted));
+    CHECK(all.add(counted));
+    CHECK_FALSE(exceed(counted));
+    CHECK(exceed(counted + 1));
+    for (int i = 0; i < 4; ++i) all.add(counted);
+    CHECK(exceed(counted));
+    CHECK_FALSE(exceed(counted - 1));  // that is short
+    for (int i = 0; i < 5; ++i) all.remove();
+    CHECK(exceed(counted));  // the last of them
     all.add(counted);
-    CHECK_FALSE(all.exceed_cache(counted));
-    all.add(counted);
-    CHECK(all.exceed_cache(counted));
-    CHECK_FALSE(all.exceed_cache(counted - 1));
-    all.remove(counted);
-    all.remove(counted);
-    CHECK(all.exceed_cache(counted));  // the last of them
-    all.add(counted);
-    CHECK(all.exceed_cache(counted));  // and one more
-    all.remove(counted);
-    all.remove(counted);
+    all.remove();
+    CHECK(exceed(counted));  // 3 of late: half of 6
     all.begin(counted);
-    CHECK_FALSE(all.exceed_cache(counted));
-    all.begin(3 * counted);  // one that need not wait
-    CHECK(all.exceed_cache(counted));
+    CHECK_FALSE(exceed(counted));  // 2
+    all.add(10 * counted);
+    all.remove();
+    all.remove();
+    all.begin(1);  // short ones tell nothing
+    CHECK_FALSE(exceed(counted));
+    CHECK(exceed(counted + 1));
+    for (int i = 0; i < 6; ++i) all.add(counted);
+    for (int i = 0; i < 6; ++i) all.remove();
+    CHECK(exceed(counted));
+    all.begin(counted);
+    CHECK_FALSE(exceed(2 * counted));  // one alone
 }
 
 TEST_CASE("several messages that exceed the cache of a usual machine together, and one to its own rank among them") {

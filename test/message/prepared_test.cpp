@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <thread>
 #include <utility>
@@ -156,6 +157,52 @@ TEST_CASE("a buffered send ends at once, up to what is attached") {
                 receive(comm, y, from{0});
                 expect(y == std::vector<int>(y.size(), 3), "what it was when it was sent");
             }
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("who tries a buffered send again and again finds room once what is kept has been received") {
+    on_all_transports(2, [](auto& comm) {
+        std::vector<int> x(100000, 3);
+        if (comm.rank() == 0) {
+            attach_buffer(comm, x.size() * sizeof(int));
+            for (int sent = 0; sent < 3;) {
+                const outcome tried = outcome_of([&] { send(comm, x, to{1}, mode::buffered); });
+                expect(tried.succeeded() || tried.code == errc::bad_argument, "no room");
+                sent += tried.succeeded() ? 1 : 0;
+            }
+            detach_buffer(comm);
+        } else {
+            for (int i = 0; i < 3; ++i) {
+                x.assign(x.size(), 0);
+                receive(comm, x, from{0});
+                expect(x == std::vector<int>(x.size(), 3), "each");
+            }
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("while a buffer is detached a function at the end of an operation may still send through it") {
+    std::atomic<bool> has_all{false};
+    on_ranks(2, [&](auto& comm) {
+        const std::vector<int> x(100000, 3);
+        std::vector<int> y(x.size());
+        if (comm.rank() == 0) {
+            attach_buffer(comm, 2 * x.size() * sizeof(int));
+            operation asked = receive.start(comm, y, from{1});
+            asked.then([&] { send(comm, x, to{1}, mode::buffered); });
+            send(comm, x, to{1}, mode::buffered);
+            while (!has_all) std::this_thread::yield();  // so that both end in one pass
+            detach_buffer(comm);
+            asked.wait();
+        } else {
+            receive(comm, y, from{0});
+            operation answer = send.start(comm, x, to{0});
+            has_all = true;
+            receive(comm, y, from{0});
+            answer.wait();
         }
     });
     SUCCEED();

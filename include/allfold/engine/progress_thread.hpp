@@ -27,7 +27,7 @@
 namespace allfold {
 
 /// A thread to which a communicator belongs: it starts collectives there and pushes them on. Without it they make
-/// progress only in calls that wait.
+/// progress only in calls that wait or test.
 ///
 ///     progress_thread helper(comm);
 ///     operation sums = helper.start([&](auto& comm) { return all_reduce.start(comm, gradients, sum()); });

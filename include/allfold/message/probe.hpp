@@ -150,13 +150,14 @@ struct try_probe_verb {
             require_outside_operator(comm, "try_probe");
             note_question_of_order();
             post_office& office = office_of(comm);
-            if (r.source == null_rank) return message();
             port_of<carrier<Comm>> port(comm, office);
             comm.background().take_over();
             task_hooks<carrier<Comm>>::look(comm, [&] {
                 background::progress_all();  // who only looks has to move what it looks for, too
+                const background::running inside(comm.background());
                 office.turn(port);
             });
+            if (r.source == null_rank) return message();
             std::unique_ptr<held_message> held = office.take_held(r);
             office.settle();
             if (!held) return std::nullopt;
@@ -179,7 +180,7 @@ struct try_probe_verb {
 inline constexpr detail::probe_verb probe{};
 
 /// The same without waiting: nothing where no message that fits has come. It pushes on all that its thread has in
-/// flight, as `test` does.
+/// flight, as `operation::done` does.
 inline constexpr detail::try_probe_verb try_probe{};
 
 }  // namespace allfold

@@ -115,8 +115,7 @@ template <communicator Comm>
 std::size_t detach_buffer(Comm& comm) {
     detail::require_outside_operator(comm, "detach_buffer");
     detail::post_office& office = detail::office_of(detail::carrier_of(comm));
-    for (office.forget_kept(); office.first_kept() != nullptr; office.forget_kept())
-        detail::wait_for(*office.first_kept());
+    while (const auto kept = office.take_kept()) detail::wait_for(kept->work());
     return std::exchange(office.buffer_bytes, 0);
 }
 

@@ -340,21 +340,18 @@ class background {
             if (!b.empty()) taken_.fetch_add(1, std::memory_order_relaxed);
             dismiss(b);
         }
+        /// In the midst of another walk a communicator that has become empty may be the one that is being walked along.
         template <class Visit>
         void for_each(Visit visit) noexcept {
             const auto held = lock();
-            const bool before = std::exchange(pushes_on_, true);
-            members_.for_each([&](background& b) { b.empty() ? dismiss(b) : visit(b); });
-            pushes_on_ = before;
-        }
-        /// The same in the midst of that: a communicator that has become empty may be the one that is being walked
-        /// along.
-        template <class Visit>
-        void for_each_busy(Visit visit) noexcept {
-            const auto held = lock();
+            const bool is_inside = std::exchange(pushes_on_, true);
             members_.for_each([&](background& b) {
-                if (!b.empty()) visit(b);
+                if (!b.empty())
+                    visit(b);
+                else if (!is_inside)
+                    dismiss(b);
             });
+            pushes_on_ = is_inside;
         }
 
       private:
@@ -415,7 +412,7 @@ class background {
     };
     static void progress_oldest_of_all() noexcept {
         if (in_flight())
-            fleet::of_this_thread->for_each_busy([](background& each) {
+            fleet::of_this_thread->for_each([](background& each) {
                 each.pass_ != 0 ? each.push_oldest() : each.progress_oldest();  // in the midst of a pass it goes on
             });
     }

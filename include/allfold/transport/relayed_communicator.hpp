@@ -57,8 +57,9 @@ namespace detail {
 /// One rank's end of a team of a hierarchy: `subset` and `split` make it. Models `communicator`.
 ///
 /// - Members of one process talk through shared memory. To another process a message goes by the first threads of both,
-///   members or not, who pass it on whenever they wait for anything of allfold's, or have returned; while one of them
-///   computes it lies. It is copied when it is posted, and when it comes.
+///   members or not, who pass it on whenever they wait for anything of the hierarchy's or its teams', test it or look
+///   for a message, or have returned; while one of them computes it lies. It is copied when it is posted, and when it
+///   comes.
 /// - The schedules are those for messages: who shares memory with whom they do not ask.
 /// - It ends with the `run` that made the hierarchy, at the latest.
 /// - What a rank sends to one that does not read it yet is kept by that one's process: at most 256 messages of older
@@ -106,6 +107,7 @@ class relayed_communicator : public transport_defaults {
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink);
     void progress() {
+        if (is_first_) relay_->move_messages();
         inside_->progress();
         take_in();
         throw_if_failed("collective");
@@ -169,6 +171,7 @@ class relayed_communicator : public transport_defaults {
           near_(std::move(beside)),
           ranks_(std::move(ranks)),
           rank_(rank),
+          is_first_(ranks_[rank] % relay_->threads() == 0),
           list_(detail::hash_of(ranks_)),
           mailbox_(relay_->mailbox_of(team_, ranks_[rank_], list_)),
           departed_(static_cast<std::size_t>(ranks_.size())),
@@ -262,6 +265,7 @@ class relayed_communicator : public transport_defaults {
     rank_list near_;                    // which members those are
     rank_list ranks_;                   // of the hierarchy
     int rank_;
+    bool is_first_;  // of the threads of its process
     std::uint64_t list_;
     int exceptions_ = std::uncaught_exceptions();
     std::uint32_t formed_ = 0;

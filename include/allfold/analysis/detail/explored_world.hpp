@@ -315,7 +315,11 @@ class explored_world final : public order_observer {
     template <class Pass>
     void look_for_all(int rank, Pass pass) {
         rank_state& self = of(rank);
-        const looking outer = std::exchange(self.looks, looking::is_over);
+        struct looking_on {  // a pass may throw, and the program go on
+            rank_state& of;
+            looking outer;
+            ~looking_on() { of.looks = outer; }
+        } const outer{self, std::exchange(self.looks, looking::is_over)};
         self.has_got = false;  // the last look may have ended with what it got
         pass();
         do {
@@ -323,7 +327,6 @@ class explored_world final : public order_observer {
             self.looks_again = false;
             pass();
         } while (self.looks_again);
-        self.looks = outer;
     }
     /// The same beside a wait, which is no test in vain if nothing comes.
     template <class Pass = void (*)()>

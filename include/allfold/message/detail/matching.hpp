@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "allfold/message/detail/awaited_bytes.hpp"
+#include "allfold/message/detail/awaited_receives.hpp"
 #include "allfold/message/detail/chain.hpp"
 #include "allfold/message/detail/message_data.hpp"
 #include "allfold/message/detail/message_head.hpp"
@@ -54,7 +54,7 @@ struct posted_receive : chain_link<by_envelope> {
     bool is_posted = false;    // and not matched
     bool is_note = false;      // that is all there is of it (receive_note.hpp)
     bool is_probe = false;
-    bool is_long = false;  // as long as it waits it counts (awaited_bytes.hpp)
+    bool is_long = false;  // as long as it waits it counts (awaited_receives.hpp)
 
     posted_receive() = default;
     posted_receive(int from_rank, int under, const message_data& where)
@@ -169,8 +169,8 @@ class matching {
     }
     void withdraw(posted_receive& r) noexcept {
         r.is_posted = false;
-        if (r.is_long) [[unlikely]]
-            awaited_.remove(r.place.bytes());
+        if (std::exchange(r.is_long, false)) [[unlikely]]
+            awaited_.remove();
         if (r.is_open())
             chain<posted_receive, by_envelope>::remove(r);
         else
@@ -188,7 +188,7 @@ class matching {
     void for_each_waiting(Visit visit) const {
         waiting_.for_each(visit);
     }
-    [[nodiscard]] awaited_bytes& awaited() noexcept { return awaited_; }
+    [[nodiscard]] awaited_receives& awaited() noexcept { return awaited_; }
     /// Whether a message is held that one of this source and tag would take.
     [[nodiscard]] bool holds(int source, int tag) const { return held_.first(source, tag) != nullptr; }
     /// The receive that a message goes to, which waits no longer; null where there is none.
@@ -244,7 +244,7 @@ class matching {
     envelope_table<posted_receive> waiting_;
     chain<posted_receive, by_envelope> open_;
     std::uint64_t came_ = 0, posted_ = 0;
-    awaited_bytes awaited_;
+    awaited_receives awaited_;
 };
 
 }  // namespace allfold::detail

@@ -183,12 +183,19 @@ class message_task final : public task<Comm>, private open_message {
     using typename task<Comm>::hooks;
 
     /// Throws, before anything is sent, where a buffered message has no room.
-    void require_buffer() const {
+    void require_buffer() {
         if (!out() || out()->how != mode::buffered || out()->receiver == null_rank) return;
-        office_.forget_kept();
-        if (office_.buffered_bytes != 0) note_question_of_the_past();  // whether that is done by now
         const std::size_t bytes = out()->data.bytes();
-        if (office_.buffered_bytes + bytes <= office_.buffer_bytes) return;
+        const auto has_room = [&] {
+            office_.forget_kept();
+            return office_.buffered_bytes + bytes <= office_.buffer_bytes;
+        };
+        if (office_.has_kept()) note_question_of_the_past();  // whether that is done by now
+        if (has_room()) return;
+        if constexpr (!hooks::delays_messages) {  // who has been told of no room may try again
+            if (office_.has_kept()) this->push();
+            if (has_room()) return;
+        }
         throw error(errc::bad_argument,
                     text({"send: rank ", office_.rank(), " sends ", bytes, " bytes to rank ", out()->receiver,
                           " in mode::buffered, and of the ", office_.buffer_bytes, " bytes that it has attached ",

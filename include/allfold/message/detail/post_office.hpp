@@ -91,6 +91,7 @@ class post_office final : public background::keepsake {
     void start(receiving& r, std::unique_ptr<held_message> found) {
         r.is_done = false;
         r.failure = nullptr;
+        matching_.awaited().begin(r.place.bytes());
         match(r, std::move(found));
     }
     /// True if it had not been matched: then it never is.
@@ -266,9 +267,14 @@ class post_office final : public background::keepsake {
     void forget_kept() {
         std::erase_if(kept_sends_, [](const auto& each) { return each->work().done(); });
     }
-    /// The first one; null where all have been sent.
-    [[nodiscard]] pending* first_kept() noexcept {
-        return kept_sends_.empty() ? nullptr : &kept_sends_.front()->work();
+    [[nodiscard]] bool has_kept() const noexcept { return !kept_sends_.empty(); }
+    /// The first one, for good; null where all have been sent.
+    [[nodiscard]] std::unique_ptr<kept_send> take_kept() {
+        forget_kept();
+        if (!has_kept()) return nullptr;
+        std::unique_ptr<kept_send> first = std::move(kept_sends_.front());
+        kept_sends_.erase(kept_sends_.begin());
+        return first;
     }
     std::size_t buffer_bytes = 0, buffered_bytes = 0;
 

@@ -4,10 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <cpuid.h>
-#endif
-
 /// @file
 /// How much the largest cache holds that this core has a share in.
 
@@ -17,13 +13,23 @@ namespace allfold::detail {
 inline constexpr std::size_t usual_cache_bytes = std::size_t{32} << 20;
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/// The largest one that a list of caches tells of: leaf 4 of CPUID, or 0x8000001D, which AMD has in its place.
+struct cpuid {
+    unsigned a, b, c, d;
+    /// Without <cpuid.h>, all of whose macros are everybody's.
+    explicit cpuid(unsigned leaf, unsigned index = 0) noexcept : a(leaf), b(0), c(index), d(0) {
+        asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    }
+};
+/// The largest one that a list of caches tells of: leaf 4, or 0x8000001D, which AMD has in its place.
 [[nodiscard]] inline std::size_t largest_cache_in(unsigned leaf) noexcept {
     std::size_t largest = 0;
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    for (unsigned i = 0; i < 16 && __get_cpuid_count(leaf, i, &a, &b, &c, &d) != 0 && (a & 31) != 0; ++i) {
-        const std::size_t line = (b & 4095) + 1, partitions = (b >> 12 & 1023) + 1, ways = (b >> 22) + 1;
-        largest = std::max(largest, line * partitions * ways * (std::size_t{c} + 1));
+    if (cpuid(leaf & 0x80000000).a < leaf) return largest;
+    for (unsigned i = 0; i < 16; ++i) {
+        const cpuid cache(leaf, i);
+        if ((cache.a & 31) == 0) break;
+        const std::size_t line = (cache.b & 4095) + 1, partitions = (cache.b >> 12 & 1023) + 1;
+        const std::size_t ways = (cache.b >> 22) + 1, sets = std::size_t{cache.c} + 1;
+        largest = std::max(largest, line * partitions * ways * sets);
     }
     return largest;
 }

@@ -257,8 +257,10 @@ class relay {
       public:
         /// Returns when nobody needs it any more, after the first thread has departed.
         virtual void finish() = 0;
-        /// From now on whatever this thread waits for pushes it on.
+        /// From now on whatever this thread waits for pushes it on, until there is nothing to be moved.
         virtual void resume() = 0;
+        /// Whoever uses the communicators of the first thread now.
+        virtual void push_on() noexcept = 0;
         /// The first thread departs.
         virtual void leave_inside() noexcept = 0;
         /// The outer transport has been abandoned: nobody reads what has been sent any more, if that could be waited
@@ -266,6 +268,11 @@ class relay {
         virtual void forget_readers() noexcept = 0;
     };
     std::unique_ptr<mover> moves;  // the first thread's
+    /// On the first thread, as it makes progress: what is to be sent at once, and what has come now and then.
+    void move_messages() noexcept {
+        constexpr unsigned now_and_then = 64;
+        if (moves && (has_outgoing() || ++turns_ % now_and_then == 0)) moves->push_on();
+    }
 
     /// Lives as long as a thread of this process runs: the first one moves messages until the others have returned.
     class runner {
@@ -319,6 +326,7 @@ class relay {
     std::deque<std::pair<std::uint64_t, int>> outsiders_;  // of teams
     std::shared_ptr<thread_world> world_of_messages_;
     std::vector<int> silent_;  // threads
+    unsigned turns_ = 0;       // of the first thread
     std::atomic<bool> failed_{false};
     cause failure_;
     heap_array<std::atomic<bool>> through_;
@@ -343,6 +351,10 @@ class relay_mover final : public relay::mover {
     void forget_readers() noexcept override { is_forgotten_ = !across_.holds_memory(); }
     void resume() override {
         if (!std::exchange(is_awake_, true)) background_.add(*this);
+    }
+    void push_on() noexcept override {
+        background_.take_over();
+        progress();
     }
     void leave_inside() noexcept override { inside_ = nullptr; }
     void finish() override {
