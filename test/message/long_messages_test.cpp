@@ -42,7 +42,7 @@ std::vector<std::byte> bytes_of(int rank, std::size_t turn, std::size_t length) 
 }  // namespace
 
 TEST_CASE("a receiver copies alone what its sender does not help with") {
-    for (const auto [helps, streams] : {std::pair(false, false), std::pair(true, false), std::pair(true, true)})
+    for (const auto& [helps, streams] : {std::pair(false, false), std::pair(true, false), std::pair(true, true)})
         for (const std::size_t length : lengths) {
             const std::vector<std::byte> from = bytes_of(0, 0, length);
             std::vector<std::byte> to(length + 1, std::byte{42});
