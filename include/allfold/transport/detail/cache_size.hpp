@@ -14,9 +14,9 @@ inline constexpr std::size_t usual_cache_bytes = std::size_t{32} << 20;
 
 #if defined(__x86_64__) && defined(__GNUC__)
 struct cpuid {
-    unsigned a, b, c, d;
+    unsigned a, b = 0, c, d = 0;
     /// Without <cpuid.h>, all of whose macros are everybody's.
-    explicit cpuid(unsigned leaf, unsigned index = 0) noexcept : a(leaf), b(0), c(index), d(0) {
+    explicit cpuid(unsigned leaf, unsigned index = 0) noexcept : a(leaf), c(index) {
         asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
     }
 };
