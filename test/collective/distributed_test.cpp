@@ -21,6 +21,7 @@
 #include "test/collective/distributed_checks.hpp"
 #include "test/support/algebras.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/groups.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
@@ -32,8 +33,7 @@ using allfold::sum;
 
 TEMPLATE_TEST_CASE("arrays on several ranks are folded and scanned in the order of their elements", "", words,
                    matrices) {
-    for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 12})
-        on_ranks(size, [](auto& comm) { check_arrays<TestType>(comm); });
+    for (const int size : group_sizes) on_ranks(size, [](auto& comm) { check_arrays<TestType>(comm); });
     SUCCEED();
 }
 

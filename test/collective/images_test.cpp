@@ -14,6 +14,7 @@
 #include "allfold/data/tensors.hpp"
 #include "test/collective/images_checks.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/groups.hpp"
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 #include "test/support/remote.hpp"
@@ -23,8 +24,7 @@ using allfold::errc;
 using allfold::sum;
 
 TEST_CASE("the images of all ranks are folded, rank by rank") {
-    for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 12})
-        on_ranks(size, [](auto& comm) { check_images(comm, {0, 1, 7, 400}); });
+    for (const int size : group_sizes) on_ranks(size, [](auto& comm) { check_images(comm, {0, 1, 7, 400}); });
     for (const int size : {2, 3})
         on_ranks(
             size,

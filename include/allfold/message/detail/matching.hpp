@@ -169,8 +169,10 @@ class matching {
     }
     void withdraw(posted_receive& r) noexcept {
         r.is_posted = false;
-        if (std::exchange(r.is_long, false)) [[unlikely]]
+        if (r.is_long) [[unlikely]] {
             awaited_.remove();
+            r.is_long = false;
+        }
         if (r.is_open())
             chain<posted_receive, by_envelope>::remove(r);
         else
