@@ -408,11 +408,12 @@ class execution_task final : public task<Comm> {
         struct {
             execution_task& self;
             bool poll() { return self.done() || self.run_.poll(); }
+            [[nodiscard]] bool has_become_done() const { return self.done(); }
             [[nodiscard]] waiting blocked_on() const { return self.run_.blocked_on(); }
             void check() const { self.run_.check(); }
         } readers{*this};
         try {
-            this->comm_->wait(readers, std::nullopt);
+            wait_pushing_on(*this->comm_, readers, std::nullopt);
             if (!this->done()) this->complete();
         } catch (...) {
             this->fail(std::current_exception());

@@ -197,7 +197,8 @@ class hierarchical_communicator : public transport_defaults {
 
     void progress_across() {
         across_->progress();
-        relay_->move_messages();
+        constexpr unsigned now_and_then = 64;
+        if (relay_->has_outgoing() || ++turns_ % now_and_then == 0) relay_->moves->push_on();
         if (relay_->has_failed()) [[unlikely]]
             throw error(relay_->failure().code, detail::text({"hierarchy: rank ", rank(), " of ", size(),
                                                               " stops: ", relay_->failure().why.c_str()}));
@@ -225,6 +226,7 @@ class hierarchical_communicator : public transport_defaults {
     allfold::background background_;
     team<relayed_communicator> flat_, messages_;
     bool has_ended_ = false;
+    unsigned turns_ = 0;
 };
 
 /// A message of either transport.

@@ -107,7 +107,6 @@ class relayed_communicator : public transport_defaults {
     template <class Sink>
     bool try_receive(int from, lane on, Sink&& sink);
     void progress() {
-        if (is_first_) relay_->move_messages();
         inside_->progress();
         take_in();
         throw_if_failed("collective");
@@ -171,7 +170,6 @@ class relayed_communicator : public transport_defaults {
           near_(std::move(beside)),
           ranks_(std::move(ranks)),
           rank_(rank),
-          is_first_(ranks_[rank] % relay_->threads() == 0),
           list_(detail::hash_of(ranks_)),
           mailbox_(relay_->mailbox_of(team_, ranks_[rank_], list_)),
           departed_(static_cast<std::size_t>(ranks_.size())),
@@ -265,7 +263,6 @@ class relayed_communicator : public transport_defaults {
     rank_list near_;                    // which members those are
     rank_list ranks_;                   // of the hierarchy
     int rank_;
-    bool is_first_;  // of the threads of its process
     std::uint64_t list_;
     int exceptions_ = std::uncaught_exceptions();
     std::uint32_t formed_ = 0;

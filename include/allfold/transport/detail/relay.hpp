@@ -259,7 +259,7 @@ class relay {
         virtual void finish() = 0;
         /// From now on whatever this thread waits for pushes it on, until there is nothing to be moved.
         virtual void resume() = 0;
-        /// Whoever uses the communicators of the first thread now.
+        /// The same at once, for whoever uses the hierarchy of the first thread now.
         virtual void push_on() noexcept = 0;
         /// The first thread departs.
         virtual void leave_inside() noexcept = 0;
@@ -268,11 +268,6 @@ class relay {
         virtual void forget_readers() noexcept = 0;
     };
     std::unique_ptr<mover> moves;  // the first thread's
-    /// On the first thread, as it makes progress: what is to be sent at once, and what has come now and then.
-    void move_messages() noexcept {
-        constexpr unsigned now_and_then = 64;
-        if (moves && (has_outgoing() || ++turns_ % now_and_then == 0)) moves->push_on();
-    }
 
     /// Lives as long as a thread of this process runs: the first one moves messages until the others have returned.
     class runner {
@@ -326,7 +321,6 @@ class relay {
     std::deque<std::pair<std::uint64_t, int>> outsiders_;  // of teams
     std::shared_ptr<thread_world> world_of_messages_;
     std::vector<int> silent_;  // threads
-    unsigned turns_ = 0;       // of the first thread
     std::atomic<bool> failed_{false};
     cause failure_;
     heap_array<std::atomic<bool>> through_;
