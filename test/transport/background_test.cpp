@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/transport/background.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -162,6 +163,41 @@ TEST_CASE("a communicator whose work is done may go to another thread, and end t
     allfold::background::progress_all();
     CHECK(log == "ac!a!cbbb");
     CHECK_FALSE(allfold::background::in_flight());
+}
+
+TEST_CASE(
+    "whoever takes a communicator over waits until it is not walked along, also where a walk inside found it empty") {
+    std::string log;
+    allfold::background all, others;
+    scribe other('o', log);
+    class walker final : public allfold::background::work {
+      public:
+        explicit walker(allfold::background& home) : home_(home) {}
+        void progress() noexcept override {
+            leave();
+            allfold::background::progress_all();
+            other_ = std::thread([this] {
+                home_.take_over();
+                has_it = true;
+            });
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            had_it_too_soon = has_it;
+        }
+        void drop() noexcept override {}
+        void join() { other_.join(); }
+        std::atomic<bool> has_it{false};
+        bool had_it_too_soon = true;
+
+      private:
+        allfold::background& home_;
+        std::thread other_;
+    } last(all);
+    all.add(last);
+    others.add(other);  // or there would be nothing to walk along inside
+    allfold::background::progress_all();
+    last.join();
+    CHECK_FALSE(last.had_it_too_soon);
+    CHECK(last.has_it);
 }
 
 TEST_CASE("the next due time is the first that lies ahead") {
