@@ -80,6 +80,15 @@ TEST_CASE("moments lose nothing of numbers that lie far from 0, and of equal one
         }
 }
 
+TEST_CASE("the mean of numbers whose sum is none is there still") {
+    const double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
+    CHECK(of(std::vector<double>(8, most)) == moments_state<double>(8, most, 0));
+    CHECK(of(std::vector<double>(8, least)) == moments_state<double>(8, least, 0));
+    CHECK(of(std::vector<float>{3e38F, 2e38F}).mean == 2.5e38F);
+    using complex = std::complex<double>;
+    CHECK(of<complex>({{most, 1}, {most, 3}}).mean == complex(most, 2));
+}
+
 TEST_CASE("moments of complex numbers have a real variance") {
     using complex = std::complex<double>;
     const auto all = of<complex>({{1, 1}, {1, -1}, {-1, 1}, {-1, -1}});
@@ -118,6 +127,8 @@ TEST_CASE("moments of halves count further than a half can") {
     const moments_state<_Float16> many(100000, _Float16(1), _Float16(0)), one(_Float16(1));
     CHECK(moments()(many, one).count == 100001);
     CHECK(static_cast<float>(moments()(many, one).mean) == 1);
+    CHECK(static_cast<float>(moments()(many, many).variance()) == 0);
+    CHECK(static_cast<float>(of<_Float16>({-96, 160}).variance()) == 16384);
 }
 #endif
 

@@ -97,6 +97,16 @@ TEST_CASE("unions keep their laws") {
     STATIC_REQUIRE(allfold::operator_with_identity<set_union, list>);
 }
 
+TEST_CASE("where a set's comparator holds something no set is empty in all orders, so there is no identity") {
+    using ordered = std::set<int, bool (*)(int, int)>;
+    const ordered odd({1, 3}, [](int a, int b) { return a > b; }), even({2, 4}, odd.key_comp());
+    CHECK(set_union()(odd, even) == ordered({4, 3, 2, 1}, odd.key_comp()));
+    STATIC_REQUIRE(allfold::associative_operator<set_union, ordered>);
+    STATIC_REQUIRE_FALSE(allfold::operator_with_identity<set_union, ordered>);
+    STATIC_REQUIRE(allfold::operator_with_identity<set_union, letters>);
+    STATIC_REQUIRE(allfold::operator_with_identity<set_union, list>);
+}
+
 TEST_CASE("there is no union of numbers, words or multisets") {
     STATIC_REQUIRE_FALSE(allfold::binary_operation<set_union, int>);
     STATIC_REQUIRE_FALSE(allfold::binary_operation<set_union, std::string>);

@@ -270,6 +270,23 @@ TEST_CASE("floats are folded in double, and the result holds for every order") {
     SUCCEED();
 }
 
+TEST_CASE("what an integer cannot hold becomes the nearest that it can, the identity of min and max among it") {
+    on_ranks(3, [](auto& comm) {
+        const auto byte = static_cast<signed char>(comm.rank() == 1 ? -100 : -90);
+        expect(allfold::all_reduce(comm, byte, widened<sum, int>()) == -128, "a sum");
+        const signed char least = allfold::exclusive_scan(comm, byte, widened<allfold::min, int>());
+        expect(least == (comm.rank() == 0 ? 127 : comm.rank() == 1 ? -90 : -100), "least before");
+        const signed char in_float = allfold::exclusive_scan(comm, byte, widened<allfold::max, float>());
+        expect(in_float == (comm.rank() == 0 ? -128 : -90), "greatest before, in float");
+        const auto large = static_cast<unsigned char>(200);
+        expect(allfold::all_reduce(comm, large, widened<sum, long>()) == 255, "of bytes without sign");
+        std::uint32_t word = 0;
+        allfold::all_reduce(comm, byte, word, widened<sum, long>());
+        expect(word == 0, "a negative sum");
+    });
+    SUCCEED();
+}
+
 TEST_CASE("widened has the laws of its operator on the wider type, and folds that alone") {
     using op = widened<sum, float>;
     STATIC_REQUIRE(allfold::laws_of<op, float> == allfold::laws_of<sum, float>);

@@ -226,6 +226,15 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
     require_error(
         errc::bad_argument, "the output has 1 tensors, and the list that is cut 2",
         [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, tensors{x, x}, tensors{y}, sum()); });
+    require_error(errc::bad_partition, "tensor 1 of 8 elements is cut into 1 blocks of 8",
+                  [](auto& comm, auto& x, auto& y) {
+                      const auto in_one = [](std::size_t n, int blocks) {
+                          return n == 8 ? allfold::partition::even(n, 1) : allfold::partition::even(n, blocks);
+                      };
+                      std::vector<int> others(6);
+                      const auto list = tensors{others, x}.by(in_one);
+                      allfold::reduce_scatter(comm, list, tensors{y, y}, sum());
+                  });
     require_error(errc::mismatch, "tensor 0 has 3 elements, but 4 are needed",
                   [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, tensors{x}, tensors{y}, sum()); });
     require_error(errc::mismatch, "cuts along axis 0", [](auto& comm, auto& x, auto&) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #include "allfold/collective/distributed.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -13,8 +15,11 @@
 
 #include "allfold/algebra/exact_sum.hpp"
 #include "allfold/algebra/mean.hpp"
+#include "allfold/algebra/operator.hpp"
+#include "allfold/algebra/stretch.hpp"
 #include "allfold/collective/all_reduce.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/collective/detail/array_pieces.hpp"
 #include "allfold/collective/reduce_scatter.hpp"
 #include "allfold/collective/together.hpp"
 #include "allfold/transport/hierarchy.hpp"
@@ -80,6 +85,67 @@ TEST_CASE("arrays are folded in any layout") {
             check_array(comm, a, source, target, where + ", in one tree", order::global);
         }));
     }
+}
+
+TEST_CASE("no rank holds more pieces of an array than all are told") {
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto below = [&random](std::size_t end) { return random() % end; };
+    for (int turn = 0; turn < 3000; ++turn) {
+        const int ranks = 1 + static_cast<int>(below(70));
+        const block_cyclic layout{1 + below(1 + below(200)), below(300), 1 + below(1 + below(900))};
+        for (const auto what : {allfold::detail::pieces_of::block, allfold::detail::pieces_of::tree}) {
+            const allfold::detail::array_pieces pieces(layout, ranks, {what, false});
+            std::size_t most = 0;
+            for (int r = 0; r < ranks; ++r) most = std::max(most, pieces.held_by(r));
+            INFO(place_of(ranks, layout, layout));
+            REQUIRE(most <= pieces.most_held());
+        }
+    }
+}
+
+TEST_CASE("blocks that are long beside what there is for each rank are folded in one tree") {
+    for (const int size : group_sizes)
+        on_ranks(size, [](auto& comm) {
+            for (const std::size_t block : {31, 100}) {
+                const block_cyclic layout{block, 0, block + 1};
+                const std::vector<std::uint8_t> x(layout.extent(comm.rank(), comm.size()), 1);
+                const std::vector<float> y(x.size(), 1);
+                const auto check = [&](auto level) {
+                    std::uint8_t bytes = 0;
+                    float floats = 0;
+                    allfold::all_reduce(comm, distributed(x, layout), bytes, sum(), level);
+                    allfold::all_reduce(comm, distributed(y, layout), floats, sum(), level);
+                    expect(bytes == block + 1 && floats == static_cast<float>(block + 1),
+                           std::to_string(block) + " on " + std::to_string(comm.size()));
+                };
+                check(order::tree);
+                check(order::global);
+            }
+        });
+    SUCCEED();
+}
+
+TEST_CASE("arrays are folded by operators that take many elements at once") {
+    // What comes last, which depends on the order.
+    const auto last = allfold::associative(
+        [](allfold::stretch<const int>, allfold::stretch<const int> right, allfold::stretch<int> out) {
+            std::copy_n(right.data(), right.size(), out.data());
+        });
+    on_ranks(3, [&](auto& comm) {
+        const block_cyclic layout{2, 3, 20};
+        std::vector<int> all(20);
+        std::iota(all.begin(), all.end(), 0);
+        const auto mine = held_by(comm, all, layout);
+        int total = -1;
+        allfold::all_reduce(comm, distributed(mine, layout), total, last);
+        expect(total == 19, "all_reduce");
+        std::vector<int> out(mine.size());
+        allfold::inclusive_scan(comm, distributed(mine, layout), distributed(out, layout), last);
+        expect(out == mine, "inclusive_scan");
+    });
+    SUCCEED();
 }
 
 TEST_CASE("commutative operators fold what a rank holds first, and rank order is kept where it is asked for") {

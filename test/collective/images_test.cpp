@@ -10,6 +10,8 @@
 
 #include "allfold/algebra/exact_sum.hpp"
 #include "allfold/algebra/mean.hpp"
+#include "allfold/algebra/operator.hpp"
+#include "allfold/algebra/stretch.hpp"
 #include "allfold/data/tensor_view.hpp"
 #include "allfold/data/tensors.hpp"
 #include "test/collective/images_checks.hpp"
@@ -33,6 +35,35 @@ TEST_CASE("the images of all ranks are folded, rank by rank") {
                 check_images(comm, {0, 1, 7, 400});
             },
             roomy);
+    SUCCEED();
+}
+
+TEST_CASE("images are folded by operators that take many elements at once") {
+    struct map {  // x → factor·x + more: in another order it is another one
+        unsigned factor = 0, more = 0;
+        [[nodiscard]] map then(const map& next) const {
+            return {next.factor * factor, next.factor * more + next.more};
+        }
+        bool operator==(const map&) const = default;
+    };
+    const auto compose = allfold::associative(
+        [](allfold::stretch<const map> left, allfold::stretch<const map> right, allfold::stretch<map> out) {
+            for (std::size_t i = 0; i < out.size(); ++i) out.data()[i] = left.data()[i].then(right.data()[i]);
+        });
+    const auto map_of = [](int image) { return map{2 + static_cast<unsigned>(image), 1}; };
+    for (const int size : {1, 2, 3})
+        on_ranks(size, [&](auto& comm) {
+            const int own = 2 * comm.rank();
+            map first = map_of(own), second = map_of(own + 1), total{}, before = map_of(0), all = before;
+            for (int i = 1; i < 2 * comm.size(); ++i) {
+                if (i <= own) before = before.then(map_of(i));
+                all = all.then(map_of(i));
+            }
+            allfold::all_reduce(comm, images(first, second), total, compose);
+            expect(total == all, "all_reduce");
+            allfold::inclusive_scan(comm, images(first, second), compose);
+            expect(first == before && second == before.then(map_of(own + 1)), "inclusive_scan");
+        });
     SUCCEED();
 }
 

@@ -58,6 +58,7 @@ TEST_CASE("a ceil partition fills its blocks until nothing is left") {
 
 TEST_CASE("blocks of grains end within a grain at the end only") {
     CHECK(extents(partition::even_grains(70, 3, 16)) == std::vector<std::size_t>{32, 32, 6});
+    CHECK_THROWS_WITH(partition::even_grains(70, 3, 0), "partition: grains of no elements");
 }
 
 TEST_CASE("sizes can be anything, zero too") {

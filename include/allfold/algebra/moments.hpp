@@ -32,13 +32,28 @@ struct real_part_of<T> {
     using type = typename T::value_type;
 };
 
+/// Where short numbers are squared and counted: half of them end at 65504.
+template <class Real>
+using at_least_double = std::conditional_t<sizeof(Real) < sizeof(double), double, Real>;
+
 /// |x|².
 template <divisible T>
-[[nodiscard]] constexpr typename real_part_of<T>::type squared(const T& x) {
+[[nodiscard]] constexpr auto squared(const T& x) {
+    using wide = at_least_double<typename real_part_of<T>::type>;
     if constexpr (complex_number<T>)
-        return x.real() * x.real() + x.imag() * x.imag();
+        return static_cast<wide>(x.real()) * static_cast<wide>(x.real()) +
+               static_cast<wide>(x.imag()) * static_cast<wide>(x.imag());
     else
-        return static_cast<T>(x * x);
+        return static_cast<wide>(x) * static_cast<wide>(x);
+}
+
+/// Their sum may be greater than all numbers; it is rounded less where it is not.
+template <divisible T>
+[[nodiscard]] constexpr T halfway(const T& a, const T& b) {
+    const auto half = static_cast<typename real_part_of<T>::type>(0.5);
+    const T sum = static_cast<T>(a + b);
+    if (static_cast<T>(sum - sum) == T{}) return static_cast<T>(half * sum);
+    return static_cast<T>(static_cast<T>(half * a) + static_cast<T>(half * b));
 }
 
 }  // namespace detail
@@ -59,11 +74,17 @@ struct moments_state {
     constexpr explicit moments_state(const T& x) : count(1), mean(x) {}
 
     /// The mean square of the distances from the mean: of the numbers as they are. NaN of none.
-    [[nodiscard]] constexpr real variance() const { return m2 / static_cast<real>(count); }
+    [[nodiscard]] constexpr real variance() const { return m2_over(count); }
     /// What the numbers, as a sample, tell of the variance of what they were drawn from. NaN of one or none.
-    [[nodiscard]] constexpr real sample_variance() const { return m2 / static_cast<real>(count - 1); }
+    [[nodiscard]] constexpr real sample_variance() const { return m2_over(count - 1); }
 
     friend constexpr bool operator==(const moments_state&, const moments_state&) = default;
+
+  private:
+    [[nodiscard]] constexpr real m2_over(std::int64_t numbers) const {
+        using wide = detail::at_least_double<real>;
+        return static_cast<real>(static_cast<wide>(m2) / static_cast<wide>(numbers));
+    }
 };
 
 namespace detail {
@@ -94,11 +115,12 @@ struct moments {
         const auto& more = a.count < b.count ? b : a;
         const auto& less = a.count < b.count ? a : b;
         const std::int64_t count = a.count + b.count;
-        const auto share = static_cast<real>(static_cast<double>(less.count) / static_cast<double>(count));
+        const double share = static_cast<double>(less.count) / static_cast<double>(count);
         const T apart = static_cast<T>(less.mean - more.mean);
-        const T middle = a.count == b.count ? static_cast<T>(static_cast<real>(0.5) * static_cast<T>(a.mean + b.mean))
-                                            : static_cast<T>(more.mean + share * apart);
-        const real between = static_cast<real>(detail::squared(apart) * share) * static_cast<real>(more.count);
+        const T middle = a.count == b.count ? detail::halfway(a.mean, b.mean)
+                                            : static_cast<T>(more.mean + static_cast<real>(share) * apart);
+        const auto weight = static_cast<detail::at_least_double<real>>(share * static_cast<double>(more.count));
+        const auto between = static_cast<real>(detail::squared(apart) * weight);
         return {count, middle, static_cast<real>(static_cast<real>(a.m2 + b.m2) + between)};
     }
 

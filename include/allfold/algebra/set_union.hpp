@@ -40,6 +40,10 @@ concept sorted_list =
         { *other.begin() < *other.begin() } -> std::convertible_to<bool>;
     };
 
+/// A set that is made of nothing orders as all others of its type do: its comparator is one that holds nothing.
+template <class S>
+concept set_of_one_order = ordered_set<S> && std::is_empty_v<typename S::key_compare>;
+
 /// Elements that are merely equivalent can be told apart by the order of the operands; where the order is partial no
 /// law holds.
 template <class S>
@@ -62,7 +66,8 @@ inline constexpr law_set union_laws<S> =
 
 /// What is in either set, or in both. Elements are whole sets: std::set, or vectors that are sorted by <, in which an
 /// element stands as often as in that operand where it stands more often. Of equivalent elements the left one is kept.
-/// The empty set is the identity. The union of vectors that are not sorted is not defined.
+/// The empty set is the identity, but for sets whose comparator
+/// holds something, such as a function: of those there is none. The union of vectors that are not sorted is not defined.
 ///
 ///     std::set<std::string> seen = words_of(comm.rank());
 ///     all_reduce(comm, seen, set_union());
@@ -88,7 +93,7 @@ struct set_union {
     static constexpr law_set laws_on = detail::union_laws<S>;
 
     template <class S>
-        requires detail::ordered_set<S> || detail::sorted_list<S>
+        requires detail::set_of_one_order<S> || detail::sorted_list<S>
     [[nodiscard]] static S identity() {
         return {};
     }

@@ -17,6 +17,28 @@
 namespace allfold {
 namespace detail {
 
+template <integer T>
+[[nodiscard]] constexpr bool is_negative(T x) noexcept {
+    if constexpr (T(-1) < T(0))
+        return x < T(0);
+    else
+        return false;
+}
+
+/// The integer that is nearest to a number, of those that T has. Of NaN 0.
+template <integer T, integer Wide>
+[[nodiscard]] constexpr T nearest_integer(Wide x) noexcept {
+    const T same = static_cast<T>(x);
+    if (static_cast<Wide>(same) == x && is_negative(same) == is_negative(x)) return same;
+    return is_negative(x) ? least_value<T>() : greatest_value<T>();
+}
+template <integer T, real_number Wide>
+[[nodiscard]] constexpr T nearest_integer(Wide x) noexcept {
+    if (x >= static_cast<Wide>(greatest_value<T>())) return greatest_value<T>();
+    if (x <= static_cast<Wide>(least_value<T>())) return least_value<T>();
+    return x == x ? static_cast<T>(x) : T(0);
+}
+
 /// A number that has still to be rounded, to whatever the output holds.
 template <class Wide>
 struct unrounded {
@@ -25,13 +47,17 @@ struct unrounded {
     template <class T>
         requires requires(const Wide& x) { static_cast<T>(x); }
     constexpr operator T() const {
-        return static_cast<T>(value);
+        if constexpr (integer<T> && (integer<Wide> || real_number<Wide>))
+            return nearest_integer<T>(value);
+        else
+            return static_cast<T>(value);
     }
 };
 
-/// What converts to Wide, and is shorter, so that no value is lost.
+/// What converts to Wide, and is shorter, so that no value is lost; fractions would be, where Wide has integers.
 template <class T, class Wide>
-concept narrower = sizeof(T) < sizeof(Wide) && requires(const T& x) { static_cast<Wide>(x); };
+concept narrower = sizeof(T) < sizeof(Wide) && !(real_number<T> && integer<Wide>) &&
+                   requires(const T& x) { static_cast<Wide>(x); };
 
 }  // namespace detail
 
@@ -43,7 +69,7 @@ concept narrower = sizeof(T) < sizeof(Wide) && requires(const T& x) { static_cas
 /// What is rounded when: an element becomes a `Wide` before the first fold, exactly; each fold rounds as `Op` does on
 /// `Wide`; and the outcome is rounded to the type of the output once, at the end, or not at all where the output holds
 /// `Wide`s. So it is for every algorithm, P and order. With sums of halves: 2048 + 1 + 1 is 2050, which is 2048 where
-/// each fold is rounded to 11 bits.
+/// each fold is rounded to 11 bits. Of a number that an integer of the output cannot hold the nearest is left that it can.
 ///
 /// What travels: elements as they are, 2 bytes each for 16 bits, where each rank folds its own block of all operands at
 /// once: in `reduce_scatter`, and in `all_reduce` of more than some KiB, where ranks share memory or are up to 16, and

@@ -185,7 +185,7 @@ struct on_states {
 
     template <class>
     static constexpr law_set laws_on = laws_of<Op, State>;
-    [[nodiscard]] State operator()(const State& a, const State& b) const { return static_cast<State>(op(a, b)); }
+    [[nodiscard]] State operator()(const State& a, const State& b) const { return fold_two<State>(op, a, b); }
     [[nodiscard]] bool commutative() const
         requires says_commutative<Op, State>
     {
@@ -351,7 +351,7 @@ class image_call final : public base_of_call<V> {
                     if (k == 0)
                         folds_.put(i, lifted(x));
                     else
-                        folds_.data()[i] = static_cast<state>(op_(folds_.data()[i], lifted(x)));
+                        folds_.data()[i] = fold_two<state>(op_, folds_.data()[i], lifted(x));
                     ++i;
                 }
         }
@@ -375,7 +375,7 @@ class image_call final : public base_of_call<V> {
                 state& sum = folds_.data()[i];
                 if constexpr (!is_inclusive) set(place, is_something ? &sum : nullptr, before);
                 if (is_something)
-                    sum = static_cast<state>(op_(sum, x));
+                    sum = fold_two<state>(op_, sum, x);
                 else
                     sum = std::move(x);
                 if constexpr (is_inclusive) set(place, &sum, before + 1);

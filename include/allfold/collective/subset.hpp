@@ -70,21 +70,22 @@ inline constexpr color no_color{-1};
 ///
 /// - Afterwards each rank has its end of the team of its color; who gives `no_color` has none.
 /// - Cost: an all_gather of 8 bytes a rank, and what `subset` costs.
-/// - Errors: `bad_argument` for a negative color that is not `no_color`.
+/// - Errors: `bad_argument` on all ranks where one gives a negative color that is not `no_color`.
 /// - Source: MPI-4.1, section 7.4.2, MPI_Comm_split.
 template <communicator Comm>
 [[nodiscard]] auto split(Comm& comm, color mine, int key = 0) {
     static_assert(detail::forms_teams_or_says_so<Comm>());
-    if (mine.value < 0 && mine != no_color)
-        throw error(errc::bad_argument,
-                    detail::text({"split: rank ", comm.rank(), " gives color ", mine.value, ", which is negative"}));
     const std::array<int, 2> own{mine.value, key};
     std::vector<int> all(2 * static_cast<std::size_t>(comm.size()));
     all_gather(comm, own, all);
     std::vector<std::pair<int, int>> alike;  // key and rank
-    for (int r = 0; r < comm.size(); ++r)
-        if (const auto at = 2 * static_cast<std::size_t>(r); all[at] == mine.value && mine != no_color)
-            alike.emplace_back(all[at + 1], r);
+    for (int r = 0; r < comm.size(); ++r) {
+        const auto at = 2 * static_cast<std::size_t>(r);
+        if (const color theirs{all[at]}; theirs.value < 0 && theirs != no_color)
+            throw error(errc::bad_argument,
+                        detail::text({"split: rank ", r, " gives color ", theirs.value, ", which is negative"}));
+        if (all[at] == mine.value && mine != no_color) alike.emplace_back(all[at + 1], r);
+    }
     std::ranges::sort(alike);
     std::vector<int> members;
     members.reserve(alike.size());

@@ -40,7 +40,9 @@ class partition {
     /// As even as can be: the first total % blocks blocks have one element more.
     [[nodiscard]] static partition even(std::size_t total, int blocks) { return even_grains(total, blocks, 1); }
     /// Like `even`, in whole grains of `grain` elements; only the last block that is not empty may end within one.
+    /// @throws error (bad_partition) for grains of no elements.
     [[nodiscard]] static partition even_grains(std::size_t total, int blocks, std::size_t grain) {
+        if (grain == 0) throw error(errc::bad_partition, "partition: grains of no elements");
         if (blocks <= 1) return partition(total, blocks, total, 1, 0);
         const std::size_t count = static_cast<std::size_t>(blocks),
                           grains = grain == 1 ? total : (total + grain - 1) / grain;

@@ -333,11 +333,16 @@ class explored_world final : public order_observer {
     void look_once_more(int rank, bool at_ends, Pass pass = &background::progress_all) {
         rank_state& self = of(rank);
         if (self.waits != 0 || self.looks != looking::no) return;
+        struct beside_a_wait {  // a pass may throw, as there
+            rank_state& of;
+            ~beside_a_wait() {
+                of.once_more = false;
+                of.sees_ends = true;
+            }
+        } const beside{self};
         self.once_more = true;
         self.sees_ends = at_ends;
         look_for_all(rank, pass);
-        self.once_more = false;
-        self.sees_ends = true;
     }
 
     /// It has looked, and knows what has come. Who looks again and again in vain knows no more.

@@ -142,6 +142,13 @@ void add_elements(tensors<T>& to, std::span<const std::span<T>> tensor, std::siz
     }
 }
 
+template <class T>
+void require_cut(const arrangement_place& at, const tensors<T>& list, std::size_t i, const partition& cut) {
+    if (cut.blocks() != at.size || cut.total() != list.lengths()[i])
+        at.reject(errc::bad_partition, {"tensor ", i, " of ", list.lengths()[i], " elements is cut into ", cut.blocks(),
+                                        " blocks of ", cut.total()});
+}
+
 /// A list of tensors, each of which is cut: as the list says, or as `blocks` does where that is not null.
 template <class T>
 [[nodiscard]] arranged<T> arrange_list(const arrangement_place& at, const tensors<T>& list, const partition* blocks,
@@ -150,9 +157,7 @@ template <class T>
     cuts.reserve(list.lengths().size());
     for (std::size_t i = 0; i < list.lengths().size(); ++i) {
         cuts.push_back(blocks != nullptr ? *blocks : list.cut(i, at.size));
-        if (cuts.back().blocks() != at.size || cuts.back().total() != list.lengths()[i])
-            at.reject(errc::bad_partition, {"tensor ", i, " of ", list.lengths()[i], " elements is cut into ",
-                                            cuts.back().blocks(), " blocks of ", cuts.back().total()});
+        require_cut(at, list, i, cuts.back());
     }
     arranged<T> made;
     made.list.reserve(list.pieces().size() * static_cast<std::size_t>(at.size));
@@ -215,10 +220,13 @@ void require_block(const arrangement_place& at, const tensors<T>& block, const t
         at.reject(errc::bad_argument, {name, " has ", block.lengths().size(), " tensors, and the list that is cut ",
                                        whole.lengths().size()});
     const int own = block_order(at, order)[static_cast<std::size_t>(at.rank)];
-    for (std::size_t i = 0; i < block.lengths().size(); ++i)
-        if (const std::size_t needed = whole.cut(i, at.size).extent(own); block.lengths()[i] != needed)
+    for (std::size_t i = 0; i < block.lengths().size(); ++i) {
+        const partition cut = whole.cut(i, at.size);
+        require_cut(at, whole, i, cut);
+        if (const std::size_t needed = cut.extent(own); block.lengths()[i] != needed)
             at.reject(errc::mismatch,
                       {name, ": tensor ", i, " has ", block.lengths()[i], " elements, but ", needed, " are needed"});
+    }
 }
 template <class Collective, class In, class Out>
 void require_shards(const arrangement_place& at, const tensors<In>& in, const tensors<Out>& out, const shards* order) {

@@ -60,7 +60,7 @@ class array_pieces {
         } else {
             chunk_ = std::bit_ceil(blocks == 1 ? array.count : (array.count + size - 1) / size);
             const bool are_nodes = shift == 0 && std::has_single_bit(array.block) && array.block <= chunk_;
-            if (blocks > 1 && !are_nodes) most_of_block = 2 * static_cast<std::size_t>(std::bit_width(array.block));
+            if (blocks > 1 && !are_nodes) most_of_block = most_nodes_in(std::min(array.block, array.count));
         }
         first_rank_ = array.owner(0, ranks);
         sections_ = section_of(array.count - 1) + 1;
@@ -153,6 +153,10 @@ class array_pieces {
     static constexpr std::size_t much_for_each_rank = 48;
 
     [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
+    /// Of nodes up to a chunk: they grow until they are chunks, and shrink to the end.
+    [[nodiscard]] std::size_t most_nodes_in(std::size_t length) const noexcept {
+        return length / chunk_ + 2 * static_cast<std::size_t>(std::bit_width(std::min(length, chunk_)));
+    }
     /// How many ranks have a block before this one has its first.
     [[nodiscard]] std::size_t turn_of(int rank) const noexcept { return index((rank - first_rank_ + ranks_) % ranks_); }
     [[nodiscard]] std::size_t rest_of_block(std::size_t element) const noexcept {
