@@ -9,6 +9,7 @@
 #include "allfold/message/probe.hpp"
 #include "allfold/message/receive.hpp"
 #include "allfold/message/send.hpp"
+#include "allfold/transport/group.hpp"
 
 /// @file
 /// Messages between ranks.

@@ -143,6 +143,24 @@ TEST_CASE("a deadline may pass in the midst of a message, which its sender knows
     CHECK(outcomes(2, program) == all_outcomes{{"+", "+"}, {"!", "+"}, {"!", "!"}});
 }
 
+TEST_CASE("a deadline may pass in a message that has come before its receive where it could") {
+    const auto program = [](auto mode) {
+        return [mode](explored_communicator& comm) {
+            int x = 0, y = 0;
+            if (comm.rank() == 0)
+                return progress_of([&] { allfold::receive(comm, x, allfold::from{1}); },
+                                   [&] { allfold::send(comm, y, allfold::to{1}); });
+            return progress_of([&] { allfold::send(comm, x, allfold::to{0}, mode); },
+                               [&] { allfold::receive(comm, y, allfold::from{0}, soon); });
+        };
+    };
+    for (const auto mode : {allfold::mode::standard, allfold::mode::synchronous}) {
+        const all_outcomes all = outcomes(2, program(mode));
+        CHECK(all.contains({"++", "++"}));
+        CHECK(all.contains({"++", "+!"}));
+    }
+}
+
 TEST_CASE("a deadline passes before or after what else its rank hears of") {
     const auto first_rank = [](auto call) {
         std::set<std::string> all;

@@ -10,6 +10,7 @@
 
 #include "allfold/analysis/explore.hpp"
 #include "allfold/analysis/explored_communicator.hpp"
+#include "allfold/collective/barrier.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/message.hpp"
 #include "test/analysis/each_execution.hpp"
@@ -212,4 +213,72 @@ TEST_CASE("a message may come before an answer that nobody sees, behind which it
         CHECK(found.complete());
         CHECK(outcomes == std::set<std::array<int, 2>>{{1, 0}, {1, 1}, {2, 0}, {2, 1}});
     }
+}
+
+TEST_CASE("a message that is put back comes before or after the next one has come") {
+    // With that, a receive that waits takes the older one; without it, the one that is put back, or the next one.
+    const auto program = [](explored_communicator& comm) {
+        int x = 0, y = 0;
+        if (comm.rank() == 1) {
+            send(comm, 1, to{0});
+            send(comm, 2, to{0});
+            return 0;
+        }
+        allfold::message first = allfold::probe(comm, from{1});
+        auto second = receive.start(comm, x, from{1});
+        first = allfold::message();
+        second.wait();
+        receive(comm, y, from{1});
+        return 10 * x + y;
+    };
+    for (const bool is_reduced : {true, false}) {
+        allfold::explore_options options = held();
+        options.reduced = is_reduced;
+        const exploration found = explore(2, program, options);
+        INFO(explain(found));
+        REQUIRE(found.findings().size() == 1);
+        const std::string told = explain(found);
+        CHECK((told.find("returns 21, but 12") != std::string::npos ||
+               told.find("returns 12, but 21") != std::string::npos));
+    }
+}
+
+TEST_CASE("a function at the end of an operation may wait in the midst of another wait") {
+    const auto program = [](explored_communicator& comm) {
+        int x = 0, y = 0;
+        if (comm.rank() == 0) {
+            send(comm, x, to{1});
+            send(comm, x, to{1}, tag{1});
+            return allfold::barrier(comm);
+        }
+        auto first = receive.start(comm, x, from{0});
+        first.then([&] { receive(comm, y, from{0}, tag{1}); });
+        allfold::barrier(comm);
+        first.wait();
+    };
+    for (const bool is_reduced : {true, false}) {
+        allfold::explore_options options;
+        options.reduced = is_reduced;
+        const exploration found = explore(2, program, options);
+        INFO(explain(found));
+        CHECK((found.complete() && found.ok()));
+    }
+}
+
+TEST_CASE("a send that is let go of may not have been received before its communicator ends") {
+    const auto program = [](explored_communicator& comm) {
+        const int x = 0;
+        int y = 0;
+        if (comm.rank() == 0) {
+            send.start(comm, x, to{1}).release();
+            send(comm, x, to{1}, tag{1}, allfold::mode::synchronous);
+        } else {
+            receive(comm, y, from{0}, tag{1});
+            receive(comm, y, from{0});
+        }
+    };
+    const exploration found = explore(2, program);
+    INFO(explain(found));
+    REQUIRE(found.findings().size() == 1);
+    CHECK(explain(found).find("operation never completed: rank 0") != std::string::npos);
 }

@@ -144,3 +144,22 @@ TEST_CASE("all_to_all refuses what it cannot cut") {
     CHECK(bruck[0].code == allfold::errc::bad_partition);
     CHECK(bruck[0].says("Bruck needs blocks of one length"));
 }
+
+TEST_CASE("all_to_all refuses blocks of two kinds in one memory") {
+    for (const std::size_t few : {std::size_t{4}, std::size_t{60000}}) {
+        const auto outcomes = outcomes_on_ranks(2, [few](auto& comm) {
+            const std::size_t many = few + few / 2;
+            std::vector<int> all(2 * many);
+            const std::span memory(all);
+            using allfold::partition;
+            const auto even = partition::sizes({few, few});
+            const auto in = comm.rank() == 0 ? even : partition::sizes({many, few});
+            const auto out = comm.rank() == 0 ? partition::sizes({few, many}) : even;
+            allfold::all_to_all(comm, memory.first(in.total()), memory.first(out.total()), allfold::input_blocks{in},
+                                allfold::output_blocks{out});
+        });
+        for (const auto& each : outcomes)
+            CHECK((each.code == allfold::errc::overlap || each.code == allfold::errc::peer_failed));
+        CHECK((outcomes[0].says("cut into different blocks") && outcomes[1].says("cut into different blocks")));
+    }
+}

@@ -108,7 +108,7 @@ TEST_CASE("no rank holds more pieces of an array than all are told") {
 TEST_CASE("blocks that are long beside what there is for each rank are folded in one tree") {
     for (const int size : group_sizes)
         on_ranks(size, [](auto& comm) {
-            for (const std::size_t block : {31, 100}) {
+            for (const std::size_t block : {std::size_t{31}, std::size_t{100}}) {
                 const block_cyclic layout{block, 0, block + 1};
                 const std::vector<std::uint8_t> x(layout.extent(comm.rank(), comm.size()), 1);
                 const std::vector<float> y(x.size(), 1);
@@ -129,10 +129,9 @@ TEST_CASE("blocks that are long beside what there is for each rank are folded in
 
 TEST_CASE("arrays are folded by operators that take many elements at once") {
     // What comes last, which depends on the order.
-    const auto last = allfold::associative(
-        [](allfold::stretch<const int>, allfold::stretch<const int> right, allfold::stretch<int> out) {
-            std::copy_n(right.data(), right.size(), out.data());
-        });
+    const auto last =
+        allfold::associative([](allfold::stretch<const int>, allfold::stretch<const int> right,
+                                allfold::stretch<int> out) { std::copy_n(right.data(), right.size(), out.data()); });
     on_ranks(3, [&](auto& comm) {
         const block_cyclic layout{2, 3, 20};
         std::vector<int> all(20);

@@ -41,9 +41,7 @@ TEST_CASE("the images of all ranks are folded, rank by rank") {
 TEST_CASE("images are folded by operators that take many elements at once") {
     struct map {  // x → factor·x + more: in another order it is another one
         unsigned factor = 0, more = 0;
-        [[nodiscard]] map then(const map& next) const {
-            return {next.factor * factor, next.factor * more + next.more};
-        }
+        [[nodiscard]] map then(const map& next) const { return {next.factor * factor, next.factor * more + next.more}; }
         bool operator==(const map&) const = default;
     };
     const auto compose = allfold::associative(

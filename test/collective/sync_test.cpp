@@ -2,10 +2,12 @@
 #include "allfold/collective/sync.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <numeric>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "allfold/algebra/standard_functors.hpp"
@@ -170,4 +172,33 @@ TEST_CASE("ranks that say different things of when a collective begins are told 
         allfold::all_reduce(comm, x, allfold::sum(), comm.rank() == 0 ? in_sync::all : in_sync::mine);
     });
     CHECK((outcomes[0].says("barrier") || outcomes[1].says("barrier")));
+}
+
+TEST_CASE("a deadline counts while a call waits until all have entered, or left") {
+    using modes = std::pair<in_sync, out_sync>;
+    for (const auto& [in, out] : {modes{in_sync::all, out_sync::mine}, modes{in_sync::all, out_sync::none},
+                                  modes{in_sync::mine, out_sync::all}})
+        for (const bool starts : {false, true}) {
+            std::atomic<int> has_failed = 0;
+            const auto outcomes = outcomes_on_ranks(2, [&, in = in, out = out](auto& comm) {
+                std::vector<int> x(10, 1);
+                if (comm.rank() == 1) {
+                    if (out == out_sync::all) allfold::all_reduce(comm, x, allfold::sum());  // and no barrier
+                    await(has_failed, 1);
+                    return allfold::barrier(comm);
+                }
+                try {
+                    const allfold::deadline soon(std::chrono::milliseconds(20));
+                    if (starts)
+                        allfold::all_reduce.start(comm, x, allfold::sum(), soon, in, out).wait();
+                    else
+                        allfold::all_reduce(comm, x, allfold::sum(), soon, in, out);
+                } catch (...) {
+                    has_failed = 1;
+                    throw;
+                }
+            });
+            INFO(outcomes[0].text);
+            CHECK(outcomes[0].code == allfold::errc::timeout);
+        }
 }

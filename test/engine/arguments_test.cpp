@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,12 @@
 #include "allfold/algebra/mean.hpp"
 #include "allfold/algebra/standard_functors.hpp"
 #include "allfold/collective.hpp"
+#include "allfold/collective/distributed.hpp"
+#include "allfold/collective/images.hpp"
+#include "allfold/data/block_cyclic.hpp"
 #include "allfold/data/records.hpp"
 #include "allfold/data/tensor_view.hpp"
+#include "allfold/data/tensors.hpp"
 #include "allfold/schedule/direct.hpp"
 #include "allfold/schedule/recursive_doubling.hpp"
 #include "allfold/schedule/recursive_halving.hpp"
@@ -387,4 +392,64 @@ TEST_CASE("a lone rank's mean and lifted fold are its own operand") {
         expect(out == in, "lifted");
     });
     SUCCEED();
+}
+
+TEST_CASE("an operator that deduces what it returns folds the elements of whatever has them") {
+    const auto plus = allfold::commutative([](auto a, auto b) { return a + b; });
+    on_ranks(2, [&](auto& comm) {
+        std::vector<int> x{1, 2}, y(2), shard(1);
+        allfold::all_reduce(comm, x, y, plus);
+        allfold::all_reduce(comm, std::span(x), plus);
+        expect(y == x && x == std::vector{2, 4}, "a range");
+        std::vector<std::string> words{"a"};
+        allfold::all_reduce(comm, words, plus);
+        expect(words[0] == "aa", "objects");
+        allfold::all_reduce(comm, allfold::tensors{x, y}, plus);
+        allfold::records both{x, y};
+        allfold::all_reduce(comm, both, plus);
+        expect(x == std::vector{8, 16} && y == x, "a list, and records");
+        allfold::reduce_scatter(comm, x, shard, plus);
+        expect(shard[0] == (comm.rank() == 0 ? 16 : 32), "a block");
+        allfold::exclusive_scan.start(comm, y, allfold::with_identity(plus, 0)).wait();
+        expect(y[0] == 8 * comm.rank(), "a scan in flight");
+        int first = 1, second = 2, total = 0;
+        allfold::all_reduce(comm, allfold::images(first, second), total, plus);
+        expect(total == 6, "images");
+        const allfold::block_cyclic layout{1, 0, 4};
+        allfold::all_reduce(comm, allfold::distributed(x, layout), total, plus);
+        expect(total == 48, "an array");
+        std::vector<short> narrow{1};
+        allfold::all_reduce(comm, narrow, allfold::commutative([](short a, short b) { return a + b; }));
+        expect(narrow[0] == 2, "what it returns is wider than an element");
+    });
+    SUCCEED();
+}
+
+namespace {
+
+/// Its copy throws when it is time to, and it knows how many of it there are.
+struct fragile {
+    static inline int alive = 0, copies_left = 0;
+    fragile() { ++alive; }
+    fragile(const fragile&) {
+        if (copies_left-- == 0) throw std::runtime_error("no copy");
+        ++alive;
+    }
+    fragile& operator=(const fragile&) = default;
+    ~fragile() { --alive; }
+};
+
+}  // namespace
+
+TEST_CASE("an element whose copy throws is none") {
+    {
+        const fragile one;
+        allfold::detail::packed<fragile> several;
+        several.reserve(3);
+        fragile::copies_left = 3;  // two of the first one, and one of the second
+        several.put(0, one);
+        CHECK_THROWS_WITH(several.put(1, one), "no copy");
+        CHECK(fragile::alive == 2);
+    }
+    CHECK(fragile::alive == 0);
 }

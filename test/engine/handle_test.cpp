@@ -33,19 +33,6 @@ using allfold::sum;
 
 namespace {
 
-/// What `body` throws; must be an allfold::error.
-template <class Body>
-outcome outcome_of(Body body) {
-    try {
-        body();
-    } catch (const allfold::error& e) {
-        return {e.code(), e.what()};
-    } catch (const std::exception& e) {
-        return {std::nullopt, e.what()};
-    }
-    return {};
-}
-
 void expect_error(const outcome& got, errc code, const std::string& part) {
     expect(got.code == code && got.says(part), "expected \"" + part + "\", but got \"" + got.text + "\"");
 }
@@ -472,5 +459,33 @@ TEST_CASE("a prepared operation may be started anew while a slow rank is still i
                     expect(got[0] == turn, "wrong broadcast");
                 }
             });
+    SUCCEED();
+}
+
+TEST_CASE("operations whose communicator has ended are tested, and waited for in any number, without it") {
+    const auto check = [](auto ask) {
+        on_ranks(2, [&](auto& comm) {
+            for (const bool completes : {true, false}) {
+                std::vector<operation> over(2);
+                std::vector<int> x(1000, 1), y(1000, 1);
+                {
+                    const auto both = allfold::subset(comm, allfold::rank_list{0, 1});
+                    if (completes || comm.rank() == 0) {
+                        over[0] = allfold::all_reduce.start(*both, x, sum());
+                        over[1] = allfold::all_reduce.start(*both, y, sum());
+                    }
+                    if (completes) allfold::barrier(*both);
+                }
+                const auto told = outcome_of([&] { ask(over); });
+                const bool is_over = told.code == errc::bad_argument && told.says("its communicator ended");
+                expect(completes || comm.rank() == 1 ? told.succeeded() || is_over : is_over, told.text);
+            }
+        });
+    };
+    check([](auto& over) { static_cast<void>(allfold::test_all(over)); });
+    check([](auto& over) { static_cast<void>(allfold::test_any(over)); });
+    check([](auto& over) { static_cast<void>(allfold::test_some(over)); });
+    check([](auto& over) { static_cast<void>(allfold::wait_some(over)); });
+    check([](auto& over) { static_cast<void>(allfold::wait_any(over)); });
     SUCCEED();
 }

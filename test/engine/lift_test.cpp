@@ -271,3 +271,29 @@ TEST_CASE("records that share one of their tensors with the output are folded as
             });
     SUCCEED();
 }
+
+namespace {
+
+struct celsius {
+    explicit celsius(float d) : degrees(d) {}
+    float degrees;
+};
+struct warmest {
+    static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
+    double operator()(double a, double b) const { return std::max(a, b); }
+    [[nodiscard]] double lift(const celsius& x) const { return static_cast<double>(x.degrees) + 273.0; }
+    [[nodiscard]] celsius lower(double x, int) const { return celsius(static_cast<float>(x - 273.0)); }
+};
+
+}  // namespace
+
+TEST_CASE("values that are made of something only are lifted, and lowered") {
+    on_ranks(3, [](auto& comm) {
+        for (const std::size_t n : {std::size_t{1}, std::size_t{5000}}) {
+            std::vector<celsius> x(n, celsius(static_cast<float>(comm.rank())));
+            allfold::all_reduce(comm, x, warmest());
+            expect(x.front().degrees == 2 && x.back().degrees == 2, "the warmest");
+        }
+    });
+    SUCCEED();
+}

@@ -471,6 +471,47 @@ TEST_CASE("a function given to then that waits for its own operation is told so"
     SUCCEED();
 }
 
+TEST_CASE("a function given to then may wait for any of several operations, if there is another one than its own") {
+    std::atomic<bool> is_set = false;
+    on_ranks(2, [&](auto& comm) {
+        job mine(comm.rank(), 50000), other(comm.rank(), 50000);
+        if (comm.rank() == 1) await(is_set);
+        std::vector<operation> both(2);
+        for (const bool has_other : {true, false}) {
+            both[0] = allfold::all_reduce.start(comm, mine.in, mine.out, sum());
+            if (has_other) both[1] = allfold::all_reduce.start(comm, other.in, other.out, sum());
+            std::size_t first = 9;
+            if (comm.rank() == 0) both[0].then([&] { first = allfold::wait_any(both); });
+            if (comm.rank() == 0 && !has_other) both[0].then([&] { static_cast<void>(allfold::wait_some(both)); });
+            is_set = true;
+            const std::string told = text_thrown([&] { both[0].wait(); });
+            if (has_other)
+                expect(told.empty() && (first == 1 || comm.rank() == 1), "the other one: " + told);
+            else if (comm.rank() == 0)
+                expect(told.find("at its end waits for that operation") != told.npos, "nothing else: " + told);
+            if (has_other && comm.rank() == 1) both[1].wait();
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a prepared operation starts again although a function at its end has thrown") {
+    on_ranks(2, [](auto& comm) {
+        for (const std::size_t n : {std::size_t{1}, std::size_t{50000}}) {
+            std::vector<int> x(n, 1);
+            persistent again = allfold::all_reduce.prepare(comm, x, sum());
+            for (int start = 0; start < 3; ++start) {
+                again.start();
+                const bool throws = start != 1 && comm.rank() == 0;
+                if (throws) again.then([] { throw std::runtime_error("boom"); });
+                expect(text_thrown([&] { again.wait(); }) == (throws ? "boom" : ""), "what is thrown");
+            }
+            expect(x[0] == 8, "all three have been started");
+        }
+    });
+    SUCCEED();
+}
+
 TEST_CASE("a function given to then hears that its communicator ended") {
     for (const std::size_t n : lengths) {
         bool heard = false;

@@ -181,6 +181,28 @@ TEST_CASE("an operation may outlive its progress thread, which ends when all is 
         expect(x[0] == 2, "done when it ends");
         expect(sums.done(), "and says so");
         sums.wait();
+
+        std::vector<operation> several;
+        helper.emplace(comm);
+        several.push_back(helper->start([&](auto& mine) { return allfold::all_reduce.start(mine, x, sum()); }));
+        helper.reset();
+        expect(allfold::test_all(several) && x[0] == 4, "tested with others");
+    });
+    SUCCEED();
+}
+
+TEST_CASE("the thread of a progress thread is not given what it would have to wait for itself") {
+    on_ranks(2, [](auto& comm) {
+        int x = 1;
+        progress_thread helper(comm);
+        operation outer = helper.start([&](auto& mine) {
+            operation own = allfold::all_reduce.start(mine, x, sum());
+            own.then([&] { helper.start([](auto&) {}).wait(); });
+            return own;
+        });
+        const outcome told = outcome_of([&] { outer.wait(); });
+        expect(told.code == allfold::errc::bad_argument && told.says("its own thread would wait for itself"),
+               told.text);
     });
     SUCCEED();
 }

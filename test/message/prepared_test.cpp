@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -203,6 +204,49 @@ TEST_CASE("while a buffer is detached a function at the end of an operation may 
             has_all = true;
             receive(comm, y, from{0});
             answer.wait();
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("buffered sends by the thousand come in their order, and then there is room again") {
+    on_all_transports(2, [](auto& comm) {
+        constexpr int many = 3000;
+        if (comm.rank() == 0) {
+            attach_buffer(comm, many * sizeof(int));
+            for (int i = 0; i < many; ++i) send(comm, i, to{1}, mode::buffered);
+            allfold::barrier(comm);
+            allfold::barrier(comm);
+            send(comm, many, to{1}, mode::buffered);
+            expect(detach_buffer(comm) == many * sizeof(int), "detached");
+        } else {
+            allfold::barrier(comm);
+            int x = -1;
+            for (int i = 0; i < many; ++i) {
+                receive(comm, x, from{0});
+                expect(x == i, "in their order");
+            }
+            allfold::barrier(comm);
+            receive(comm, x, from{0});
+            expect(x == many, "the last one");
+        }
+    });
+    SUCCEED();
+}
+
+TEST_CASE("a prepared message starts again although a function at its end has thrown") {
+    on_all_transports(2, [](auto& comm) {
+        int x = 0;
+        persistent again = comm.rank() == 0 ? send.prepare(comm, x, to{1}) : receive.prepare(comm, x, from{0});
+        for (int start = 1; start <= 3; ++start) {
+            if (comm.rank() == 0) x = start;
+            again.start();
+            const outcome told = outcome_of([&] {
+                if (start == 1) again.then([] { throw std::runtime_error("boom"); });  // at once if it is done already
+                again.wait();
+            });
+            expect(told.text == (start == 1 ? "boom" : ""), "what is thrown: " + told.text);
+            expect(x == start, "what is sent");
         }
     });
     SUCCEED();

@@ -46,6 +46,10 @@ TEST_CASE("a probe hands out a message that nobody else gets") {
             std::vector<int> exact(first.about().elements);
             s = receive(first, exact);
             expect(s.elements == 3000 && exact[0] == 1 && exact.back() == 1 && !first, "received late");
+            expect(first.about() == status{0, 1, 3000, false}, "told afterwards too");
+            expect_error(outcome_of([&] { receive(second, std::span<int>(static_cast<int*>(nullptr), 6000)); }),
+                         errc::bad_argument, {"elements without memory"});
+            expect(static_cast<bool>(second), "still to be received");
             operation last = receive.start(second, y);
             for (const int i : {4, 5, 6}) {
                 const status each = receive(comm, std::span<int>(exact = std::vector<int>(18000)), from{0}, tag{any});

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <map>
 #include <numeric>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -335,6 +337,31 @@ TEST_CASE("what is watched is delegated too, and its time line says so") {
     CHECK_THAT(line.str(), Catch::Matchers::ContainsSubstring("MPI_Allreduce"));
 }
 
+TEST_CASE("what fails in flight while ranks agree on MPI's own collective releases the others") {
+    if (ranks_of_job() == 1) {
+        SUCCEED("nobody to release");
+        return;
+    }
+    const watchdog watch("a failure before a delegation");
+    auto eager = allfold::mpi::tuning();
+    eager.native_from = eager.native_all_reduce_from = 0;
+    const outcome mine = outcome_of([&] {
+        allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, eager);
+        const bool fails = comm.rank() == comm.size() - 1;
+        const auto op = allfold::associative([fails](int a, int b) {
+            if (fails) throw std::runtime_error("boom");
+            return a + b;
+        });
+        int x = 1, y = 1;
+        if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        auto in_flight = allfold::all_reduce.start(comm, x, op);
+        allfold::all_reduce(comm, y, allfold::sum());
+        in_flight.wait();
+    });
+    INFO(mine.text);
+    CHECK((mine.text == "boom" || mine.code == allfold::errc::peer_failed));
+}
+
 TEST_CASE("a mismatch is found before anything is delegated") {
     if (ranks_of_job() == 1) {
         SUCCEED("nobody to differ from");
@@ -510,6 +537,25 @@ TEST_CASE("what is not allfold's on a borrowed communicator is refused, whatever
         check_failure(failed, errc::transport, {"from rank 0", "is no message of allfold's"});
         MPI_Barrier(MPI_COMM_WORLD);
     }
+}
+
+TEST_CASE("a borrowed communicator ends although the program has sent something through it") {
+    if (ranks_of_job() == 1) {
+        SUCCEED("nobody to send it");
+        return;
+    }
+    const watchdog watch("a foreign message that nobody asks for");
+    MPI_Comm mine;
+    MPI_Comm_dup(MPI_COMM_WORLD, &mine);
+    {
+        allfold::mpi::communicator comm(mine, allfold::mpi::borrow);
+        const int foreign = 42;
+        if (comm.rank() == 1) MPI_Send(&foreign, 1, MPI_INT, 0, 30000, mine);
+        int x = 1;
+        allfold::all_reduce(comm, x, allfold::sum());
+        CHECK(x == comm.size());
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST_CASE("a message of more than 2^31 bytes arrives as it was") {

@@ -48,6 +48,16 @@ struct outcome {
     }
 }
 
+template <class Body>
+[[nodiscard]] outcome outcome_of(Body body) {
+    try {
+        body();
+    } catch (...) {
+        return outcome_of_exception();
+    }
+    return {};
+}
+
 /// Runs `fn` on all ranks, and returns how it ended on each. An exception goes on its way after it has been looked at.
 template <class Fn>
 std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_tuning& tuning = {}) {

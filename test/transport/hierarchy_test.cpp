@@ -258,6 +258,19 @@ TEST_CASE("a rank of a team of a hierarchy that throws, leaves or comes too late
     }
 }
 
+TEST_CASE("who waits for a process that has returned is told so, whatever it has in flight meanwhile") {
+    outcome told;
+    static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
+        allfold::run(across, 1, [&](auto& comm) {
+            const auto both = allfold::subset(comm, {0, 1});  // passes on messages as long as it lives
+            allfold::barrier(*both);
+            if (comm.rank() == 0) told = outcome_of([&] { allfold::barrier(comm); });
+        });
+    }));
+    INFO(told.text);
+    CHECK((told.code == errc::peer_failed && told.says("without taking part")));
+}
+
 TEST_CASE("a first thread that throws releases a team of others whose messages it passes on") {
     const auto outcomes = outcomes_on_ranks(2, [&](auto& across) {
         allfold::run(across, 2, [&](auto& comm) {

@@ -124,6 +124,29 @@ TEST_CASE("members that give different lists hear of it, and nobody hangs") {
     CHECK(disagree > 0);
 }
 
+TEST_CASE("members that give different lists hear of it although they go on with the parent") {
+    for (const int late : {0, 1}) {
+        on_ranks(2, [late](communicator& comm) {
+            if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            const outcome own = outcome_of([&] {
+                const auto both = subset(comm, comm.rank() == 0 ? rank_list{0, 1} : rank_list{1, 0});
+                allfold::barrier(*both);
+            });
+            expect(own.code == (comm.rank() == late ? errc::mismatch : errc::peer_failed), own.text);
+            allfold::barrier(comm);
+        });
+    }
+    SUCCEED();
+}
+
+TEST_CASE("ranks that no int can hold are none") {
+    CHECK_THROWS_WITH(rank_list::strided(0, 5, 1 << 30), Catch::Contains("5 ranks 1073741824 apart"));
+    CHECK_THROWS_AS(rank_list::strided(-2, 3, -(1 << 30)), allfold::error);
+    const auto one = rank_list::strided(7, 1, 1 << 30);
+    CHECK((one.find(7) == 0 && one.find(-2147483647) == -1 &&
+           one.among(rank_list::strided(0, 8, 1 << 28))[0] == 7 << 28));
+}
+
 TEST_CASE("a rank whose own list it is not in is told so, and the others, whoever comes first") {
     for (const int late : {0, 1, 2}) {
         const auto outcomes = outcomes_on_ranks(3, [late](communicator& comm) {

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <functional>
+#include <ranges>
 #include <type_traits>
 
 #include "allfold/algebra/arithmetic.hpp"
@@ -97,6 +98,14 @@ template <class Op, class T>
             fine,
             "allfold: min_loc and max_loc fold allfold::located<T> values: write located{value, index}, not a "
             "pair");
+    else if constexpr (!binary_operation<operation, T> && std::same_as<operation, sum> && std::same_as<T, bool>)
+        static_assert(fine,
+                      "allfold: a bool is a truth value: fold with allfold::logical_or{} or logical_and{}, or count in "
+                      "an int");
+    else if constexpr (!binary_operation<operation, T> && std::ranges::range<T> && !is_row<T>)
+        static_assert(fine,
+                      "allfold: the elements here are ranges themselves, which this operator does not fold: pass a "
+                      "span or a tensor of what lies in them");
     else if constexpr (!binary_operation<operation, T> && is_fused<operation>)
         static_assert(fine,
                       "allfold: fused{...} needs one operator for each tensor of records, or member of a tuple, in "

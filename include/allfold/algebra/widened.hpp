@@ -56,8 +56,8 @@ struct unrounded {
 
 /// What converts to Wide, and is shorter, so that no value is lost; fractions would be, where Wide has integers.
 template <class T, class Wide>
-concept narrower = sizeof(T) < sizeof(Wide) && !(real_number<T> && integer<Wide>) &&
-                   requires(const T& x) { static_cast<Wide>(x); };
+concept narrower =
+    sizeof(T) < sizeof(Wide) && !(real_number<T> && integer<Wide>) && requires(const T& x) { static_cast<Wide>(x); };
 
 }  // namespace detail
 
@@ -69,7 +69,8 @@ concept narrower = sizeof(T) < sizeof(Wide) && !(real_number<T> && integer<Wide>
 /// What is rounded when: an element becomes a `Wide` before the first fold, exactly; each fold rounds as `Op` does on
 /// `Wide`; and the outcome is rounded to the type of the output once, at the end, or not at all where the output holds
 /// `Wide`s. So it is for every algorithm, P and order. With sums of halves: 2048 + 1 + 1 is 2050, which is 2048 where
-/// each fold is rounded to 11 bits. Of a number that an integer of the output cannot hold the nearest is left that it can.
+/// each fold is rounded to 11 bits. Of a number that an integer of the output cannot hold the nearest is left that it
+/// can.
 ///
 /// What travels: elements as they are, 2 bytes each for 16 bits, where each rank folds its own block of all operands at
 /// once: in `reduce_scatter`, and in `all_reduce` of more than some KiB, where ranks share memory or are up to 16, and

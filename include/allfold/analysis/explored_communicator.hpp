@@ -239,14 +239,16 @@ class explored_communicator final : public transport_defaults, private detail::e
         require_tie();
         if (order_matters) detail::note_question_of_the_past();
         auto& self = world_.of(self_);
-        const within_a_wait here(self.waits);
+        const within_a_wait here(self.waits, self.waited);
         waiting where = work.blocked_on();
         try {
             for (std::uint64_t seen = never_seen;;) {
                 throw_if_over();
                 self.asked.clear();
                 self.is_timed = deadline.has_value();
+                const std::uint64_t waited = self.waited;
                 const bool is_done = work.poll();
+                if (!is_done && waited != self.waited) continue;  // in a wait within this one others were asked for
                 if (deadline && passes(seen)) time_out(work.blocked_on());
                 if (is_done) break;
                 self.where = where = work.blocked_on();
@@ -278,7 +280,10 @@ class explored_communicator final : public transport_defaults, private detail::e
     // Deadlines: no time passes here but what the search says.
 
     /// An operation in flight has one.
-    void note_deadline(const void* operation) { timed_.push_back({operation, never_seen}); }
+    void note_deadline(const void* operation) {
+        world_.note_deadline();
+        timed_.push_back({operation, never_seen});
+    }
     void forget_deadline(const void* operation) noexcept {
         std::erase_if(timed_, [&](const timed& each) { return each.operation == operation; });
     }
@@ -317,13 +322,17 @@ class explored_communicator final : public transport_defaults, private detail::e
 
     class within_a_wait {
       public:
-        explicit within_a_wait(int& depth) noexcept : depth_(++depth) {}
+        within_a_wait(int& depth, std::uint64_t& ended) noexcept : depth_(++depth), ended_(ended) {}
         within_a_wait(const within_a_wait&) = delete;
         within_a_wait& operator=(const within_a_wait&) = delete;
-        ~within_a_wait() { --depth_; }
+        ~within_a_wait() {
+            --depth_;
+            ++ended_;
+        }
 
       private:
         int& depth_;
+        std::uint64_t& ended_;
     };
 
     /// An operation with a deadline, and all that this rank had done when it last was in time.

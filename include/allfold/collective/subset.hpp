@@ -11,6 +11,7 @@
 
 #include "allfold/collective/all_gather.hpp"
 #include "allfold/collective/barrier.hpp"
+#include "allfold/engine/agreement.hpp"
 #include "allfold/error.hpp"
 #include "allfold/transport/communicator.hpp"
 #include "allfold/transport/rank_list.hpp"
@@ -53,7 +54,10 @@ template <communicator Comm>
 [[nodiscard]] auto subset(Comm& comm, const rank_list& members) {
     static_assert(detail::forms_teams_or_says_so<Comm>());
     members.check(comm.size());
-    if (comm.waits_to_form()) barrier(comm);
+    if (comm.waits_to_form()) {
+        barrier(comm);
+        detail::meet_undisturbed(comm, "subset");
+    }
     return comm.form_team(members);
 }
 

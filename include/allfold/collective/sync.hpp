@@ -68,22 +68,29 @@ template <class Option>
 }
 
 template <class Comm>
-[[nodiscard]] std::unique_ptr<pending> prepared_barrier(Comm& comm) {
-    return handles::take(barrier.prepare(comm));
+[[nodiscard]] std::unique_ptr<pending> prepared_barrier(Comm& comm, const deadline* limit) {
+    return handles::take(limit != nullptr ? barrier.prepare(comm, *limit) : barrier.prepare(comm));
+}
+template <class Comm>
+void wait_in_barrier(Comm& comm, const deadline* limit) {
+    if (limit != nullptr)
+        barrier(comm, *limit);
+    else
+        barrier(comm);
 }
 
 template <class Comm, class Prepare>
 [[nodiscard]] std::unique_ptr<pending> prepare_synchronised(Comm& comm, const char* name, const sync_modes& modes,
-                                                            Prepare prepare) {
+                                                            const deadline* limit, Prepare prepare) {
     typename composite<Comm>::tasks parts;
-    if (modes.in == in_sync::all) parts.push_back(prepared_barrier(comm));
+    if (modes.in == in_sync::all) parts.push_back(prepared_barrier(comm, limit));
     parts.push_back(prepare());
     if (modes.out == out_sync::none) {
         typename composite<Comm>::tasks only;
         only.push_back(std::move(parts.back()));
         parts.back() = std::make_unique<ending_early<Comm>>(comm, name, std::move(only));
     }
-    if (modes.out == out_sync::all) parts.push_back(prepared_barrier(comm));
+    if (modes.out == out_sync::all) parts.push_back(prepared_barrier(comm, limit));
     if (parts.size() == 1) return std::move(parts.front());
     return std::make_unique<in_turn<Comm>>(comm, name, std::move(parts));
 }
@@ -120,6 +127,7 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
 outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Options&... options) {
     sync_modes modes;
     (modes.take(options), ...);
+    const deadline* const limit = find_option<deadline>(options...);
     const auto others = std::tuple_cat(unless_sync_mode(options)...);
     const auto issue_as = [&]<verb W>(std::integral_constant<verb, W>, const auto&... more) {
         return std::apply(
@@ -134,12 +142,13 @@ outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Opti
     if (modes.in != in_sync::all && modes.out == out_sync::mine) return issue_as(std::integral_constant<verb, V>{});
     if constexpr (V == verb::call) {
         if (modes.out == out_sync::none)
-            return hand_out<verb::start>(prepare_synchronised(comm, Collective::promise.name, modes, prepare)).wait();
-        if (modes.in == in_sync::all) barrier(comm);
+            return hand_out<verb::start>(prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare))
+                .wait();
+        if (modes.in == in_sync::all) wait_in_barrier(comm, limit);
         issue_as(std::integral_constant<verb, verb::call>{});
-        if (modes.out == out_sync::all) barrier(comm);
+        if (modes.out == out_sync::all) wait_in_barrier(comm, limit);
     } else {
-        return hand_out<V>(prepare_synchronised(comm, Collective::promise.name, modes, prepare));
+        return hand_out<V>(prepare_synchronised(comm, Collective::promise.name, modes, limit, prepare));
     }
 }
 

@@ -16,28 +16,32 @@
 #include "allfold/schedule/recursive_doubling.hpp"
 
 /// @file
-/// All ranks make sure that they make the same call, before it is left to a transport that does not ask.
+/// All ranks make sure that they make the same call, before it is left to a transport that does not ask, and hears of
+/// no failure.
 
 namespace allfold::detail {
 
-/// Equal, or 0 for ever.
+/// What a rank says of its call: a hash, and whether it may fail before it hears what the others say.
+inline constexpr std::uint64_t may_fail = std::uint64_t{1} << 32;
+
+/// Equal hashes, and whether any of the ranks may fail; or 0 for ever.
 struct equal_or_zero {
     [[nodiscard]] std::uint64_t operator()(const std::uint64_t& a, const std::uint64_t& b) const noexcept {
-        return a == b ? a : 0;
+        return ((a ^ b) | may_fail) == may_fail ? a | b : 0;
     }
 };
 
 /// One collective that carries at most a word, with all that the engine has for one: failures, deadlines, mismatches.
 template <class Comm>
 void run_small(Comm& comm, const any_schedule& schedule, const row_functions& functions, const signature& what,
-               std::uint64_t& mine, std::uint64_t& common, const std::optional<deadline>& limit) {
-    static constexpr contract meeting{.name = "agreement"}, folding{.name = "agreement", .folds = true};
+               std::uint64_t& mine, std::uint64_t& common, const std::optional<deadline>& limit,
+               meanwhile how = meanwhile::pushes_on) {
     static constexpr equal_or_zero operation{};
     static constexpr std::size_t bytes = sizeof(std::uint64_t);
     const partition word = partition::even(1, 1);
     std::byte* const columns[] = {reinterpret_cast<std::byte*>(&mine), reinterpret_cast<std::byte*>(&common)};
     execution<Comm> running([&] {
-        call<Comm> all{comm,     functions.fold ? folding : meeting,
+        call<Comm> all{comm,     contract{.name = what.what, .folds = functions.fold != nullptr},
                        schedule, row_layout{&functions, &operation, &bytes, bytes},
                        {},       what};
         all.memory.blocks = all.memory.result_blocks = &word;
@@ -46,7 +50,19 @@ void run_small(Comm& comm, const any_schedule& schedule, const row_functions& fu
         all.memory.result = {{&columns[1], 0}, 0};
         return all;
     });
-    run_to_end(comm, running, limit);
+    run_to_end(comm, running, limit, how);
+}
+
+/// Returns when all ranks have come here, none of which fails any more: for what blocks without hearing of failures.
+/// Where one of them may, it has to be in a collective before.
+template <communicator Comm>
+void meet_undisturbed(Comm& comm, const char* name) {
+    signature what;
+    what.what = name;
+    std::uint64_t mine = 0, common = 0;
+    const any_schedule meet(dissemination::barrier({comm.rank(), comm.size()}), "dissemination");
+    run_small(comm, meet, functions_of_rows<no_fold, std::uint64_t>, what, mine, common, std::nullopt,
+              meanwhile::nothing);
 }
 
 /// Returns when all ranks have come to the call `what`; throws on every rank where one makes another call. Everybody
@@ -55,10 +71,12 @@ template <communicator Comm>
 void agree(Comm& comm, const signature& what, const std::optional<deadline>& limit) {
     signature question;  // calls may differ: that is the question
     question.what = "agreement";
-    std::uint64_t mine = what.hash(), common = mine;
+    const bool is_disturbed = background::in_flight() || limit;
+    std::uint64_t mine = what.hash() | (is_disturbed ? may_fail : 0), common = mine;
     const setting where{comm.rank(), comm.size()};
     const any_schedule ask(recursive_doubling::all_reduce(where), "recursive doubling");
     run_small(comm, ask, functions_of_rows<equal_or_zero, std::uint64_t>, question, mine, common, limit);
+    if ((common & may_fail) != 0) meet_undisturbed(comm, question.what);
     if (common != 0) return;
     // Neighbours that differ find out here what it is; all others are notified of them.
     const any_schedule meet(dissemination::barrier(where), "dissemination");

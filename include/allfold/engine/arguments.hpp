@@ -175,7 +175,11 @@ void require_apart(const arguments_given& call, const shape& where, const column
                              " share memory: a tensor may share it with the one of the same number only"});
             const auto rows_between = static_cast<std::ptrdiff_t>(where.input_first - where.result_first);
             const auto bytes_between = in.range[i].begin - out.range[o].begin;
-            if (i == o && bytes_between == rows_between * static_cast<std::ptrdiff_t>(in.bytes[i])) continue;
+            if (i == o && bytes_between == rows_between * static_cast<std::ptrdiff_t>(in.bytes[i])) {
+                if (where.result_blocks.blocks() == 1 || where.result_blocks == where.blocks) continue;
+                call.reject(errc::overlap, {"input and output are the same memory, and cut into different blocks: give "
+                                            "the same blocks or disjoint memory"});
+            }
             call.reject(
                 errc::overlap,
                 {"input", text_of_tensor(i, InColumns), " and output", text_of_tensor(o, OutColumns),
@@ -222,7 +226,9 @@ template <class Op, class In, class Out>
     constexpr bool is_alike = column_count<typename types::result> == column_count<typename types::state> &&
                               (types::has_lift || std::same_as<typename types::value, typename types::result>);
     static_assert(is_alike, "allfold: input and output of this collective must have the same element type");
-    if constexpr (is_writable && is_alike) {
+    constexpr bool is_copied = std::copy_constructible<typename types::result>;
+    static_assert(is_copied, "allfold: elements are copied from rank to rank, and this type cannot be copied");
+    if constexpr (is_writable && is_alike && is_copied) {
         constexpr bool uses_lower = types::has_lower || !has_member_lower<Op>;
         static_assert(uses_lower,
                       "allfold: this operator's lower cannot be called with what it folds: write lower(state, "

@@ -120,10 +120,12 @@ class packed {
     }
     /// Makes element i, the next one, or assigns to it where it is there already: its address stays the same.
     void put(std::size_t i, T value) {
-        if (i < size_)
+        if (i < size_) {
             data_[i] = std::move(value);
-        else
-            std::construct_at(data_ + size_++, std::move(value));
+        } else {
+            std::construct_at(data_ + size_, std::move(value));
+            ++size_;
+        }
     }
     [[nodiscard]] T* data() const noexcept { return data_; }
 

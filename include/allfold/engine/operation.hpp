@@ -102,6 +102,7 @@ class operation {
     /// instead. Throws `bad_argument`, and changes nothing, in a collective that is in flight: its data would be needed
     /// by all ranks, for nobody knows how long.
     void release() {
+        detail::note_question_of_order();
         look_at_note();
         is_to_tell_ = false;
         if (!work_) return;
@@ -243,6 +244,17 @@ struct handles {
         if (first != nullptr) (unfinished != nullptr ? unfinished : first)->push();
         return first;
     }
+    /// As of one operation: throws unless there is one that may end while its rank waits.
+    template <range_of_handles Range>
+    static void require_waitable(Range& all) {
+        const pending* last = nullptr;
+        for (auto& each : all)
+            if (const pending* const work = active(each)) {
+                if (work->is_waitable()) return;
+                last = work;
+            }
+        if (last != nullptr) last->require_waitable();
+    }
     /// The index of the first one that is done, which is told; the number of all if none is.
     template <range_of_handles Range>
     [[nodiscard]] static std::size_t tell_first(Range& all) {
@@ -335,7 +347,10 @@ template <detail::range_of_handles Operations>
     if (first != nullptr) {
         until_any any(operations, *first);
         const bool waits = !any.poll();
-        if (waits) first->wait(any);
+        if (waits) {
+            handles::require_waitable(operations);
+            first->wait(any);
+        }
         if (!first->done()) look_as_observed(!waits);
         note_question_of_order();
     }
@@ -352,10 +367,12 @@ template <detail::range_of_handles Operations>
     pending* const first = handles::first_active(operations);
     if (first == nullptr) return {};
     until_any any(operations, *first);
-    if (!any.poll())
+    if (!any.poll()) {
+        handles::require_waitable(operations);
         first->wait(any);
-    else if (!is_order_observed())
+    } else if (!is_order_observed()) {
         first->push();
+    }
     look_as_observed(true);
     note_question_of_order();
     return handles::tell_done(operations);

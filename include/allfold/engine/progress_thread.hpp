@@ -62,6 +62,10 @@ class progress_thread {
     /// `start`, as any other operation; it cannot be prepared.
     template <std::invocable<Comm&> F>
     [[nodiscard]] operation start(F f) {
+        if (std::this_thread::get_id() == thread_.get_id())
+            throw error(errc::bad_argument,
+                        "progress_thread: its own thread would wait for itself: start this on the communicator that it "
+                        "has been given");
         auto made = std::make_unique<relay_of<F>>(*this, std::move(f));
         made->start();
         return operation(std::move(made));
@@ -98,7 +102,7 @@ class progress_thread {
         void orphan() noexcept override { progress(); }
         void drop() noexcept override {}
         void push() override {
-            helper_.relays_.take_over();
+            if (!this->done()) helper_.relays_.take_over();  // which may be gone
             background::progress_all();
         }
         void wait(detail::erased_work& what) override { helper_.wait_for(what); }

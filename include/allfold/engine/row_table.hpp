@@ -145,7 +145,8 @@ void fold_column(const void* operation, const std::byte* left, const std::byte* 
     const T* const b = reinterpret_cast<const T*>(right);
     T* const out = reinterpret_cast<T*>(to);
     if constexpr (!folds_stretches<Op, T>)
-        elementwise<touches::anything>(a, b, out, count, [&op](const T& x, const T& y) -> T { return op(x, y); });
+        elementwise<touches::anything>(a, b, out, count,
+                                       [&op](const T& x, const T& y) -> T { return static_cast<T>(op(x, y)); });
     else if (count != 0)
         op(stretch<const T>(a, count), stretch<const T>(b, count), stretch<T>(out, count));
 }
@@ -395,8 +396,8 @@ class fold_of_values {
     using state = std::remove_cvref_t<decltype(lift_part(std::declval<const Op&>(), std::declval<const Value&>()))>;
 
   public:
-    static constexpr bool exists =
-        std::is_trivially_copyable_v<Value> && std::default_initializable<state> && std::is_copy_assignable_v<state>;
+    static constexpr bool exists = std::is_trivially_copyable_v<Value> && std::default_initializable<Value> &&
+                                   std::default_initializable<state> && std::is_copy_assignable_v<state>;
 
     fold_of_values(const row_layout& all, std::span<const place> sources, std::size_t count)
         : all_(all),

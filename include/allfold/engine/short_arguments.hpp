@@ -194,7 +194,7 @@ class short_arguments {
         const short_call* const known = short_calls::find(comm.background(), key, row_bytes());
         if (known == nullptr) return false;
         run_known(comm, *known, functions, op, input(), output_.memory());
-        if constexpr (!has_list && functions.lower != nullptr)
+        if constexpr (!has_list && !types::has_lift && lowers_in_place<Op, element>)
             known->lower(layout(*known, functions, op), output_.memory().columns);
         return true;
     }

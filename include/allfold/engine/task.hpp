@@ -105,27 +105,56 @@ void wait_pushing_on(Comm& comm, Work& work, std::optional<time_point> until) {
     }
 }
 
-/// Runs to the end. Other operations of this thread are pushed on meanwhile.
+/// A call that its rank waits for. Where something that this wait pushes on gives up, the call lets go as well: others
+/// that give up wait for that.
 template <communicator Comm>
-void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>& limit) {
-    struct {
-        Comm& comm;
-        execution<Comm>& run;
-        bool poll() {
-            const background::running inside(comm.background());
-            return run.poll();
-        }
-        [[nodiscard]] static bool has_become_done() { return false; }
-        [[nodiscard]] waiting blocked_on() const { return run.blocked_on(); }
-        void check() const { run.check(); }
-    } work{comm, run};
+class waited_call final : public background::work {
+  public:
+    waited_call(Comm& comm, execution<Comm>& run) noexcept : comm_(comm), run_(run) {
+        comm.background().note_wait(*this);
+    }
+
+    bool poll() {
+        if (has_dropped_) return false;  // its communicator is broken, as who waits there finds out
+        const background::running inside(comm_.background());
+        return run_.poll();
+    }
+    [[nodiscard]] static bool has_become_done() { return false; }
+    [[nodiscard]] waiting blocked_on() const { return run_.blocked_on(); }
+    void check() const { run_.check(); }
+
+    void progress() noexcept override {}
+    void drop() noexcept override {
+        run_.drop();
+        has_dropped_ = true;
+    }
+
+  private:
+    Comm& comm_;
+    execution<Comm>& run_;
+    bool has_dropped_ = false;
+};
+
+/// What is done while a call runs to its end.
+enum class meanwhile : std::uint8_t {
+    pushes_on,  ///< with other operations of this thread, any of which may fail, and this call with it
+    nothing     ///< so this rank fails only where another one has failed before it came to this call
+};
+
+template <communicator Comm>
+void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>& limit,
+                meanwhile how = meanwhile::pushes_on) {
     require_outside_operator(comm, run.about().goal.name);
+    waited_call<Comm> work(comm, run);
     try {
         run.open();
         run.start();
-        wait_pushing_on(comm, work, limit ? limit->from_now() : std::nullopt);
+        if (how == meanwhile::pushes_on)
+            wait_pushing_on(comm, work, limit ? limit->from_now() : std::nullopt);
+        else
+            comm.wait(work, std::nullopt);
     } catch (...) {
-        run.drop();
+        work.drop();
         give_up(comm);
         if (comm.holds_memory()) run.leave_behind();
         throw;
@@ -152,6 +181,7 @@ class task : public pending {
         if (!done()) comm_->background().add(*this);
     }
     void start_prepared() override {
+        if (!active_ && std::exchange(failed_alone_, false)) failure_ = nullptr;
         require_startable();
         announce_run();
         start();
@@ -200,6 +230,7 @@ class task : public pending {
     }
 
     void push() override {
+        if (comm_ == nullptr) return background::progress_all();  // it is done, and others may not be
         comm_->background().take_over();
         hooks::look(*comm_, &background::progress_all);
     }

@@ -39,6 +39,7 @@ class message {
         put_back();
         office_ = std::move(other.office_);
         held_ = std::move(other.held_);
+        about_ = other.about_;
         comm_ = other.comm_;
         make_ = other.make_;
         shares_memory_ = other.shares_memory_;
@@ -46,8 +47,8 @@ class message {
     }
     ~message() { put_back(); }
 
-    /// From whom, under which tag, and how long.
-    [[nodiscard]] status about() const noexcept { return held_ ? held_->about() : status{}; }
+    /// From whom, under which tag, and how long: also once it has been received.
+    [[nodiscard]] status about() const noexcept { return about_; }
     /// Whether it is still to be received.
     [[nodiscard]] explicit operator bool() const noexcept { return held_ != nullptr; }
 
@@ -61,21 +62,22 @@ class message {
         detail::place_with_gaps gaps;
         status* told;
     };
-    using making = std::unique_ptr<detail::pending> (*)(void*, place&&, std::unique_ptr<detail::held_message>);
+    using making = std::unique_ptr<detail::pending> (*)(void*, place&&, std::unique_ptr<detail::held_message>&);
 
     template <communicator Comm>
     message(Comm& comm, std::unique_ptr<detail::held_message> held)
         : office_(comm.background().office),
           held_(std::move(held)),
+          about_(held_->about()),
           comm_(&comm),
           make_(&make_for<Comm>),
           shares_memory_(Comm::shares_memory) {}
 
     template <class Comm>
     [[nodiscard]] static std::unique_ptr<detail::pending> make_for(void* comm, place&& where,
-                                                                   std::unique_ptr<detail::held_message> held) {
+                                                                   std::unique_ptr<detail::held_message>& held) {
         Comm& through = *static_cast<Comm*>(comm);
-        detail::require_data(through, "receive", where.memory);
+        detail::require_data(through, "receive", where.memory);  // throws, and the message is still to be received
         auto made = std::make_unique<detail::message_task<Comm>>(through, [&] {
             detail::message_request asked("receive");
             asked.said.told = where.told;
@@ -103,16 +105,21 @@ class message {
         place where{shares_memory_ ? detail::message_data_of<true>(y) : detail::message_data_of<false>(y),
                     {detail::runs_of(y), detail::row_type_of(y)},
                     told};
-        return {make_(comm_, std::move(where), std::move(held_))};
+        return {make_(comm_, std::move(where), held_)};
     }
     void put_back() noexcept {
         if (!held_) return;
-        detail::note_question_of_the_past();  // who gets it now depends on what has come since
-        if (const auto kept = office_.lock()) static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
+        try {
+            detail::look_as_observed(false);
+            detail::note_question_of_the_past();  // who gets it now depends on what has come since
+            if (const auto kept = office_.lock()) static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
+        } catch (...) {  // the communicator is broken, as a receive that waits for it finds out
+        }
     }
 
     std::weak_ptr<background::keepsake> office_;
     std::unique_ptr<detail::held_message> held_;
+    status about_;
     void* comm_ = nullptr;
     making make_ = nullptr;
     bool shares_memory_ = true;

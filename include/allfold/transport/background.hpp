@@ -215,7 +215,11 @@ class background {
     [[nodiscard]] std::uint64_t pass() const noexcept { return pass_; }
     void drop() noexcept {
         in_flight_.for_each([](work& w) { w.drop(); });
+        waited_for_.for_each([](work& w) { w.drop(); });
     }
+    /// Of what its rank waits for without having it in flight: nobody pushes it on but that wait, which pushes on other
+    /// work too. When that gives up, `w` is to drop as well.
+    void note_wait(work& w) noexcept { waited_for_.push_back(w.in_flight_); }
     void leave_behind() noexcept {
         in_flight_.for_each([](work& w) { w.leave_behind(); });
     }
@@ -433,6 +437,7 @@ class background {
     std::uint64_t pass_ = 0, passes_ = 0;
     hook<work> in_flight_;
     unsigned flying_ = 0;  // how many those are
+    hook<work> waited_for_;
     unsigned vain_ = 0;
     hook<work> known_;
     hook<background> member_{this};

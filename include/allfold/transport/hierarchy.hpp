@@ -203,7 +203,7 @@ class hierarchical_communicator : public transport_defaults {
             throw error(relay_->failure().code, detail::text({"hierarchy: rank ", rank(), " of ", size(),
                                                               " stops: ", relay_->failure().why.c_str()}));
     }
-    void require_presence(const waiting& where, std::chrono::steady_clock::time_point& left);
+    void require_presence(const waiting& where);
 
     [[nodiscard]] bool is_inside(int rank) const noexcept { return rank >= first_ && rank < first_ + group(); }
     [[nodiscard]] int process_of(int rank) const noexcept { return rank / group(); }
@@ -227,6 +227,8 @@ class hierarchical_communicator : public transport_defaults {
     team<relayed_communicator> flat_, messages_;
     bool has_ended_ = false;
     unsigned turns_ = 0;
+    // Since when a process for which it waits is known to have left, and when it last asked: a wait may come in pieces.
+    std::chrono::steady_clock::time_point left_{}, asked_{};
 };
 
 /// A message of either transport.
@@ -266,11 +268,10 @@ void hierarchical_communicator<Across>::wait(Work& work,
     if (!across_) return inside_.wait(inside, deadline);
     work_across<Work> outside{*this, work};
     constexpr unsigned now_and_then = 64, spins = 256;
-    std::chrono::steady_clock::time_point left{};
     for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: nothing would wake it for a message from outside
         if (turn % now_and_then == 0) {
             if (inside_.look_around(inside, deadline) || across_->look_around(outside, std::nullopt)) return;
-            require_presence(work.blocked_on(), left);
+            require_presence(work.blocked_on());
         }
         if (turn > spins) std::this_thread::yield();
     }
@@ -279,16 +280,16 @@ void hierarchical_communicator<Across>::wait(Work& work,
 /// Throws where no thread of a process runs any more for whose message this one waits: what it sent before that may not
 /// have come to the engine yet, so there is some time for it.
 template <communicator Across>
-void hierarchical_communicator<Across>::require_presence(const waiting& where,
-                                                         std::chrono::steady_clock::time_point& left) {
+void hierarchical_communicator<Across>::require_presence(const waiting& where) {
     constexpr std::chrono::milliseconds patience{100};
     if (where.peer < 0 || is_inside(where.peer) || !relay_->is_through(process_of(where.peer))) {
-        left = {};
+        asked_ = {};
         return;
     }
     const auto now = std::chrono::steady_clock::now();
-    if (left == std::chrono::steady_clock::time_point{}) left = now;
-    if (now - left > patience)
+    if (now - asked_ > patience) left_ = now;
+    asked_ = now;
+    if (now - left_ > patience)
         throw error(errc::peer_failed, detail::text({where.what, ": rank ", rank(), " waits for rank ", where.peer,
                                                      " of ", size(), ", which has returned without taking part"}));
 }

@@ -405,19 +405,22 @@ static_assert(outer_communicator<communicator> && forming_teams<communicator>);
 
 /// Runs `fn(comm)` in every process of the job: initialises MPI where nobody has (with MPI_THREAD_SERIALIZED), makes a
 /// communicator of MPI_COMM_WORLD, and finalises what it has initialised. A rank that throws prints its exception and
-/// takes the whole job down with it: nobody is left hanging. Returns EXIT_SUCCESS, for `main`.
+/// takes the whole job down with it: nobody is left hanging. Returns EXIT_SUCCESS, for `main`. Throws `bad_argument`
+/// where MPI is finalised: MPI runs once in a process.
 ///
 ///     int main() {
 ///         return allfold::mpi::run([](auto& comm) { ... });
 ///     }
 template <std::invocable<communicator&> Fn>
 int run(Fn&& fn, const tuning& numbers = {}) {
+    if (detail::is_finalized()) detail::require_running();
     const bool mine = !detail::is_initialized();
     if (mine) {
         int level = 0;
         detail::check(ALLFOLD_MPI(Init_thread)(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
     }
     const auto give_up = [](const char* why, bool is_cause) {
+        if (detail::is_finalized()) throw;  // nobody is left who waits for this rank
         int rank = 0;
         ALLFOLD_MPI(Comm_rank)(MPI_COMM_WORLD, &rank);
         // Whoever was the cause is about to end the job; let its message be the one that is seen.
@@ -441,7 +444,7 @@ int run(Fn&& fn, const tuning& numbers = {}) {
     } catch (const std::exception& e) {
         give_up(e.what(), true);
     }
-    if (mine) ALLFOLD_MPI(Finalize)();
+    if (mine && !detail::is_finalized()) ALLFOLD_MPI(Finalize)();
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "allfold/detail/requirements.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -21,16 +22,17 @@ class rank_list {
   public:
     rank_list() = default;
     rank_list(std::initializer_list<int> ranks) : rank_list(std::vector<int>(ranks)) {}
-    explicit rank_list(std::vector<int> ranks) : count_(static_cast<int>(ranks.size())), listed_(std::move(ranks)) {}
+    rank_list(std::vector<int> ranks) : count_(static_cast<int>(ranks.size())), listed_(std::move(ranks)) {}
     /// first, first + stride, first + 2·stride, ...; the stride may be negative.
     [[nodiscard]] static rank_list strided(int first, int count, int stride = 1) {
-        if (count < 0 || (stride == 0 && count > 1))
+        const std::int64_t last = first + (std::int64_t{count} - 1) * stride;
+        if (count < 0 || (count > 1 && (stride == 0 || !std::in_range<int>(last))))
             throw error(errc::bad_argument,
                         detail::text({"rank_list: ", count, " ranks ", stride, " apart are not ranks, each once"}));
         rank_list some;
         some.first_ = first;
         some.count_ = count;
-        some.stride_ = stride == 0 ? 1 : stride;
+        some.stride_ = count > 1 ? stride : 1;
         return some;
     }
 
@@ -42,8 +44,8 @@ class rank_list {
     /// At which place a rank stands; -1 where it does not.
     [[nodiscard]] int find(int rank) const noexcept {
         if (listed_.empty()) {
-            const int from_first = rank - first_, at = from_first / stride_;
-            return from_first % stride_ == 0 && at >= 0 && at < count_ ? at : -1;
+            const std::int64_t from_first = std::int64_t{rank} - first_, at = from_first / stride_;
+            return from_first % stride_ == 0 && at >= 0 && at < count_ ? static_cast<int>(at) : -1;
         }
         const auto found = std::ranges::find(listed_, rank);
         return found == listed_.end() ? -1 : static_cast<int>(found - listed_.begin());

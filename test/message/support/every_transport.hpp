@@ -61,17 +61,6 @@ void on_all_transports(int size, Fn fn) {
     on_hierarchies(size, [&](auto& comm) { fn(comm); });
 }
 
-/// What an error of this rank says, and which one it was.
-template <class Body>
-outcome outcome_of(Body body) {
-    try {
-        body();
-    } catch (...) {
-        return outcome_of_exception();
-    }
-    return {};
-}
-
 inline void expect_error(const outcome& o, allfold::errc code, std::initializer_list<const char*> parts) {
     expect(o.code == code, "another code: " + o.text);
     for (const char* part : parts) expect(o.says(part), "\"" + o.text + "\" does not say " + part);

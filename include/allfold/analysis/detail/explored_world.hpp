@@ -92,6 +92,7 @@ class explored_world final : public order_observer {
         std::vector<explored_channel> asked;  // without finding a message, since it was last delivered one or tested
         waiting where;
         int waits = 0;                // how many are within each other
+        std::uint64_t waited = 0;     // how many have ended
         int tests_in_vain = 0;        // since the latest message
         bool has_got = false;         // one in the test that it is in
         bool has_got_unseen = false;  // the same, one of which the program knows nothing
@@ -497,12 +498,16 @@ class explored_world final : public order_observer {
     }
     /// Whether a deadline could have passed.
     [[nodiscard]] bool is_timed() const noexcept { return is_timed_; }
-    /// Whether a deadline passes now: both are tried, unless deadlines pass in vain only.
-    [[nodiscard]] bool may_pass(int rank) {
-        if (!deadlines_may_pass) return false;
+    /// Something has a deadline, which may pass unless deadlines pass in vain only.
+    void note_deadline() {
+        if (!deadlines_may_pass) return;
         is_timed_ = true;
         note_that_all_matters();  // when they hear of it depends on all that they do
-        return chooses(rank, deadline_passes);
+    }
+    /// Whether a deadline passes now: both are tried.
+    [[nodiscard]] bool may_pass(int rank) {
+        note_deadline();
+        return deadlines_may_pass && chooses(rank, deadline_passes);
     }
     /// A deadline has passed: those who listen may hear of it from now on.
     void note_late() {

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <ranges>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -83,19 +84,47 @@ template <class Collective, class Op, class T>
 template <class F, class X>
 concept operation_on = !tensor_view<F> && !element_range<F> && binary_operation<std::remove_cvref_t<F>, element_of<X>>;
 
-/// Whether an operator folds the elements of an argument; where not, one line of the compiler says what to write.
+/// An address means nothing to another rank, or the wrong thing.
+template <class X>
+[[nodiscard]] consteval bool require_no_pointer() {
+    constexpr bool is_data = !std::is_pointer_v<std::remove_cvref_t<X>>;
+    static_assert(is_data,
+                  "allfold: this would move an address, not what lies there: pass a view of the elements, such "
+                  "as std::span(pointer, count)");
+    return is_data;
+}
+
+/// A range that counts as a single object, since its elements do not lie one after the other.
+template <class X>
+concept scattered_range = std::ranges::input_range<std::remove_cvref_t<X>> && !element_range<X> && !tensor_view<X> &&
+                          !is_string<std::remove_cvref_t<X>>;
+
+/// Whether an operator folds the elements of an argument; where not, one line of the compiler says what to write. What
+/// an operator makes of anything else is not asked where it folds them: one that deduces what it returns need not
+/// compile there.
 template <class Op, class X>
 [[nodiscard]] consteval bool require_operator() {
     using element = typename state_of<Op, element_of<X>>::type;
-    constexpr bool is_of_elements = binary_operation<Op, element> || !binary_operation<Op, std::remove_cvref_t<X>>;
-    static_assert(
-        is_of_elements,
-        "allfold: this operator folds whole ranges, and a range is folded element by element: make it the one "
-        "element of a view, std::span(&range, 1)");
-    if constexpr (is_of_elements)
-        return require_associative<Op, element>();
-    else
+    if constexpr (!require_no_pointer<X>()) {
         return false;
+    } else if constexpr (binary_operation<Op, element>) {
+        return require_associative<Op, element>();
+    } else if constexpr (scattered_range<X>) {
+        constexpr bool is_contiguous = !scattered_range<X>;
+        static_assert(is_contiguous,
+                      "allfold: the elements of this range do not lie one after the other in memory: copy them to a "
+                      "std::vector, of char where they are bools");
+        return false;
+    } else if constexpr (binary_operation<Op, std::remove_cvref_t<X>>) {
+        constexpr bool is_of_elements = !binary_operation<Op, std::remove_cvref_t<X>>;
+        static_assert(
+            is_of_elements,
+            "allfold: this operator folds whole ranges, and a range is folded element by element: make it the one "
+            "element of a view, std::span(&range, 1)");
+        return false;
+    } else {
+        return require_associative<Op, element>();
+    }
 }
 
 /// How collectives fold an argument that is more, or less, than one operand: specialised for `images` and `distributed`
@@ -121,13 +150,35 @@ consteval void explain_arguments() {
                       "an algorithm such as ring{}");
 }
 
-/// Options that contradict each other do not compile.
-template <class... Options>
-[[nodiscard]] consteval bool require_different() {
+/// Options that contradict each other, or that mean nothing to a collective, do not compile.
+template <class Collective, class... Options>
+[[nodiscard]] consteval bool require_options() {
+    constexpr contract promise = Collective::promise;
     constexpr bool once = all_different<Options...>;
     static_assert(once,
                   "allfold: two options of one kind in one call: give one algorithm, one window, one order level");
-    return once;
+    constexpr bool has_root = promise.rooted || !has_option<root, Options...>;
+    static_assert(has_root, "allfold: this collective has no root{}: reduce, broadcast, gather and scatter have one");
+    constexpr bool permutes =
+        promise.cut == cut_for::owner || !(has_option<shift, Options...> || has_option<destinations, Options...>);
+    static_assert(permutes, "allfold: shift{} and destinations{} are for permute");
+    constexpr bool is_cut =
+        promise.cut == cut_for::ranks || promise.cut == cut_for::pairs || !has_option<partition, Options...>;
+    static_assert(is_cut,
+                  "allfold: a partition is for collectives that cut an operand into a block for each rank: "
+                  "reduce_scatter, gather, scatter, all_gather and all_to_all");
+    constexpr bool is_cut_twice = promise.cut == cut_for::pairs ||
+                                  !(has_option<input_blocks, Options...> || has_option<output_blocks, Options...>);
+    static_assert(is_cut_twice, "allfold: input_blocks{} and output_blocks{} are for all_to_all: pass a partition");
+    return once && has_root && permutes && is_cut && is_cut_twice;
+}
+
+/// Says in one line that there is no communicator.
+template <class X>
+consteval void explain_communicator() {
+    constexpr bool is_communicator = communicator<X>;
+    static_assert(is_communicator,
+                  "allfold: the first argument is the communicator: *team of a team, *pointer of a pointer to one");
 }
 
 /// The plan of a call on ranks of which little is known but their number.
@@ -260,6 +311,23 @@ class folding_verbs {
     }
 
     // What fits none of these forms.
+    template <class X, class... Rest>
+        requires(!communicator<std::remove_cvref_t<X>>)
+    void operator()(X&&, Rest&&...) const {
+        explain_communicator<std::remove_cvref_t<X>>();
+    }
+    template <class X, class... Rest>
+        requires(!communicator<std::remove_cvref_t<X>>)
+    operation start(X&&, Rest&&...) const {
+        explain_communicator<std::remove_cvref_t<X>>();
+        return {};
+    }
+    template <class X, class... Rest>
+        requires(!communicator<std::remove_cvref_t<X>>)
+    persistent prepare(X&&, Rest&&...) const {
+        explain_communicator<std::remove_cvref_t<X>>();
+        return {};
+    }
     template <communicator Comm, class... Rest>
     void operator()(Comm&, Rest&&...) const {
         explain_arguments<true, Rest...>();
@@ -307,11 +375,11 @@ class folding_verbs {
     template <verb V, class Comm, class X, class Op, class... Options>
     static outcome_of<V> in_place(Comm& comm, X&& x, const Op& op, const Options&... options) {
         if constexpr (has_own_way<X>) {
-            if constexpr (require_different<Options...>() && require_operator<Op, X>())
+            if constexpr (require_options<Collective, Options...>() && require_operator<Op, X>())
                 return own_way<std::remove_cvref_t<X>>::template in_place<V, Collective>(comm, x, op, options...);
             else
                 return outcome_of<V>();
-        } else if constexpr (require_different<Options...>() && require_operator<Op, X>())
+        } else if constexpr (require_options<Collective, Options...>() && require_operator<Op, X>())
             return issue_in_place<V, Collective>(comm, op, std::forward<X>(x), options...);
         else if constexpr (V != verb::call)
             return {};
@@ -319,7 +387,7 @@ class folding_verbs {
     template <verb V, class Comm, class In, class Out, class Op, class... Options>
     static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Op& op, const Options&... options) {
         if constexpr (has_own_way<In>) {
-            if constexpr (require_different<Options...>() && require_operator<Op, In>())
+            if constexpr (require_options<Collective, Options...>() && require_operator<Op, In>())
                 return own_way<std::remove_cvref_t<In>>::template out_of_place<V, Collective>(comm, in, out, op,
                                                                                               options...);
             else
@@ -329,7 +397,7 @@ class folding_verbs {
             static_assert(is_one_operand,
                           "allfold: where the output is images or a distributed array, so is the input");
             return outcome_of<V>();
-        } else if constexpr (require_different<Options...>() && require_operator<Op, In>())
+        } else if constexpr (require_options<Collective, Options...>() && require_operator<Op, In>())
             return issue_out_of_place<V, Collective>(comm, op, std::forward<In>(in), std::forward<Out>(out),
                                                      options...);
         else if constexpr (V != verb::call)
@@ -390,6 +458,23 @@ class moving_verbs {
     }
 
     // What fits none of these forms.
+    template <class X, class... Rest>
+        requires(!communicator<std::remove_cvref_t<X>>)
+    void operator()(X&&, Rest&&...) const {
+        explain_communicator<std::remove_cvref_t<X>>();
+    }
+    template <class X, class... Rest>
+        requires(!communicator<std::remove_cvref_t<X>>)
+    operation start(X&&, Rest&&...) const {
+        explain_communicator<std::remove_cvref_t<X>>();
+        return {};
+    }
+    template <class X, class... Rest>
+        requires(!communicator<std::remove_cvref_t<X>>)
+    persistent prepare(X&&, Rest&&...) const {
+        explain_communicator<std::remove_cvref_t<X>>();
+        return {};
+    }
     template <communicator Comm, class... Rest>
     void operator()(Comm&, Rest&&...) const {
         explain_arguments<false, Comm, Rest...>();
@@ -424,26 +509,22 @@ class moving_verbs {
   private:
     template <verb V, class Comm, class X, class... Options>
     static outcome_of<V> in_place(Comm& comm, X&& x, const Options&... options) {
-        if constexpr (require_different<Options...>() && require_data<X>())
+        if constexpr (require_options<Collective, Options...>() && require_data<X>())
             return issue_in_place<V, Collective>(comm, no_fold{}, std::forward<X>(x), options...);
         else if constexpr (V != verb::call)
             return {};
     }
     template <verb V, class Comm, class In, class Out, class... Options>
     static outcome_of<V> out_of_place(Comm& comm, In&& in, Out&& out, const Options&... options) {
-        if constexpr (require_different<Options...>() && require_data<In>() && require_data<Out>())
+        if constexpr (require_options<Collective, Options...>() && require_data<In>() && require_data<Out>())
             return issue_out_of_place<V, Collective>(comm, no_fold{}, std::forward<In>(in), std::forward<Out>(out),
                                                      options...);
         else if constexpr (V != verb::call)
             return {};
     }
-    /// An address means nothing to another rank, or the wrong thing.
     template <class X>
     [[nodiscard]] static consteval bool require_data() {
-        constexpr bool is_data = !std::is_pointer_v<std::remove_cvref_t<X>>;
-        static_assert(is_data,
-                      "allfold: this would move an address, not what lies there: pass a view of the elements, such "
-                      "as std::span(pointer, count)");
+        constexpr bool is_data = require_no_pointer<X>();
         constexpr bool is_operand = !has_own_way<X>;
         static_assert(is_operand, "allfold: images and distributed arrays are for collectives that fold");
         return is_data && is_operand;

@@ -91,8 +91,9 @@ class pending : public background::work {
         *place = std::move(last);
     }
     /// A function that waits for the operation at whose end it is called would wait for ever.
+    [[nodiscard]] bool is_waitable() const noexcept { return !calls_back_; }
     void require_waitable() const {
-        if (calls_back_)
+        if (!is_waitable())
             throw error(errc::bad_argument,
                         "wait: a function that an operation calls at its end waits for that operation");
     }
@@ -109,7 +110,9 @@ class pending : public background::work {
             try {
                 first->call(failure_);
             } catch (...) {
-                if (!failure_) failure_ = std::current_exception();
+                if (failure_) continue;
+                failure_ = std::current_exception();
+                failed_alone_ = true;
             }
         }
         calls_back_ = false;
@@ -119,6 +122,7 @@ class pending : public background::work {
     bool active_ = false;
     bool calls_back_ = false;
     std::exception_ptr failure_;
+    bool failed_alone_ = false;  // and the communicator is sound
 
   private:
     std::unique_ptr<continuation> then_;

@@ -96,10 +96,7 @@ class message_task final : public task<Comm>, private open_message {
     /// With all that are in flight, one of which pushes on the others.
     void drop() noexcept override { office_.in_flight().drop_all(); }
     void start_prepared() override {
-        if (!this->is_active()) {
-            if (std::exchange(failed_alone_, false)) this->failure_ = nullptr;
-            if (this->comm_ != nullptr) require_buffer();
-        }
+        if (!this->is_active() && this->comm_ != nullptr) require_buffer();
         task<Comm>::start_prepared();
     }
     [[nodiscard]] waiting blocked_on() const override {
@@ -186,14 +183,17 @@ class message_task final : public task<Comm>, private open_message {
     void require_buffer() {
         if (!out() || out()->how != mode::buffered || out()->receiver == null_rank) return;
         const std::size_t bytes = out()->data.bytes();
-        const auto has_room = [&] {
+        const auto has_room = [&] { return office_.buffered_bytes + bytes <= office_.buffer_bytes; };
+        if constexpr (hooks::delays_messages) {
             office_.forget_kept();
-            return office_.buffered_bytes + bytes <= office_.buffer_bytes;
-        };
-        if (office_.has_kept()) note_question_of_the_past();  // whether that is done by now
+            if (office_.has_kept()) note_question_of_the_past();  // whether that is done by now
+        }
+        if (has_room()) return;
+        office_.forget_kept();
         if (has_room()) return;
         if constexpr (!hooks::delays_messages) {  // who has been told of no room may try again
             if (office_.has_kept()) this->push();
+            office_.forget_kept();
             if (has_room()) return;
         }
         throw error(errc::bad_argument,
@@ -271,10 +271,10 @@ class message_task final : public task<Comm>, private open_message {
             if (mark_of_sent() != sent_mark_) note_change();
         if (out() && out()->failure) this->failure_ = out()->failure;
         if (in() && in()->failure) this->failure_ = in()->failure;
-        failed_alone_ = this->failure_ != nullptr;
-        if (failed_alone_) hooks::note_failure(*this->comm_, *this, this->failure_);
+        this->failed_alone_ = this->failure_ != nullptr;
+        if (this->failed_alone_) hooks::note_failure(*this->comm_, *this, this->failure_);
         if constexpr (!is_plain)
-            if (asked_.arranged && !asked_.arranged->in_runs.empty() && !failed_alone_)
+            if (asked_.arranged && !asked_.arranged->in_runs.empty() && !this->failed_alone_)
                 distribute(asked_.arranged->in_runs, asked_.arranged->without_gaps.data(),
                            in()->found.elements * in()->place.type->element_bytes);
         tell_status();
@@ -344,7 +344,6 @@ class message_task final : public task<Comm>, private open_message {
     bool is_detached_ = false, is_waited_for_ = false;
     std::size_t call_ = 0;
     std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // where somebody watches memory
-    bool failed_alone_ = false;                     // and the communicator is sound
 };
 
 /// The copy of a buffered send, until it has been sent.

@@ -263,17 +263,22 @@ class post_office final : public background::keepsake {
     };
     /// The send of which it is a copy is done.
     void keep_done(sending& of) noexcept { finish(of); }
-    void keep(std::unique_ptr<kept_send> sent) { kept_sends_.push_back(std::move(sent)); }
+    void keep(std::unique_ptr<kept_send> sent) {
+        if (kept_sends_.size() >= most_kept_) {  // so often that to keep one costs the same however many there are
+            forget_kept();
+            most_kept_ = std::max(most_kept_, 2 * kept_sends_.size());
+        }
+        kept_sends_.push_back(std::move(sent));
+    }
     void forget_kept() {
         std::erase_if(kept_sends_, [](const auto& each) { return each->work().done(); });
     }
     [[nodiscard]] bool has_kept() const noexcept { return !kept_sends_.empty(); }
-    /// The first one, for good; null where all have been sent.
+    /// The first one, for good; null where there is none.
     [[nodiscard]] std::unique_ptr<kept_send> take_kept() {
-        forget_kept();
         if (!has_kept()) return nullptr;
         std::unique_ptr<kept_send> first = std::move(kept_sends_.front());
-        kept_sends_.erase(kept_sends_.begin());
+        kept_sends_.pop_front();
         return first;
     }
     std::size_t buffer_bytes = 0, buffered_bytes = 0;
@@ -395,7 +400,8 @@ class post_office final : public background::keepsake {
     std::uint32_t sends_ = 0;
     std::uint64_t latest_pass_ = 0;
     std::size_t owed_ = 0, notes_ = 0;
-    std::vector<std::unique_ptr<kept_send>> kept_sends_;
+    std::deque<std::unique_ptr<kept_send>> kept_sends_;
+    std::size_t most_kept_ = 64;
 };
 
 inline record& post_office::queue_for(int receiver, kind what) {

@@ -131,7 +131,8 @@ template <communicator Comm>
     std::memcpy(&head, here.data, sizeof head);
     if (head.what != message_head::kind::eager || head.how == mode::synchronous ||
         (label.value != head.tag && !label.is_any) || (!Comm::shares_memory && head.type_name != nullptr) ||
-        head.type != place.type->hash() || head.elements > place.elements || head.bytes() != here.bytes - sizeof head)
+        head.type != place.type->hash() || head.element_bytes != place.type->element_bytes ||
+        head.elements > place.elements || head.bytes() != here.bytes - sizeof head)
         return false;
     copy_short(place.data, here.data + sizeof head, head.bytes());
     comm.take_in_place(source);

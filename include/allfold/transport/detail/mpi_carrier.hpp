@@ -153,6 +153,10 @@ class carrier {
         std::memcpy(buffer.data(), &head, sizeof head);
         outbox_.send_control(place, std::move(buffer), sizeof head);
     }
+    [[nodiscard]] bool is_to_stay() {
+        const std::lock_guard lock(mutex_);  // another thread may end a team
+        return !is_clean_ || !alive_.empty();
+    }
     void say_farewell() {
         for (int place = 0; place < job_.size(); ++place)
             if (place != job_.rank() && std::ranges::find(departed_, place, &departure::place) == departed_.end())
@@ -239,7 +243,7 @@ bool carrier::meet(Begin begin, InVain is_in_vain) {
 /// As in `shutdown`: MPI may give the number of a communicator to the next one, so nothing may be under way.
 template <class InVain>
 bool carrier::try_end(InVain is_in_vain) {
-    is_used_ = is_clean_ && alive_.empty() ? 0 : 1;
+    is_used_ = is_to_stay() ? 1 : 0;
     const auto ask = [this](MPI_Request* request) {
         return ALLFOLD_MPI(Iallreduce)(&is_used_, &some_use_, 1, MPI_INT, MPI_MAX, job_.get(), request);
     };

@@ -74,6 +74,8 @@ class outbox {
         return copies_.empty() && loans_.empty() && plain_request_ == MPI_REQUEST_NULL;
     }
     [[nodiscard]] bool lends() const noexcept { return !loans_.empty(); }
+    /// Who has to read what is on its way.
+    [[nodiscard]] std::vector<int> readers();
     /// Who has to read what is lent on this lane.
     [[nodiscard]] std::vector<int> borrowers_on(lane on);
     /// The lenders go away: nobody is notified any more when a loan is over.
@@ -88,6 +90,7 @@ class outbox {
         bounce_buffer buffer;
         std::optional<sender> of;               // none: a control message, or not the last part of a message
         std::shared_ptr<bounce_buffer> shared;  // instead, where it is sent in parts, which may end in any order
+        int to;
     };
     struct cut_bytes {
         std::size_t offset, first, bytes, piece;
@@ -116,9 +119,12 @@ class outbox {
     /// Whether it is known, without a question, that MPI has let go already of what it was given just now.
     [[nodiscard]] bool is_over(MPI_Request& request);
     void keep(MPI_Request request, copy&& what);
+    static void note_rank(int rank, std::vector<int>& ranks) {
+        if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
+    }
     void keep_plain() {
         if (plain_request_ == MPI_REQUEST_NULL) return;
-        keep(std::exchange(plain_request_, MPI_REQUEST_NULL), {std::move(plain_), plain_of_, nullptr});
+        keep(std::exchange(plain_request_, MPI_REQUEST_NULL), {std::move(plain_), plain_of_, nullptr, plain_to_});
     }
     void send_range(int to, int tag, const std::byte* from, std::size_t bytes, const loan& whose);
 
@@ -131,6 +137,7 @@ class outbox {
     bounce_buffer plain_;  // of `send_plain`, with the message that it has sent last
     MPI_Request plain_request_ = MPI_REQUEST_NULL;
     sender plain_of_;
+    int plain_to_ = 0;
     bool long_copies_ = false;  // among the copies are some that MPI may not have taken at once
     requests<loan> loans_;
     std::vector<std::uint64_t> sent_;
@@ -164,10 +171,18 @@ inline void outbox::see_copies_off(bool oversubscribed) {
     long_copies_ = false;
 }
 
+inline std::vector<int> outbox::readers() {
+    std::vector<int> ranks;
+    keep_plain();
+    copies_.for_each([&ranks](const copy& c) { note_rank(c.to, ranks); });
+    loans_.for_each([&ranks](const loan& l) { note_rank(l.to, ranks); });
+    return ranks;
+}
+
 inline std::vector<int> outbox::borrowers_on(lane on) {
     std::vector<int> ranks;
     loans_.for_each([&](const loan& l) {
-        if (l.on == on && std::find(ranks.begin(), ranks.end(), l.to) == ranks.end()) ranks.push_back(l.to);
+        if (l.on == on) note_rank(l.to, ranks);
     });
     return ranks;
 }
@@ -230,6 +245,7 @@ bool outbox::send_plain(int to, sender of, std::uint32_t signature, std::size_t 
     if (is_over(request)) return true;
     plain_request_ = request;  // most often it is over too, but to ask now would keep this rank from receiving
     plain_of_ = of;
+    plain_to_ = to;
     return true;
 }
 
@@ -247,7 +263,7 @@ inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, const std
                               std::size_t offset, std::size_t bytes) {
     MPI_Request request = send(to, tag, buffer.data() + offset, bytes);
     if (is_over(request)) return pool_.give_back(std::move(buffer));
-    keep(request, {std::move(buffer), of, nullptr});
+    keep(request, {std::move(buffer), of, nullptr, to});
 }
 
 inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of,
@@ -258,7 +274,7 @@ inline void outbox::send_copy(int to, int tag, bounce_buffer&& buffer, std::opti
         MPI_Request request = send(to, tag, from + begin, end - begin);
         if (is_over(request)) return;
         if (shared == nullptr) shared = std::make_shared<bounce_buffer>(std::exchange(buffer, {}));
-        keep(request, {{}, std::exchange(of, std::nullopt), shared});
+        keep(request, {{}, std::exchange(of, std::nullopt), shared, to});
     };
     send_part(0, bytes.first);
     for (std::size_t begin = bytes.first + bytes.late; begin < bytes.bytes; begin += bytes.piece)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -42,7 +43,8 @@ class shutdown {
     void let_go();
     /// True when all ranks have come here and nothing of ours is under way any more.
     [[nodiscard]] bool wind_up();
-    /// The same for a team, which waits for the others only after a failure: its numbers are not used again.
+    /// The same for a team, which waits for all others only after a failure: its numbers are not used again. What MPI
+    /// has not copied has to be read; false where its reader has left the team.
     [[nodiscard]] bool leave_team();
     /// Requests are under way still: the memory to which they refer stays for good.
     void leave_behind() noexcept;
@@ -59,8 +61,15 @@ class shutdown {
     }
     template <class Ready, class Begin>
     [[nodiscard]] bool meet(Ready ready, Begin begin, bool is_last);
+    [[nodiscard]] std::uint64_t received() const noexcept { return inbox_.received() + control_.received(); }
     [[nodiscard]] bool has_received_all() const noexcept {
-        return inbox_.received() + control_.received() == *expected_ && !inbox_.is_draining() && outbox_.empty();
+        return received() >= *expected_ && !inbox_.is_draining() && outbox_.empty();
+    }
+    /// Messages of the program's, on a communicator that it has lent.
+    [[nodiscard]] bool has_received_foreign() const noexcept { return received() > *expected_; }
+    /// Whether nobody will read what is still on its way.
+    [[nodiscard]] bool are_readers_gone() const {
+        return std::ranges::all_of(outbox_.readers(), [this](int r) { return control_.departure_of(r).has_value(); });
     }
 
     const handle& job_;
@@ -125,16 +134,22 @@ inline bool shutdown::wind_up() {
     const auto end = [this](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(job_.get(), request); };
     inbox_.cancel();
     return meet([this] { return outbox_.empty(); }, leave, false) && meet([] { return true; }, count, false) &&
-           meet([this] { return has_received_all(); }, end, true);
+           meet([this] { return has_received_all(); }, end, true) && !has_received_foreign();
 }
 
 inline bool shutdown::leave_team() {
     std::optional<clock::time_point> until;
+    std::optional<clock::time_point> asked = clock::now();
     inbox_.cancel();
     for (;; std::this_thread::yield()) {
         outbox_.collect_loans();
         outbox_.collect_copies();
         if (!control_.has_failed() && outbox_.empty() && inbox_.is_idle()) return true;
+        if (asked && clock::now() - *asked > tuning_.notice) {  // who has left the team answers from its carrier
+            asked.reset();
+            for (const int r : outbox_.readers()) control_.notify_blocked(r, {"the end of a team"}, nullptr);
+        }
+        if (!control_.has_failed() && !outbox_.empty() && are_readers_gone()) return false;
         if (control_.has_failed() && !until) {
             until = clock::now() + tuning_.patience;
             control_.say_farewell();

@@ -43,7 +43,7 @@ class rank_body {
     const std::exception_ptr& own = thrown[static_cast<std::size_t>(culprit)];
     std::exception_ptr cause = world.cause();
     if (!cause || (own && !is_error(own))) cause = own ? own : any;
-    return tells_of_another(cause) ? any : cause;
+    return tells_of_another(cause) && !tells_of_another(any) ? any : cause;
 }
 
 /// Where the first rank runs.

@@ -93,10 +93,13 @@ class teams_in_making {
         for (team_in_making& each : teams_)
             if (each.at == at && each.members.overlaps(members)) {
                 if (each.members == members) return each;
-                throw error(errc::mismatch,
-                            text({"subset: rank ", rank, " forms a team of ", members.size(), " ranks, and rank ",
-                                  each.first_come(), " one of ", each.members.size(),
-                                  " ranks: all that are in a team must give the same ones in the same order"}));
+                const std::string why =
+                    text({"subset: rank ", rank, " forms a team of ", members.size(), " ranks, and rank ",
+                          each.first_come(), " one of ", each.members.size(),
+                          " ranks: all that are in a team must give the same ones in the same order"});
+                // Those that are there wait for this one, or do not.
+                if (const int i = each.members.find(rank); i >= 0) each.world->fail(i, errc::mismatch, why);
+                throw error(errc::mismatch, why);
             }
         const auto count = static_cast<std::size_t>(members.size());
         teams_.push_back({at, members, std::vector<bool>(count), members.size(), make()});

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSL-1.0
+// expect: allfold: the first argument is the communicator: *team of a team, *pointer of a pointer to one
+
+#include "allfold/allfold.hpp"
+
+int main() {
+    allfold::run(2, [](auto& comm) {
+        auto* const all = &comm;
+#ifdef ALLFOLD_MUST_COMPILE
+        allfold::barrier(*all);
+#else
+        allfold::barrier(all);
+#endif
+    });
+}
