@@ -66,9 +66,8 @@ inline constexpr law_set union_laws<S> =
 
 /// What is in either set, or in both. Elements are whole sets: std::set, or vectors that are sorted by <, in which an
 /// element stands as often as in that operand where it stands more often. Of equivalent elements the left one is kept.
-/// The empty set is the identity, but for sets whose comparator
-/// holds something, such as a function: of those there is none. The union of vectors that are not sorted is not
-/// defined.
+/// The empty set is the identity; of sets whose comparator holds something, such as a function, there is none. The
+/// union of vectors that are not sorted is not defined.
 ///
 ///     std::set<std::string> seen = words_of(comm.rank());
 ///     all_reduce(comm, seen, set_union());

@@ -38,12 +38,11 @@ void run_small(Comm& comm, const any_schedule& schedule, const row_functions& fu
                meanwhile how = meanwhile::pushes_on) {
     static constexpr equal_or_zero operation{};
     static constexpr std::size_t bytes = sizeof(std::uint64_t);
+    const contract goal{.name = what.what, .folds = functions.fold != nullptr};
     const partition word = partition::even(1, 1);
     std::byte* const columns[] = {reinterpret_cast<std::byte*>(&mine), reinterpret_cast<std::byte*>(&common)};
     execution<Comm> running([&] {
-        call<Comm> all{comm,     contract{.name = what.what, .folds = functions.fold != nullptr},
-                       schedule, row_layout{&functions, &operation, &bytes, bytes},
-                       {},       what};
+        call<Comm> all{comm, goal, schedule, row_layout{&functions, &operation, &bytes, bytes}, {}, what};
         all.memory.blocks = all.memory.result_blocks = &word;
         all.memory.window_rows = 1;
         all.memory.input = {{&columns[0], 0}, 0};
