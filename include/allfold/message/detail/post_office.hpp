@@ -266,7 +266,7 @@ class post_office final : public background::keepsake {
     void keep(std::unique_ptr<kept_send> sent) {
         if (kept_sends_.size() >= most_kept_) {  // so often that to keep one costs the same however many there are
             forget_kept();
-            most_kept_ = std::max(most_kept_, 2 * kept_sends_.size());
+            most_kept_ = std::max(few_kept, 2 * kept_sends_.size());
         }
         kept_sends_.push_back(std::move(sent));
     }
@@ -401,7 +401,8 @@ class post_office final : public background::keepsake {
     std::uint64_t latest_pass_ = 0;
     std::size_t owed_ = 0, notes_ = 0;
     std::deque<std::unique_ptr<kept_send>> kept_sends_;
-    std::size_t most_kept_ = 64;
+    static constexpr std::size_t few_kept = 64;
+    std::size_t most_kept_ = few_kept;
 };
 
 inline record& post_office::queue_for(int receiver, kind what) {
