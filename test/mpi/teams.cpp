@@ -15,6 +15,7 @@
 #include "allfold/data/tensors.hpp"
 #include "allfold/engine/operation.hpp"
 #include "allfold/error.hpp"
+#include "allfold/message.hpp"
 #include "allfold/transport/mpi.hpp"
 #include "allfold/transport/rank_list.hpp"
 #include "allfold/transport/team.hpp"
@@ -224,11 +225,12 @@ TEST_CASE("a failure in a team of processes ends that one, and neither its paren
 
 TEST_CASE("what fails in flight while processes make their first team releases the others") {
     const test::watchdog watch("a failure while a team over MPI is made");
-    for (const bool is_nested : {false, true}) {
-        const auto mine = test::outcome_of([is_nested] {
+    enum class way { subset, nested, split };
+    for (const way it : {way::subset, way::nested, way::split}) {
+        const auto mine = test::outcome_of([it] {
             communicator parent(MPI_COMM_WORLD);
-            const auto outer = is_nested ? subset(parent, all_of(parent)) : allfold::team<communicator>();
-            communicator& comm = is_nested ? *outer : parent;
+            const auto outer = it == way::nested ? subset(parent, all_of(parent)) : allfold::team<communicator>();
+            communicator& comm = outer ? *outer : parent;
             const bool fails = comm.rank() == comm.size() - 1;
             const auto op = allfold::associative([fails](int a, int b) {
                 if (fails) throw std::runtime_error("boom");
@@ -237,29 +239,37 @@ TEST_CASE("what fails in flight while processes make their first team releases t
             int x = 1;
             if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
             auto in_flight = allfold::all_reduce.start(comm, x, op);
-            const auto all = subset(comm, all_of(comm));
+            const auto all = it == way::split ? allfold::split(comm, allfold::color{0}) : subset(comm, all_of(comm));
             in_flight.wait();
             if (comm.size() == 1) throw std::runtime_error("boom");
+            allfold::barrier(comm);  // who is through already hears of it
         });
         INFO(mine.text);
         CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
     }
 }
 
-TEST_CASE("a process leaves a team although another one has left that it has sent something which MPI keeps") {
+TEST_CASE(
+    "a process leaves a team although another one has left, or will, that it has sent something which MPI keeps") {
     const test::watchdog watch("a team over MPI that is left with something on its way");
     communicator comm(MPI_COMM_WORLD);
-    auto all = subset(comm, all_of(comm));
-    const bool leaves_first = comm.rank() == comm.size() - 1 && comm.size() > 1;
-    if (!leaves_first) {
-        std::vector<std::vector<float>> pieces(40,
-                                               std::vector<float>(512, 1));  // many short ones, sent as one long copy
-        allfold::tensors<float> list;
-        for (auto& each : pieces) list.add(each);
-        allfold::broadcast(*all, list);
+    for (const bool leaves_first : {true, false}) {
+        auto all = subset(comm, all_of(comm));
+        if (comm.rank() < comm.size() - 1 || comm.size() == 1) {
+            std::vector<std::vector<float>> pieces(40, std::vector<float>(512, 1));  // many short ones: one long copy
+            allfold::tensors<float> list;
+            for (auto& each : pieces) list.add(each);
+            allfold::broadcast(*all, list);
+        } else if (!leaves_first) {  // it is asked whether it has left, and has not
+            int y = 0;
+            auto never = allfold::receive.start(*all, y, allfold::from{0}, allfold::tag{9});
+            const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(250);
+            while (std::chrono::steady_clock::now() < end) static_cast<void>(never.done());
+            CHECK(never.cancel());
+        }
+        all = {};
+        int x = 1;
+        allfold::all_reduce(comm, x, sum());
+        CHECK(x == comm.size());
     }
-    all = {};
-    int x = 1;
-    allfold::all_reduce(comm, x, sum());
-    CHECK(x == comm.size());
 }

@@ -25,15 +25,15 @@ template <integer T>
         return false;
 }
 
-/// The integer that is nearest to a number, of those that T has. Of NaN 0.
+/// As a cast makes it, but that a number beyond all that T has becomes the last one that it has, and NaN 0.
 template <integer T, integer Wide>
-[[nodiscard]] constexpr T nearest_integer(Wide x) noexcept {
+[[nodiscard]] constexpr T clamped_to(Wide x) noexcept {
     const T same = static_cast<T>(x);
     if (static_cast<Wide>(same) == x && is_negative(same) == is_negative(x)) return same;
     return is_negative(x) ? least_value<T>() : greatest_value<T>();
 }
 template <integer T, real_number Wide>
-[[nodiscard]] constexpr T nearest_integer(Wide x) noexcept {
+[[nodiscard]] constexpr T clamped_to(Wide x) noexcept {
     if (x >= static_cast<Wide>(greatest_value<T>())) return greatest_value<T>();
     if (x <= static_cast<Wide>(least_value<T>())) return least_value<T>();
     return x == x ? static_cast<T>(x) : T(0);
@@ -48,7 +48,7 @@ struct unrounded {
         requires requires(const Wide& x) { static_cast<T>(x); }
     constexpr operator T() const {
         if constexpr (integer<T> && (integer<Wide> || real_number<Wide>))
-            return nearest_integer<T>(value);
+            return clamped_to<T>(value);
         else
             return static_cast<T>(value);
     }
@@ -69,8 +69,7 @@ concept narrower =
 /// What is rounded when: an element becomes a `Wide` before the first fold, exactly; each fold rounds as `Op` does on
 /// `Wide`; and the outcome is rounded to the type of the output once, at the end, or not at all where the output holds
 /// `Wide`s. So it is for every algorithm, P and order. With sums of halves: 2048 + 1 + 1 is 2050, which is 2048 where
-/// each fold is rounded to 11 bits. Of a number that an integer of the output cannot hold the nearest is left that it
-/// can.
+/// each fold is rounded to 11 bits. Integers are cut towards 0, and what is beyond all of them becomes the last one.
 ///
 /// What travels: elements as they are, 2 bytes each for 16 bits, where each rank folds its own block of all operands at
 /// once: in `reduce_scatter`, and in `all_reduce` of more than some KiB, where ranks share memory or are up to 16, and

@@ -94,6 +94,7 @@ template <communicator Comm>
     std::vector<int> members;
     members.reserve(alike.size());
     for (const auto& [of, rank] : alike) members.push_back(rank);
+    if (comm.waits_to_form()) detail::meet_undisturbed(comm, "split");
     return comm.form_team(rank_list(std::move(members)));
 }
 

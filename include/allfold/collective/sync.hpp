@@ -25,7 +25,8 @@ enum class in_sync : std::uint8_t {
     none,  ///< as soon as any rank has entered the collective. Here no data moves to or from a rank that has not, so
            ///< this is `mine`
     mine,  ///< each block as soon as its source and its destination have entered: where nothing is said
-    all    ///< when all ranks have entered: for inputs that other ranks may write until they enter. Costs a barrier
+    all  ///< when all ranks have entered: for inputs that other ranks may write until they enter. Costs a barrier, for
+         ///< which a deadline counts on its own
 };
 
 /// When a call may end, and an operation is done. All ranks must say the same.
@@ -35,7 +36,7 @@ enum class out_sync : std::uint8_t {
            ///< Nothing to gain where ranks write results of each other, and for operators with `lower`
     mine,  ///< when nobody uses this rank's memory any more: where nothing is said
     all    ///< when nobody uses any memory of the collective any more: for outputs that other ranks read as soon as
-           ///< they have left. Costs a barrier
+           ///< they have left. Costs a barrier, for which a deadline counts on its own
 };
 
 namespace detail {

@@ -244,16 +244,14 @@ struct handles {
         if (first != nullptr) (unfinished != nullptr ? unfinished : first)->push();
         return first;
     }
-    /// As of one operation: throws unless there is one that may end while its rank waits.
+    /// Of several that are active, one that may end while its rank waits; throws as that of one does where none may.
     template <range_of_handles Range>
-    static void require_waitable(Range& all) {
-        const pending* last = nullptr;
+    [[nodiscard]] static pending& waitable(Range& all) {
         for (auto& each : all)
-            if (const pending* const work = active(each)) {
-                if (work->is_waitable()) return;
-                last = work;
-            }
-        if (last != nullptr) last->require_waitable();
+            if (pending* const work = active(each); work != nullptr && work->is_waitable()) return *work;
+        pending& none = *first_active(all);
+        none.require_waitable();
+        return none;
     }
     /// The index of the first one that is done, which is told; the number of all if none is.
     template <range_of_handles Range>
@@ -347,10 +345,7 @@ template <detail::range_of_handles Operations>
     if (first != nullptr) {
         until_any any(operations, *first);
         const bool waits = !any.poll();
-        if (waits) {
-            handles::require_waitable(operations);
-            first->wait(any);
-        }
+        if (waits) handles::waitable(operations).wait(any);
         if (!first->done()) look_as_observed(!waits);
         note_question_of_order();
     }
@@ -367,12 +362,10 @@ template <detail::range_of_handles Operations>
     pending* const first = handles::first_active(operations);
     if (first == nullptr) return {};
     until_any any(operations, *first);
-    if (!any.poll()) {
-        handles::require_waitable(operations);
-        first->wait(any);
-    } else if (!is_order_observed()) {
+    if (!any.poll())
+        handles::waitable(operations).wait(any);
+    else if (!is_order_observed())
         first->push();
-    }
     look_as_observed(true);
     note_question_of_order();
     return handles::tell_done(operations);

@@ -111,6 +111,9 @@ class message {
         if (!held_) return;
         try {
             detail::look_as_observed(false);
+        } catch (...) {  // at what it has found somebody else will look
+        }
+        try {
             detail::note_question_of_the_past();  // who gets it now depends on what has come since
             if (const auto kept = office_.lock()) static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
         } catch (...) {  // the communicator is broken, as a receive that waits for it finds out

@@ -115,7 +115,8 @@ template <communicator Comm>
 std::size_t detach_buffer(Comm& comm) {
     detail::require_outside_operator(comm, "detach_buffer");
     detail::post_office& office = detail::office_of(detail::carrier_of(comm));
-    while (const auto kept = office.take_kept()) detail::wait_for(kept->work());
+    while (const auto kept = office.take_kept())
+        if (!kept->work().done()) detail::wait_for(kept->work());
     return std::exchange(office.buffer_bytes, 0);
 }
 

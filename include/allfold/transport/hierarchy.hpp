@@ -3,6 +3,7 @@
 
 #include "allfold/detail/requirements.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -227,8 +228,14 @@ class hierarchical_communicator : public transport_defaults {
     team<relayed_communicator> flat_, messages_;
     bool has_ended_ = false;
     unsigned turns_ = 0;
-    // Since when a process for which it waits is known to have left, and when it last asked: a wait may come in pieces.
-    std::chrono::steady_clock::time_point left_{}, asked_{};
+    /// A message that this rank waits for, of a process that has left: a wait may come in pieces.
+    struct absence {
+        int peer = -1, round = 0;
+        lane on = 0;
+        std::chrono::steady_clock::time_point asked{};
+        std::chrono::steady_clock::duration time{};
+    };
+    absence absence_;
 };
 
 /// A message of either transport.
@@ -283,13 +290,17 @@ template <communicator Across>
 void hierarchical_communicator<Across>::require_presence(const waiting& where) {
     constexpr std::chrono::milliseconds patience{100};
     if (where.peer < 0 || is_inside(where.peer) || !relay_->is_through(process_of(where.peer))) {
-        asked_ = {};
+        absence_ = {};
         return;
     }
     const auto now = std::chrono::steady_clock::now();
-    if (now - asked_ > patience) left_ = now;
-    asked_ = now;
-    if (now - left_ > patience)
+    absence& its = absence_;
+    if (its.peer != where.peer || its.round != where.round || its.on != where.on)
+        its = {where.peer, where.round, where.on, now, {}};
+    its.time +=
+        std::min<std::chrono::steady_clock::duration>(now - its.asked, patience / 4);  // it may not run for long
+    its.asked = now;
+    if (its.time > patience)
         throw error(errc::peer_failed, detail::text({where.what, ": rank ", rank(), " waits for rank ", where.peer,
                                                      " of ", size(), ", which has returned without taking part"}));
 }

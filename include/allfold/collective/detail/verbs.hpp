@@ -105,10 +105,10 @@ concept scattered_range = std::ranges::input_range<std::remove_cvref_t<X>> && !e
 template <class Op, class X>
 [[nodiscard]] consteval bool require_operator() {
     using element = typename state_of<Op, element_of<X>>::type;
-    if constexpr (!require_no_pointer<X>()) {
-        return false;
-    } else if constexpr (binary_operation<Op, element>) {
+    if constexpr (binary_operation<Op, element>) {
         return require_associative<Op, element>();
+    } else if constexpr (!require_no_pointer<X>()) {
+        return false;
     } else if constexpr (scattered_range<X>) {
         constexpr bool is_contiguous = !scattered_range<X>;
         static_assert(is_contiguous,

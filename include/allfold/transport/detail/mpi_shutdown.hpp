@@ -61,12 +61,10 @@ class shutdown {
     }
     template <class Ready, class Begin>
     [[nodiscard]] bool meet(Ready ready, Begin begin, bool is_last);
-    [[nodiscard]] std::uint64_t received() const noexcept { return inbox_.received() + control_.received(); }
+    /// Or more: the program may have sent something on a communicator that it has lent.
     [[nodiscard]] bool has_received_all() const noexcept {
-        return received() >= *expected_ && !inbox_.is_draining() && outbox_.empty();
+        return inbox_.received() + control_.received() >= *expected_ && !inbox_.is_draining() && outbox_.empty();
     }
-    /// Messages of the program's, on a communicator that it has lent.
-    [[nodiscard]] bool has_received_foreign() const noexcept { return received() > *expected_; }
     /// Whether nobody will read what is still on its way.
     [[nodiscard]] bool are_readers_gone() const {
         return std::ranges::all_of(outbox_.readers(), [this](int r) { return control_.departure_of(r).has_value(); });
@@ -134,19 +132,21 @@ inline bool shutdown::wind_up() {
     const auto end = [this](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(job_.get(), request); };
     inbox_.cancel();
     return meet([this] { return outbox_.empty(); }, leave, false) && meet([] { return true; }, count, false) &&
-           meet([this] { return has_received_all(); }, end, true) && !has_received_foreign();
+           meet([this] { return has_received_all(); }, end, true);
 }
 
 inline bool shutdown::leave_team() {
     std::optional<clock::time_point> until;
-    std::optional<clock::time_point> asked = clock::now();
+    clock::time_point asked = clock::now();
+    clock::duration patience = tuning_.notice;
     inbox_.cancel();
     for (;; std::this_thread::yield()) {
         outbox_.collect_loans();
         outbox_.collect_copies();
         if (!control_.has_failed() && outbox_.empty() && inbox_.is_idle()) return true;
-        if (asked && clock::now() - *asked > tuning_.notice) {  // who has left the team answers from its carrier
-            asked.reset();
+        if (clock::now() - asked > patience) {  // who has left the team by then answers from its carrier
+            asked = clock::now();
+            patience *= 2;
             for (const int r : outbox_.readers()) control_.notify_blocked(r, {"the end of a team"}, nullptr);
         }
         if (!control_.has_failed() && !outbox_.empty() && are_readers_gone()) return false;
