@@ -90,7 +90,8 @@ class window_memory {
     void allocate(const context& all, scratch& memory, const scratch_blocks& made, const place& sample) const {
         const auto blocks = static_cast<std::size_t>(made.count(all.memory.blocks->blocks()));
         const std::size_t rows = all.memory.window_rows, rows_of_last = std::min(rows, all.memory.blocks->largest());
-        memory.allocate(all.rows, blocks == 0 ? 0 : (blocks - 1) * rows + rows_of_last, sample);
+        const bool is_empty = blocks == 0 || rows_of_last == 0;
+        memory.allocate(all.rows, is_empty ? 0 : (blocks - 1) * rows + rows_of_last, sample);
     }
     void stage(const context& all) {
         const operand& input = all.memory.input;
