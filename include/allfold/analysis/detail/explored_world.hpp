@@ -91,8 +91,8 @@ class explored_world final : public order_observer {
         explored_turn turn = explored_turn::goes_on;
         std::vector<explored_channel> asked;  // without finding a message, since it was last delivered one or tested
         waiting where;
+        std::uint64_t waited = 0;     // how many of its waits have ended
         int waits = 0;                // how many are within each other
-        std::uint64_t waited = 0;     // how many have ended
         int tests_in_vain = 0;        // since the latest message
         bool has_got = false;         // one in the test that it is in
         bool has_got_unseen = false;  // the same, one of which the program knows nothing

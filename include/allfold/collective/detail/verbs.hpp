@@ -99,29 +99,35 @@ template <class X>
 concept scattered_range = std::ranges::input_range<std::remove_cvref_t<X>> && !element_range<X> && !tensor_view<X> &&
                           !is_string<std::remove_cvref_t<X>>;
 
-/// Whether an operator folds the elements of an argument; where not, one line of the compiler says what to write. What
-/// an operator makes of anything else is not asked where it folds them: one that deduces what it returns need not
-/// compile there.
+/// Whether it is the operator, and not the argument, that is wrong where an operator does not fold the elements.
 template <class Op, class X>
-[[nodiscard]] consteval bool require_operator() {
-    using element = typename state_of<Op, element_of<X>>::type;
-    if constexpr (binary_operation<Op, element>) {
-        return require_associative<Op, element>();
-    } else if constexpr (!require_no_pointer<X>()) {
-        return false;
-    } else if constexpr (scattered_range<X>) {
+[[nodiscard]] consteval bool require_range_of_elements() {
+    if constexpr (require_no_pointer<X>()) {
         constexpr bool is_contiguous = !scattered_range<X>;
         static_assert(is_contiguous,
                       "allfold: the elements of this range do not lie one after the other in memory: copy them to a "
                       "std::vector, of char where they are bools");
-        return false;
-    } else if constexpr (binary_operation<Op, std::remove_cvref_t<X>>) {
-        constexpr bool is_of_elements = !binary_operation<Op, std::remove_cvref_t<X>>;
+        constexpr bool is_of_elements = !is_contiguous || !binary_operation<Op, std::remove_cvref_t<X>>;
         static_assert(
             is_of_elements,
             "allfold: this operator folds whole ranges, and a range is folded element by element: make it the one "
             "element of a view, std::span(&range, 1)");
-        return false;
+        return is_contiguous && is_of_elements;
+    }
+    return false;
+}
+
+/// Whether an operator folds the elements of an argument; where not, one line of the compiler says what to write. What
+/// it makes of anything else is not asked where it does: an operator that deduces what it returns need not compile
+/// there.
+template <class Op, class X>
+[[nodiscard]] consteval bool require_operator() {
+    using element = typename state_of<Op, element_of<X>>::type;
+    if constexpr (!binary_operation<Op, element>) {
+        if constexpr (require_range_of_elements<Op, X>())
+            return require_associative<Op, element>();
+        else
+            return false;
     } else {
         return require_associative<Op, element>();
     }
