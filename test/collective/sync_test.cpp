@@ -176,23 +176,23 @@ TEST_CASE("ranks that say different things of when a collective begins are told 
 
 TEST_CASE("a deadline counts while a call waits until all have entered, or left") {
     using modes = std::pair<in_sync, out_sync>;
-    for (const auto& [in, out] : {modes{in_sync::all, out_sync::mine}, modes{in_sync::all, out_sync::none},
-                                  modes{in_sync::mine, out_sync::all}})
+    for (const modes& each : {modes{in_sync::all, out_sync::mine}, modes{in_sync::all, out_sync::none},
+                              modes{in_sync::mine, out_sync::all}})
         for (const bool starts : {false, true}) {
             std::atomic<int> has_failed = 0;
-            const auto outcomes = outcomes_on_ranks(2, [&, in = in, out = out](auto& comm) {
+            const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
                 std::vector<int> x(10, 1);
                 if (comm.rank() == 1) {
-                    if (out == out_sync::all) allfold::all_reduce(comm, x, allfold::sum());  // and no barrier
+                    if (each.second == out_sync::all) allfold::all_reduce(comm, x, allfold::sum());  // and no barrier
                     await(has_failed, 1);
                     return allfold::barrier(comm);
                 }
                 try {
                     const allfold::deadline soon(std::chrono::milliseconds(20));
                     if (starts)
-                        allfold::all_reduce.start(comm, x, allfold::sum(), soon, in, out).wait();
+                        allfold::all_reduce.start(comm, x, allfold::sum(), soon, each.first, each.second).wait();
                     else
-                        allfold::all_reduce(comm, x, allfold::sum(), soon, in, out);
+                        allfold::all_reduce(comm, x, allfold::sum(), soon, each.first, each.second);
                 } catch (...) {
                     has_failed = 1;
                     throw;
