@@ -468,13 +468,14 @@ TEST_CASE("operations whose communicator has ended are tested, and waited for in
             for (const bool completes : {true, false}) {
                 std::vector<operation> over(2);
                 std::vector<int> x(1000, 1), y(1000, 1);
+                auto both = allfold::subset(comm, allfold::rank_list{0, 1});
                 const outcome in_team = outcome_of([&] {  // which may end before the other rank is through
-                    const auto both = allfold::subset(comm, allfold::rank_list{0, 1});
                     if (!completes && comm.rank() == 1) return;
                     over[0] = allfold::all_reduce.start(*both, x, sum());
                     over[1] = allfold::all_reduce.start(*both, y, sum());
                     if (completes) allfold::barrier(*both);
                 });
+                both = {};
                 expect(in_team.succeeded() || in_team.code == errc::peer_failed, in_team.text);
                 const auto told = outcome_of([&] { ask(over); });
                 // Or that the other one has said so before.
