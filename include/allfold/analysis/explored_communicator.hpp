@@ -439,7 +439,7 @@ class explored_communicator final : public transport_defaults, private detail::e
     }
     /// Only `detach_buffer` waits until what was sent in mode::buffered has left, and elsewhere it may not have yet.
     void note_buffer() {
-        if (background_.office && static_cast<detail::post_office&>(*background_.office).has_kept())
+        if (background_.office && !static_cast<detail::post_office&>(*background_.office).buffer.is_empty())
             world_.of(self_).leaves_buffer = true;
     }
     /// What a message is, for people.

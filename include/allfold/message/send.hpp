@@ -103,9 +103,9 @@ inline constexpr detail::send_verb send{};
 template <communicator Comm>
 void attach_buffer(Comm& comm, std::size_t bytes) {
     detail::post_office& office = detail::office_of(detail::carrier_of(comm));
-    if (office.buffer_bytes != 0)
+    if (office.buffer.is_attached())
         detail::reject_message("attach_buffer", comm.rank(), "has attached a buffer already: detach it first");
-    office.buffer_bytes = bytes;
+    office.buffer.attach(bytes);
 }
 
 /// Returns when all that `mode::buffered` has kept for this rank has been sent, and how many bytes it could keep; now
@@ -115,9 +115,9 @@ template <communicator Comm>
 std::size_t detach_buffer(Comm& comm) {
     detail::require_outside_operator(comm, "detach_buffer");
     detail::post_office& office = detail::office_of(detail::carrier_of(comm));
-    while (const auto kept = office.take_kept())
-        if (!kept->work().done()) detail::wait_for(kept->work());
-    return std::exchange(office.buffer_bytes, 0);
+    while (const auto first = office.buffer.take_first())
+        if (!first->work().done()) detail::wait_for(first->work());
+    return office.buffer.detach();
 }
 
 }  // namespace allfold

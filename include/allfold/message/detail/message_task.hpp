@@ -183,23 +183,22 @@ class message_task final : public task<Comm>, private open_message {
     void require_buffer() {
         if (!out() || out()->how != mode::buffered || out()->receiver == null_rank) return;
         const std::size_t bytes = out()->data.bytes();
-        const auto has_room = [&] { return office_.buffered_bytes + bytes <= office_.buffer_bytes; };
+        send_buffer& buffer = office_.buffer;
         if constexpr (hooks::delays_messages) {
-            office_.forget_kept();
-            if (office_.has_kept()) note_question_of_the_past();  // whether that is done by now
+            buffer.forget_sent();
+            if (!buffer.is_empty()) note_question_of_the_past();  // whether that is done by now
         }
-        if (has_room()) return;
-        office_.forget_kept();
-        if (has_room()) return;
+        if (buffer.has_room(bytes)) return;
         if constexpr (!hooks::delays_messages) {  // who has been told of no room may try again
-            if (office_.has_kept()) this->push();
-            office_.forget_kept();
-            if (has_room()) return;
+            buffer.forget_sent();
+            if (buffer.has_room(bytes)) return;
+            if (!buffer.is_empty()) this->push();
+            buffer.forget_sent();
+            if (buffer.has_room(bytes)) return;
         }
-        throw error(errc::bad_argument,
-                    text({"send: rank ", office_.rank(), " sends ", bytes, " bytes to rank ", out()->receiver,
-                          " in mode::buffered, and of the ", office_.buffer_bytes, " bytes that it has attached ",
-                          office_.buffer_bytes - office_.buffered_bytes, " are free"}));
+        throw error(errc::bad_argument, text({"send: rank ", office_.rank(), " sends ", bytes, " bytes to rank ",
+                                              out()->receiver, " in mode::buffered, and of the ", buffer.bytes(),
+                                              " bytes that it has attached ", buffer.free_bytes(), " are free"}));
     }
     [[nodiscard]] bool is_open() const noexcept { return in() && in()->is_posted && in()->source == any_rank; }
     // Null where it sends, or receives, nothing.
@@ -348,17 +347,15 @@ class message_task final : public task<Comm>, private open_message {
 
 /// The copy of a buffered send, until it has been sent.
 template <communicator Comm>
-class buffered_send final : public post_office::kept_send {
+class buffered_send final : public send_buffer::copy {
   public:
-    buffered_send(Comm& comm, post_office& office, const sending& s)
-        : office_(office),
+    buffered_send(Comm& comm, send_buffer& buffer, const sending& s)
+        : copy(buffer, s.data.bytes()),
           type_(*s.data.type),
           copy_(s.data.data, s.data.data + s.data.bytes()),
           work_(comm, [&] { return copy_of(s); }) {
-        office_.buffered_bytes += copy_.size();
         work_.start();
     }
-    ~buffered_send() override { office_.buffered_bytes -= copy_.size(); }
     [[nodiscard]] pending& work() noexcept override { return work_; }
 
   private:
@@ -370,7 +367,6 @@ class buffered_send final : public post_office::kept_send {
         own.out->data.type = &type_;
         return own;
     }
-    post_office& office_;
     message_type type_;  // that of records is gone with the send
     std::vector<std::byte> copy_;
     message_task<Comm> work_;
@@ -378,8 +374,8 @@ class buffered_send final : public post_office::kept_send {
 
 template <communicator Comm, class Request>
 void message_task<Comm, Request>::send_copy() {
-    office_.keep(std::make_unique<buffered_send<Comm>>(*this->comm_, office_, *out()));
-    office_.keep_done(*out());
+    office_.buffer.keep(std::make_unique<buffered_send<Comm>>(*this->comm_, office_.buffer, *out()));
+    office_.note_copied(*out());
 }
 
 inline void wait_for(pending& run) {

@@ -24,6 +24,7 @@
 #include "allfold/message/detail/open_messages.hpp"
 #include "allfold/message/detail/reading.hpp"
 #include "allfold/message/detail/receive_note.hpp"
+#include "allfold/message/detail/send_buffer.hpp"
 #include "allfold/message/detail/sending.hpp"
 #include "allfold/message/detail/spares.hpp"
 #include "allfold/message/options.hpp"
@@ -252,36 +253,9 @@ class post_office final : public background::keepsake {
     /// Whether answers wait for room to be sent, for which no operation of this rank waits.
     [[nodiscard]] bool owes_answers() const noexcept { return owed_ != 0; }
 
-    /// What `mode::buffered` has copied.
-    class kept_send {
-      public:
-        kept_send() = default;
-        kept_send(const kept_send&) = delete;
-        kept_send& operator=(const kept_send&) = delete;
-        virtual ~kept_send() = default;
-        [[nodiscard]] virtual pending& work() noexcept = 0;
-    };
-    /// The send of which it is a copy is done.
-    void keep_done(sending& of) noexcept { finish(of); }
-    void keep(std::unique_ptr<kept_send> sent) {
-        if (kept_sends_.size() >= most_kept_) {  // so often that to keep one costs the same however many there are
-            forget_kept();
-            most_kept_ = std::max(few_kept, 2 * kept_sends_.size());
-        }
-        kept_sends_.push_back(std::move(sent));
-    }
-    void forget_kept() {
-        std::erase_if(kept_sends_, [](const auto& each) { return each->work().done(); });
-    }
-    [[nodiscard]] bool has_kept() const noexcept { return !kept_sends_.empty(); }
-    /// The first one, for good; null where there is none.
-    [[nodiscard]] std::unique_ptr<kept_send> take_kept() {
-        if (!has_kept()) return nullptr;
-        std::unique_ptr<kept_send> first = std::move(kept_sends_.front());
-        kept_sends_.pop_front();
-        return first;
-    }
-    std::size_t buffer_bytes = 0, buffered_bytes = 0;
+    /// The send of which there is a copy is done.
+    void note_copied(sending& of) noexcept { finish(of); }
+    send_buffer buffer;
 
   private:
     using kind = message_head::kind;
@@ -400,9 +374,6 @@ class post_office final : public background::keepsake {
     std::uint32_t sends_ = 0;
     std::uint64_t latest_pass_ = 0;
     std::size_t owed_ = 0, notes_ = 0;
-    std::deque<std::unique_ptr<kept_send>> kept_sends_;
-    static constexpr std::size_t few_kept = 64;
-    std::size_t most_kept_ = few_kept;
 };
 
 inline record& post_office::queue_for(int receiver, kind what) {
