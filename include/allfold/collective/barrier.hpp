@@ -48,11 +48,8 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
     [[nodiscard]] persistent prepare(Comm& comm, const Options&... options) const {
         return moving_verbs::prepare(comm, nothing_to_move(), options...);
     }
-    template <class X, class... Rest>
-        requires(!communicator<std::remove_cvref_t<X>>)
-    void operator()(X&&, Rest&&...) const {
-        explain_communicator<std::remove_cvref_t<X>>();
-    }
+    using verbs_without_communicator::operator(), verbs_without_communicator::start,
+        verbs_without_communicator::prepare;
     using moving_verbs::plan;
     using moving_verbs::with;
 

@@ -179,13 +179,35 @@ template <class Collective, class... Options>
     return once && has_root && permutes && is_cut && is_cut_twice;
 }
 
-/// Says in one line that there is no communicator.
-template <class X>
-consteval void explain_communicator() {
-    constexpr bool is_communicator = communicator<X>;
-    static_assert(is_communicator,
-                  "allfold: the first argument is the communicator: *team of a team, *pointer of a pointer to one");
-}
+/// The verbs where a call names no communicator: one line says what stands there.
+class verbs_without_communicator {
+  public:
+    template <class X, class... Rest>
+        requires(!communicator<std::remove_cvref_t<X>>)
+    void operator()(X&&, Rest&&...) const {
+        explain<std::remove_cvref_t<X>>();
+    }
+    template <class X, class... Rest>
+        requires(!communicator<std::remove_cvref_t<X>>)
+    operation start(X&&, Rest&&...) const {
+        explain<std::remove_cvref_t<X>>();
+        return {};
+    }
+    template <class X, class... Rest>
+        requires(!communicator<std::remove_cvref_t<X>>)
+    persistent prepare(X&&, Rest&&...) const {
+        explain<std::remove_cvref_t<X>>();
+        return {};
+    }
+
+  private:
+    template <class X>
+    static consteval void explain() {
+        constexpr bool is_communicator = communicator<X>;
+        static_assert(is_communicator,
+                      "allfold: the first argument is the communicator: *team of a team, *pointer of a pointer to one");
+    }
+};
 
 /// The plan of a call on ranks of which little is known but their number.
 template <class Collective, reach Reach, class Element, class Op, class... Options>
@@ -259,7 +281,7 @@ class bound_call;
 /// The function object behind the name of a collective that folds. Arguments are `(comm, x, op, options...)` in place,
 /// or `(comm, in, out, op, options...)`; options come in any order.
 template <class Collective>
-class folding_verbs {
+class folding_verbs : public verbs_without_communicator {
   public:
     /// Runs the collective and returns when this rank's part in it is complete. Returns x where that is a single
     /// object.
@@ -317,23 +339,8 @@ class folding_verbs {
     }
 
     // What fits none of these forms.
-    template <class X, class... Rest>
-        requires(!communicator<std::remove_cvref_t<X>>)
-    void operator()(X&&, Rest&&...) const {
-        explain_communicator<std::remove_cvref_t<X>>();
-    }
-    template <class X, class... Rest>
-        requires(!communicator<std::remove_cvref_t<X>>)
-    operation start(X&&, Rest&&...) const {
-        explain_communicator<std::remove_cvref_t<X>>();
-        return {};
-    }
-    template <class X, class... Rest>
-        requires(!communicator<std::remove_cvref_t<X>>)
-    persistent prepare(X&&, Rest&&...) const {
-        explain_communicator<std::remove_cvref_t<X>>();
-        return {};
-    }
+    using verbs_without_communicator::operator(), verbs_without_communicator::start,
+        verbs_without_communicator::prepare;
     template <communicator Comm, class... Rest>
     void operator()(Comm&, Rest&&...) const {
         explain_arguments<true, Rest...>();
@@ -413,7 +420,7 @@ class folding_verbs {
 
 /// The same for collectives that move elements and fold none: without the operator.
 template <class Collective>
-class moving_verbs {
+class moving_verbs : public verbs_without_communicator {
   public:
     template <communicator Comm, class X, any_option... Options>
         requires(!any_option<X> && !value_for<X, Collective>)
@@ -464,23 +471,8 @@ class moving_verbs {
     }
 
     // What fits none of these forms.
-    template <class X, class... Rest>
-        requires(!communicator<std::remove_cvref_t<X>>)
-    void operator()(X&&, Rest&&...) const {
-        explain_communicator<std::remove_cvref_t<X>>();
-    }
-    template <class X, class... Rest>
-        requires(!communicator<std::remove_cvref_t<X>>)
-    operation start(X&&, Rest&&...) const {
-        explain_communicator<std::remove_cvref_t<X>>();
-        return {};
-    }
-    template <class X, class... Rest>
-        requires(!communicator<std::remove_cvref_t<X>>)
-    persistent prepare(X&&, Rest&&...) const {
-        explain_communicator<std::remove_cvref_t<X>>();
-        return {};
-    }
+    using verbs_without_communicator::operator(), verbs_without_communicator::start,
+        verbs_without_communicator::prepare;
     template <communicator Comm, class... Rest>
     void operator()(Comm&, Rest&&...) const {
         explain_arguments<false, Comm, Rest...>();
