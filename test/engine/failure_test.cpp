@@ -163,6 +163,19 @@ TEST_CASE("run throws the exception of the rank that failed, with its type") {
                     boom);
 }
 
+TEST_CASE("run throws what the rank says that waits in vain, and not what others have heard of it") {
+    for (int turn = 0; turn < 20; ++turn) {
+        const outcome told = outcome_of([] {
+            allfold::run(3, [](auto& comm) {
+                if (comm.rank() != 1) allfold::barrier(comm);
+            });
+        });
+        INFO(told.text);
+        CHECK(told.text.find("barrier: rank ") == 0);
+        CHECK((told.says("waits for rank 1") && !told.says("stops")));
+    }
+}
+
 TEST_CASE("a rank that returns early is named by those that wait for it") {
     for (const int size : group_sizes_here)
         for (const std::size_t n : lengths) {

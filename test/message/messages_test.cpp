@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <random>
 #include <span>
 #include <vector>
@@ -112,6 +113,40 @@ TEST_CASE("what is too long, or of another type, is an error of its receive alon
             }
             allfold::barrier(comm);
         });
+    SUCCEED();
+}
+
+TEST_CASE("types of one name, as those of two translation units, do not overrun each other") {
+    using ranks = allfold::thread_communicator;
+    std::function<void(ranks&)> sends, receives;
+    {
+        struct piece {
+            int all[40];
+        };
+        sends = [](ranks& comm) { send(comm, piece{}, to{1}); };
+    }
+    {
+        struct piece {
+            int all[1];
+        };
+        struct place {
+            piece first{{7}};
+            std::array<int, 60> behind{};
+        };
+        receives = [](ranks& comm) {
+            place here;
+            here.behind.fill(7);
+            const outcome told = outcome_of([&] { receive(comm, here.first, from{0}); });
+            expect_error(told, errc::mismatch, {"rank 1", "rank 0"});
+            expect(here.first.all[0] == 7 && std::ranges::count(here.behind, 7) == 60, "the place is untouched");
+        };
+    }
+    on_ranks(2, [&](ranks& comm) {
+        for (int turn = 0; turn < 20; ++turn) {
+            comm.rank() == 0 ? sends(comm) : receives(comm);
+            allfold::barrier(comm);
+        }
+    });
     SUCCEED();
 }
 
