@@ -36,22 +36,26 @@ TEST_CASE("what ranks do over MPI is among what explore predicts, and not always
         SUCCEED("one rank has nobody to send to, and more have too many orders");
         return;
     }
-    std::uint32_t seed = std::random_device()();  // that of rank 0 everywhere
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    std::uint32_t seed = std::random_device()();  // that of rank 0 everywhere, which alone explores
     MPI_Bcast(&seed, 1, MPI_UINT32_T, 0, MPI_COMM_WORLD);
     std::mt19937 dice(seed);
     int compared = 0, varied = 0;
     for (int i = 0; i < 200 && compared < 8; ++i) {
         const random_program program =
             i == 0 ? random_program(size) : random_program(dice, size, 3 + dice() % 3, random_program::asks::anything);
-        const outcomes predicted = test::predicted(program);
-        if (i > 0 && (!predicted.all_end() || predicted.seen.size() < 2)) continue;
+        const outcomes predicted = rank == 0 ? test::predicted(program) : outcomes();
+        int is_suitable = i == 0 || (predicted.all_end() && predicted.seen.size() > 1) ? 1 : 0;
+        MPI_Bcast(&is_suitable, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        if (is_suitable == 0) continue;
         ++compared;
         const watchdog watch("program " + std::to_string(i) + " of seed " + std::to_string(seed));
         INFO("seed " << seed << ", program " << i << ": " << program.text() << explain(predicted.found));
         std::set<std::vector<std::uint32_t>> seen;
         for (unsigned turn = 0; turn < 100; ++turn) {
             const auto all = run_over_mpi(program, turn);
-            CHECK(predicted.seen.contains(all));
+            if (rank == 0) CHECK(predicted.seen.contains(all));
             seen.insert(all);
         }
         varied += seen.size() > 1 ? 1 : 0;
