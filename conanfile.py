@@ -39,7 +39,8 @@ class Allfold(ConanFile):
         cmake_layout(self)
 
     def validate(self):
-        # What the compiler can, not compiler.cppstd: CMake raises that for what links with allfold::allfold.
+        # Checks what the compiler can do, not compiler.cppstd: CMake raises that for everything that links with
+        # allfold::allfold.
         if "20" not in (supported_cppstd(self) or ["20"]):
             raise ConanInvalidConfiguration("allfold needs a compiler with C++20")
         compiler, version = self.settings.get_safe("compiler"), self.settings.get_safe("compiler.version")
@@ -51,7 +52,7 @@ class Allfold(ConanFile):
             self.info.clear()  # one package for all settings and options
 
     def system_requirements(self):
-        # A program's MPI is the one whose mpirun starts it: that of the system, never one that Conan built.
+        # A program must use the MPI whose mpirun starts it: the system's, never one that Conan built.
         if self.options.mpi and not shutil.which("mpicxx"):
             Apt(self).install_substitutes(["libopenmpi-dev", "openmpi-bin"], ["libmpich-dev", "mpich"])
 
@@ -72,9 +73,9 @@ class Allfold(ConanFile):
     def package_info(self):
         # CMake uses the package's own allfoldConfig.cmake, which also finds the system's MPI for the component mpi.
         self.cpp_info.set_property("cmake_find_mode", "none")
-        self.cpp_info.builddirs = ["share/cmake/allfold"]  # where CMakeConfigDeps looks for it; CMakeDeps: below
+        self.cpp_info.builddirs = ["share/cmake/allfold"]  # where CMakeConfigDeps looks for it; for CMakeDeps see below
 
-        # The same for other generators. Flags of MPI come from its mpicxx.
+        # The same for other generators. MPI's flags come from its mpicxx.
         core = self.cpp_info.components["core"]
         core.set_property("cmake_target_name", "allfold::allfold")
         core.set_property("pkg_config_name", "allfold")

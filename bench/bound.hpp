@@ -30,7 +30,7 @@ namespace bench {
 enum class stores {
     plain,
     string,    ///< `rep movsb`, which need not fetch the lines that it overwrites from the core that holds them
-    streaming  ///< past the caches
+    streaming  ///< non-temporal: bypassing the caches
 };
 
 inline void copy_string(void* to, const void* from, std::size_t bytes) {
@@ -67,7 +67,7 @@ inline void copy_streaming(void* to, const void* from, std::size_t bytes) {
 #endif
 }
 
-/// Streaming stores become visible in any order; a flag must come behind them.
+/// Streaming stores become visible in any order; a flag must be stored after this.
 inline void finish_streaming() {
 #if defined(__x86_64__)
     _mm_sfence();
@@ -83,8 +83,8 @@ void copy(void* to, const void* from, std::size_t bytes) {
 
 /// How the ranks of a hand-written collective wait for each other.
 enum class meeting {
-    flags,   ///< a line for each rank, which all others look at
-    counter  ///< one number that all count up: where they share processors, the last one to come waits for nobody
+    flags,   ///< a line for each rank, which all others poll
+    counter  ///< one number that all increment: if they share CPUs, the last to arrive waits for nobody
 };
 
 /// What the ranks of a hand-written collective share.
@@ -110,14 +110,14 @@ struct bound_board {
     std::barrier<> standard;
 };
 
-/// One rank's end of hand-written collectives. Those with a barrier behind end with a meeting; where all have read what
+/// One rank's end of hand-written collectives. Those followed by a barrier end with a meeting; if all have read what
 /// they need by then, it is the only one.
 template <class Workload>
 class bound {
   public:
     using element = typename Workload::element;
 
-    /// To be made by all ranks before one of them uses it.
+    /// All ranks must make theirs before any of them uses it.
     bound(bound_board& board, int rank, int ranks, const buffer& input, const buffer& output, bool has_slots)
         : board_(board),
           rank_(static_cast<std::size_t>(rank)),
@@ -130,10 +130,10 @@ class bound {
         board.memory[rank_] = {input_, output_, {slots_[0].template as<element>(), slots_[1].template as<element>()}};
     }
 
-    /// From the next collective on, by all ranks.
+    /// Takes effect from the next collective on; all ranks call it alike.
     void meet_by(meeting way) { way_ = way; }
 
-    /// A barrier; also the exchange that the others are made of.
+    /// A barrier; also the exchange on which the other collectives are built.
     void meet() {
         ++meetings_;
         if (way_ == meeting::counter) return count_up();
@@ -143,8 +143,8 @@ class bound {
 
     // --- all_reduce
 
-    /// The floor: the value in the line of the flag, in one of two cells by turns. A rank writes a cell again after it
-    /// has seen the others one call further, where they no longer read it.
+    /// The floor: the value is in the line of the flag, in one of two alternating cells. A rank rewrites a cell after
+    /// it has seen the others one call further on, where they no longer read it.
     template <std::size_t Count>
     void in_cells() {
         ++cells_used_;
@@ -156,13 +156,13 @@ class bound {
         std::memcpy(output_, &sum, sizeof sum);
     }
 
-    /// Everybody copies its input into one of two slots by turns, waits once, and folds all.
+    /// Every rank copies its input into one of two alternating slots, waits once, and folds everything.
     template <stores How>
     void through_slots() {
         fold_ranks(ranks_, output_, 0, n_, posted<How>());
     }
 
-    /// Everybody folds everything, from the inputs themselves.
+    /// Every rank folds everything, from the inputs themselves.
     template <stores How>
     void everything() {
         meet();
@@ -176,7 +176,7 @@ class bound {
         leave<How>();
     }
 
-    /// Everybody folds its slice, and stores it in all outputs.
+    /// Every rank folds its slice, and stores it in all outputs.
     template <stores How>
     void push() {
         meet();
@@ -189,7 +189,7 @@ class bound {
         leave<How>();
     }
 
-    /// Everybody folds its slice, and fetches the others' from their outputs.
+    /// Every rank folds its slice, and fetches the others' from their outputs.
     template <stores How>
     void pull() {
         meet();
@@ -199,7 +199,7 @@ class bound {
         leave<How>();
     }
 
-    /// As `pull`, but what other ranks read lies in slots: no core touches another's inputs or outputs.
+    /// Like `pull`, but what other ranks read lies in slots: no core touches another's inputs or outputs.
     template <stores How>
     void pull_from_slots() {
         const std::size_t parity = meetings_ / 2 % 2;
@@ -213,7 +213,7 @@ class bound {
         each_other([&](std::size_t peer) { copy_slice<stores::plain>(peer, output_, slot(peer, parity)); });
     }
 
-    /// As `push`, but what other ranks read lies in slots.
+    /// Like `push`, but what other ranks read lies in slots.
     template <stores How>
     void push_from_slots() {
         const std::size_t parity = meetings_ / 2 % 2;
@@ -269,7 +269,7 @@ class bound {
         leave<How>();
     }
 
-    // --- broadcast of what is in the output of rank 0, and a barrier
+    // --- broadcast of the output of rank 0, followed by a barrier
 
     template <std::size_t Count>
     void broadcast_in_cells() {
@@ -289,7 +289,7 @@ class bound {
         from_root(slot(0, 0));
     }
     void broadcast() { from_root(output(0)); }
-    /// Everybody hands a slice of the root's to all.
+    /// Every rank passes a slice of the root's to all.
     template <stores How>
     void broadcast_in_slices() {
         meet();
@@ -297,7 +297,7 @@ class bound {
         leave<How>();
     }
 
-    // --- scatter of the input of rank 0, and a barrier
+    // --- scatter of the input of rank 0, followed by a barrier
 
     template <std::size_t Count>
     void deal_in_cells() {
@@ -317,7 +317,7 @@ class bound {
     }
     void deal() { deal_from(input(0)); }
 
-    // --- gather of the inputs of all at rank 0, and a barrier
+    // --- gather of the inputs of all ranks at rank 0, followed by a barrier
 
     template <std::size_t Count>
     void collect_in_cells() {
@@ -336,7 +336,7 @@ class bound {
         collect_from(slots(0));
     }
     void collect() { collect_from(inputs()); }
-    /// Everybody stores its block at the root.
+    /// Every rank stores its block at the root.
     template <stores How>
     void collect_by_push() {
         meet();
@@ -378,7 +378,7 @@ class bound {
         leave<How>();
     }
 
-    // --- all_to_all in blocks of several lengths, of which a rank knows those that it sends: they travel in a cell
+    // --- all_to_all in blocks of different lengths; each rank knows those that it sends, and passes them on in a cell
 
     void exchange_by_sizes_in_cells(std::span<const int> sizes) {
         post_sizes(sizes, n_);
@@ -419,7 +419,7 @@ class bound {
         together_from(inputs());
         meet();
     }
-    /// Everybody folds a slice of the first third for all, and stores its blocks of the others at all.
+    /// Every rank folds a slice of the first third for all, and stores its blocks of the other thirds at all ranks.
     template <stores How>
     void together_by_push() {
         meet();
@@ -437,9 +437,9 @@ class bound {
         leave<How>();
     }
 
-    // --- inclusive_scan of one array in blocks that go round, and a barrier: the sums of all blocks lie in slots
+    // --- inclusive_scan of one array in round-robin blocks, followed by a barrier: the sums of all blocks lie in slots
 
-    /// Everybody sums up its blocks, and scans them when it knows what comes before.
+    /// Every rank sums up its blocks, and scans them once it knows what precedes them.
     void scan_of_array_by_sums(std::size_t block) {
         post_sums(block,
                   [&](std::size_t from) { return std::accumulate(input_ + from, input_ + from + block, element{}); });
@@ -448,7 +448,7 @@ class bound {
         });
         meet();
     }
-    /// Everybody scans its blocks, and adds what comes before.
+    /// Every rank scans its blocks, and adds what precedes them.
     void scan_of_array_by_scans(std::size_t block) {
         post_sums(block, [&](std::size_t from) {
             std::partial_sum(input_ + from, input_ + from + block, output_ + from);
@@ -461,9 +461,9 @@ class bound {
         meet();
     }
 
-    // --- permute: everybody gets the input of the rank below
+    // --- permute: every rank gets the input of the rank below
 
-    /// A cell is written again when the only rank that reads it has written its own once more.
+    /// A cell is rewritten once the only rank that reads it has written its own again.
     template <std::size_t Count>
     void shift_in_cells() {
         reach(board_.cells[(rank_ + 1) % ranks_][cells_used_ % 2].sequence, cells_used_);
@@ -484,7 +484,7 @@ class bound {
         leave<How>();
     }
 
-    // --- reduce to rank 0, and a barrier
+    // --- reduce to rank 0, followed by a barrier
 
     template <std::size_t Count>
     void reduce_in_cells() {
@@ -501,7 +501,7 @@ class bound {
         to_root(slots(0));
     }
     void reduce() { to_root(inputs()); }
-    /// Everybody folds a slice, and stores it at the root.
+    /// Every rank folds a slice, and stores it at the root.
     template <stores How>
     void reduce_in_slices() {
         meet();
@@ -513,8 +513,8 @@ class bound {
         leave<How>();
     }
 
-    // --- scans, and a barrier; `own` is how many inputs of its own a rank gets folded: 1 of an inclusive one, 0 of an
-    // --- exclusive one
+    // --- scans, followed by a barrier; `own` is how many of its own inputs a rank gets folded: 1 in an inclusive scan,
+    // --- 0 in an exclusive one
 
     template <std::size_t Count>
     void scan_in_cells(std::size_t own) {
@@ -537,7 +537,7 @@ class bound {
         fold_ranks(rank_ + own, output_, 0, n_, inputs());
         meet();
     }
-    /// Everybody computes its slice of all prefixes: every input is read once, and every output written once.
+    /// Every rank computes its slice of all prefixes: every input is read once, and every output is written once.
     template <stores How>
     void scan_in_slices(std::size_t own) {
         meet();
@@ -555,7 +555,7 @@ class bound {
     }
 
   private:
-    /// Elements that end where a cache line does.
+    /// The fewest elements that end at a cache line boundary.
     static constexpr std::size_t grain = 64 / std::gcd<std::size_t>(64, sizeof(element));
     static constexpr std::size_t chunk = std::max(grain, 4096 / sizeof(element) / grain * grain);
 
@@ -576,7 +576,7 @@ class bound {
     [[nodiscard]] auto slots(std::size_t parity) const {
         return [this, parity](std::size_t r) { return r == rank_ ? input_ : slot(r, parity); };
     }
-    /// A slot is written again when all others have met once more, and no longer read it.
+    /// A slot is rewritten when all others have met once more, and no longer read it.
     template <stores How>
     [[nodiscard]] auto posted() {
         const std::size_t parity = meetings_ % 2;
@@ -590,7 +590,7 @@ class bound {
         for (std::size_t from = 0; from < n_; from += block) slot(rank_, 0)[from / block] = sum_of(from);
         meet();
     }
-    /// `use(from, before)`: where a block of this rank starts, and the sum of all blocks before it.
+    /// Calls `use(from, before)` with the start of each block of this rank and the sum of all blocks before it.
     template <class Use>
     void each_own_block(std::size_t block, Use use) const {
         element before{};
@@ -614,7 +614,7 @@ class bound {
         copy<How>(slot(rank_, parity), from, n_ * sizeof(element));
         finish<How>();
     }
-    /// Before others are told of what has been stored.
+    /// To be called before others are told what has been stored.
     template <stores How>
     static void finish() {
         if constexpr (How == stores::streaming) finish_streaming();
@@ -643,7 +643,7 @@ class bound {
         reach(cell.sequence, cells_used_);
         std::memcpy(&to, cell.value.data(), sizeof to);
     }
-    /// output ← the values of the ranks 0 to ranks - 1, of which this is one.
+    /// output ← the fold of the values of ranks 0 to ranks - 1, of which this is one.
     template <std::size_t Count>
     void fold_cells(std::size_t ranks) {
         values<Count> sum, theirs;
@@ -659,7 +659,7 @@ class bound {
     }
 
     [[nodiscard]] bound_board::cell& sizes_cell(std::size_t rank) const { return board_.cells[rank][cells_used_ % 2]; }
-    /// And behind them so many elements of the input.
+    /// Posts the sizes, followed by so many elements of the input.
     void post_sizes(std::span<const int> sizes, std::size_t count) {
         ++cells_used_;
         auto& cell = sizes_cell(rank_);
@@ -681,7 +681,7 @@ class bound {
         }
     }
 
-    /// In one direction: to be called by all ranks once in a collective, whether somebody waits for them or not.
+    /// In one direction: all ranks must call `announce` once in a collective, whether or not anybody waits for them.
     void announce() { board_.cells[rank_][0].sequence.store(++cells_used_, std::memory_order_release); }
     void await(std::size_t first, std::size_t last) const {
         for (std::size_t r = first; r < last; ++r) reach(board_.cells[r][0].sequence, cells_used_);
@@ -763,7 +763,7 @@ class bound {
         Workload::fold(out, source(0) + i, source(1) + i, count);
         for (std::size_t r = 2; r < ranks; ++r) Workload::fold(out, out, source(r) + i, count);
     }
-    /// out ← the elements [first, last) of the sources 0 to ranks - 1.
+    /// out ← the fold of elements [first, last) of sources 0 to ranks - 1.
     template <class Sources>
     void fold_ranks(std::size_t ranks, element* out, std::size_t first, std::size_t last, Sources source) const {
         if (ranks <= 2) return fold_chunk(ranks, out, first, last - first, source);
@@ -776,7 +776,7 @@ class bound {
     std::size_t rank_, ranks_;
     bool yields_;
     meeting way_ = meeting::flags;
-    std::size_t n_;  // of the input
+    std::size_t n_;  // elements of the input
     element* input_;
     element* output_;
     std::array<buffer, 2> slots_;

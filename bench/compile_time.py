@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSL-1.0
 """Measures what a translation unit pays for allfold, beside the standard library and Boost.MPI, and prints a table.
 
-Seconds are processor time of the compiler (user and system), MB its peak memory: medians over turns, in each of which
-every unit is compiled once. The last columns are ratios of seconds at -O2, to the unit that only includes <algorithm>
-and to the one with a single boost::mpi::all_reduce of a float. Where a unit does not compile it is left out."""
+Seconds are CPU time of the compiler (user and system), MB its peak memory: medians over turns, in each of which every
+unit is compiled once. The last columns are ratios of seconds at -O2 to the unit that only includes <algorithm> and to
+the one with a single boost::mpi::all_reduce of a float. A unit that does not compile is left out."""
 
 import argparse
 import collections
@@ -92,7 +92,7 @@ def read_options():
 
 
 def flags_of_mpi():
-    """Where Open MPI, or another MPI, has its headers; as those of the system, which compilers do not warn of."""
+    """Finds the headers of Open MPI or another MPI; as system headers, about which compilers do not warn."""
     wrapper = shutil.which("mpicxx.openmpi") or shutil.which("mpicxx")
     if not wrapper:
         return []
@@ -105,7 +105,7 @@ def flags_of_mpi():
 
 
 def cost_of(unit, command):
-    """Of one run of a compiler and the processes that it starts; None where it fails."""
+    """The cost of one run of a compiler and the processes that it starts; None if it fails."""
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         _, status, usage = os.wait4(process.pid, 0)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 
 /// @file
-/// What exploring a program costs: executions a second on one core, and memory after few and after many of them.
+/// What exploring a program costs: executions per second on one core, and memory after few and after many of them.
 ///
-///     build/bench/bench/explore [SECONDS]     each program is explored again and again for so long, or 2 s
+///     build/bench/bench/explore [SECONDS]     explores each program repeatedly for that long (default 2 s)
 
 #include "allfold/analysis/explore.hpp"
 
@@ -25,7 +25,7 @@ namespace {
 
 using allfold::explored_communicator;
 
-/// Each other rank sends so many messages to rank 0, which takes them from any.
+/// Every other rank sends so many messages to rank 0, which receives them from any rank.
 struct senders_to_one {
     int messages;
     int operator()(explored_communicator& comm) const {
@@ -38,7 +38,7 @@ struct senders_to_one {
         return sum;
     }
 };
-/// Two all_reduce in flight, of which each rank waits for any.
+/// Two all_reduce operations in flight; each rank waits for any of them.
 int two_in_flight(explored_communicator& comm) {
     std::array<int, 2> x{comm.rank(), 1};
     std::array<allfold::operation, 2> all{allfold::all_reduce.start(comm, x[0], allfold::sum()),
@@ -47,7 +47,7 @@ int two_in_flight(explored_communicator& comm) {
     return x[0] + x[1];
 }
 
-/// Of an exploration that is repeated for a while: the median.
+/// The median over explorations that are repeated for a while.
 template <class Program>
 [[nodiscard]] double executions_a_second(Program program, double seconds) {
     std::vector<double> rates;
@@ -60,7 +60,7 @@ template <class Program>
     return rates[rates.size() / 2];
 }
 
-/// The most that this process has had so far. (`getrusage` would count what has started it.)
+/// The peak memory of this process so far. (`getrusage` would count the process that started it.)
 [[nodiscard]] double peak_mebibytes() {
     std::ifstream status("/proc/self/status");
     for (std::string word; status >> word;)

@@ -18,7 +18,7 @@ namespace bench {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Keeps the compiler from dropping or moving work on memory.
+/// Keeps the compiler from dropping or moving accesses to memory.
 inline void keep(const void* memory) { asm volatile("" : : "r"(memory) : "memory"); }
 
 inline void relax() {
@@ -29,7 +29,7 @@ inline void relax() {
 #endif
 }
 
-/// The processors that this process may use.
+/// The CPUs that this process may use.
 [[nodiscard]] inline std::vector<int> processors() {
     static const std::vector<int> found = [] {
         cpu_set_t allowed;
@@ -45,8 +45,8 @@ inline void relax() {
 
 [[nodiscard]] inline bool oversubscribed(int ranks) { return ranks > static_cast<int>(processors().size()); }
 
-/// To the processor that is the rank's share, also where several ranks share it: left alone they are not spread evenly
-/// for the first half second, and the first contestant would be measured with three of four on one of two.
+/// Pins the calling thread to its rank's CPU, even if several ranks share one: left alone, they are not spread evenly
+/// for the first half second, and the first contestant would be measured with three of four ranks on one of two CPUs.
 inline void pin(int rank) {
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -68,8 +68,8 @@ struct summary {
     return {at(0.5), at(0.25), at(0.75), static_cast<int>(samples.size())};
 }
 
-/// Several times a time slice (4 ms) where ranks share processors; well below one where they do not, so that another
-/// program spoils a few batches only.
+/// Several times a time slice (4 ms) if ranks share CPUs; well below one if they do not, so that another program spoils
+/// only a few batches.
 struct pace {
     double batch_seconds;
     std::size_t samples;
@@ -82,8 +82,9 @@ struct pace {
     return used.ru_nivcsw;
 }
 
-/// Times `call` in batches; a sample is the time of the slowest rank divided by the calls of the batch. Where every
-/// rank has a processor, batches in which another program took one away do not count, if enough others are left.
+/// Times `call` in batches; a sample is the time of the slowest rank divided by the number of calls in the batch. If
+/// every rank has its own CPU, batches in which another program took one away do not count, provided that enough others
+/// are left.
 ///
 /// A group has `size()`, `barrier()` and `max(double)`, which every rank calls alike.
 template <class Group, class Call>

@@ -17,29 +17,28 @@
 #include "bench/workload.hpp"
 
 /// @file
-/// What the machine allows of messages: ways to hand them over, written by hand. The bound of a size is the fastest.
+/// What the machine allows for messages: ways to pass them, written by hand. The bound of a size is the fastest.
 ///
-/// Each message gets from the memory of its sender to its place at the receiver, has a flag of its own, and its sender
-/// may write its memory again when the call ends. What is left out: nothing is matched, since both sides know which
-/// message is which; there are no tags, no lengths, no wildcards, no limit on what waits, no errors and no sleep.
+/// Each message gets from its sender's memory to its destination at the receiver, has a flag of its own, and its sender
+/// may write to its memory again when the call ends. Left out are matching, since both sides know which message is
+/// which, tags, lengths, wildcards, a limit on pending messages, errors, and sleeping.
 
 namespace bench {
 
-/// What the ranks share; flags count calls.
+/// What the ranks share; flags hold the number of a call.
 struct message_board {
-    /// What one side tells the other of a message, in the line of its flag: the message itself if it is short, or where
-    /// it lies or shall lie.
+    /// What one side tells the other about a message, in the cache line of its flag: where it lies or is to be put.
     struct alignas(64) line {
         std::atomic<std::uint64_t> call{0};
         alignas(8) std::array<std::byte, 56> value;
     };
     using flags = std::array<std::atomic<std::uint64_t>, messages_in_flight>;
-    /// Of the messages that one rank sends, each in a lane of its own.
+    /// For the messages that one rank sends, each in a lane of its own.
     struct lanes {
-        alignas(128) std::array<line, messages_in_flight> sources;  // told by the sender
-        alignas(128) std::array<line, messages_in_flight> places;   // told by the receiver
-        alignas(128) flags written{};                               // by the sender, at their place
-        alignas(128) flags read{};                                  // by the receiver, at their source
+        alignas(128) std::array<line, messages_in_flight> sources;  // written by the sender
+        alignas(128) std::array<line, messages_in_flight> places;   // written by the receiver
+        alignas(128) flags written{};                               // by the sender, at the destination
+        alignas(128) flags read{};                                  // by the receiver, from the source
         alignas(128) std::byte* cells = nullptr;
     };
     std::array<lanes, most_ranks> of;
@@ -74,15 +73,15 @@ struct halo_traffic {
     [[nodiscard]] void* place(std::size_t face) const { return face_of(output, face).data(); }
     [[nodiscard]] std::size_t to(std::size_t face) const { return static_cast<std::size_t>(around[face]); }
     [[nodiscard]] std::size_t from(std::size_t face) const { return static_cast<std::size_t>(around[face]); }
-    /// In which the neighbour sends what comes to this face.
+    /// The lane in which the neighbour sends what this face receives.
     [[nodiscard]] static constexpr std::size_t lane(std::size_t face) { return opposite_of(face); }
 };
 
-/// One rank's end of messages of equal length. A way to hand them over has four steps: what is told before all else,
-/// what a sender does, what a receiver does, and what a sender waits for in the end.
+/// One rank's end of messages of equal length. A way to pass them has four steps: what is announced before anything
+/// else, what a sender does, what a receiver does, and what a sender waits for in the end.
 class message_bound {
   public:
-    /// To be made by all ranks before one of them sends; at most `count` messages in a call.
+    /// All ranks must make theirs before any of them sends; at most `count` messages per call.
     message_bound(message_board& board, int rank, int ranks, std::size_t bytes, std::size_t count)
         : board_(board),
           rank_(static_cast<std::size_t>(rank)),
@@ -94,7 +93,7 @@ class message_bound {
         board.of[rank_].cells = cells_.as<std::byte>();
     }
 
-    /// Above, copies on the way only cost.
+    /// For longer messages, intermediate copies only cost time.
     [[nodiscard]] bool has_cells() const { return bytes_ * count_ <= 8 << 20; }
 
     /// All messages of a call at once.
@@ -119,9 +118,9 @@ class message_bound {
 
     // --- The ways
 
-    /// Through cells of the sender, with the flag in the line of a short one. A cell is written again two or more calls
-    /// later: from its receiver a message of a call between has come by then, sent when it had read the cell. `Bytes`:
-    /// of a message, where they are few and the compiler shall know how many.
+    /// Through cells of the sender; a short message is in the line of its flag. A cell is rewritten two or more calls
+    /// later: by then a message of a call in between has arrived from its receiver, sent after reading the cell.
+    /// `Bytes`: the length of a message, if it is short and to be known at compile time.
     template <stores How, std::size_t Bytes = 0>
     struct cells {
         message_bound& end;
@@ -144,7 +143,7 @@ class message_bound {
         void finish(const auto&) const {}
     };
 
-    /// The receiver reads a message where the sender has it, and says so.
+    /// The receiver reads a message in its sender's memory, and reports that it has.
     template <stores How>
     struct read {
         message_bound& end;
@@ -166,7 +165,7 @@ class message_bound {
         }
     };
 
-    /// The sender writes a message where the receiver wants it, who has said so.
+    /// The sender writes a message to where the receiver has announced that it wants it.
     template <stores How>
     struct write {
         message_bound& end;
@@ -184,7 +183,7 @@ class message_bound {
         void finish(const auto&) const {}
     };
 
-    /// The receiver reads the first half of a message, and the sender writes the other one meanwhile.
+    /// The receiver reads the first half of a message while the sender writes the other half.
     template <stores How>
     struct halves {
         message_bound& end;
@@ -234,10 +233,10 @@ class message_bound {
     }
 
     [[nodiscard]] lanes& mine() const { return board_.of[rank_]; }
-    /// Ends where a line does, so that both halves have lines of their own if the place starts with one.
+    /// Ends at a line boundary, so that both halves have lines of their own if the destination starts at one.
     [[nodiscard]] std::size_t half() const { return bytes_ / 2 / line * line; }
 
-    // Cells: the flag, and behind it in its line, or from the next line on, the message.
+    // Cells: the flag, followed by the message in the same line, or from the next line on.
     [[nodiscard]] std::size_t stride() const {
         return bytes_ <= beside_flag ? line : line + (bytes_ + line - 1) / line * line;
     }
@@ -283,8 +282,8 @@ class message_bound {
     message_board& board_;
     std::size_t rank_;
     bool yields_;
-    std::size_t bytes_, count_;  // of a message, and messages
-    std::size_t turns_;  // cells of a lane: more of long ones, so that they have left their receiver's nearest cache
+    std::size_t bytes_, count_;  // of a message, and number of messages
+    std::size_t turns_;  // cells of a lane: more of long ones, so that they have left the receiver's nearest cache
     buffer cells_;
     std::uint64_t call_ = 0;
 };

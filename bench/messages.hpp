@@ -10,11 +10,11 @@
 #include <allfold/message.hpp>
 
 /// @file
-/// The rows of messages, as allfold does them on any transport, and where their messages go.
+/// The rows of messages, as allfold does them on any transport, and where their messages are sent.
 
 namespace bench {
 
-/// Whose messages a rank gets where ranks go in pairs.
+/// The rank with which a rank exchanges messages in rows of pairs.
 [[nodiscard]] inline int partner_of(int rank) { return rank ^ 1; }
 
 namespace ours {
@@ -47,7 +47,8 @@ void message_rate(Comm& comm, const auto& inputs, const auto& outputs) {
 
 }  // namespace ours
 
-/// Ranks in a cube that is closed in itself, as long as can be in x, then in y: neighbours below and above in x, y, z.
+/// The ranks as a periodic grid: 2 of them along x, and then along y, as long as their number is even, the rest along
+/// z. Neighbours are below and above in x, y, z.
 class neighbours {
   public:
     neighbours(int rank, int size) {
@@ -81,7 +82,7 @@ template <class T>
     return all.subspan(face * n, n);
 }
 
-/// Floats of six faces, each of which comes from the opposite side of a neighbour.
+/// Floats of six faces, each of which is received from the opposite side of a neighbour.
 struct faces_of_floats : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
         const neighbours around(rank, ranks);
@@ -96,7 +97,7 @@ struct faces_of_floats : sum_of_floats {
 
 namespace ours {
 
-/// The faces of each rank go to its neighbours. A face has the tag of the side that it comes from.
+/// Sends each rank's faces to its neighbours. The tag of a face is the side that it comes from.
 template <class Comm>
 void halo(Comm& comm, const neighbours& around, std::span<const float> input, std::span<float> output) {
     using namespace allfold;

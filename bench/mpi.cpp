@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// allfold over MPI beside the collectives of the MPI library itself, between the same processes:
+/// allfold over MPI beside the MPI library's own collectives, between the same processes:
 ///
 ///     mpi RANKS ROW:BYTES,BYTES,... ...           ROW is one of those in `contests` below
-///     mpi --peer RANKS ROW:BYTES,BYTES,... ...    the collectives of the library alone
+///     mpi --peer RANKS ROW:BYTES,BYTES,... ...    the library's own collectives alone
 ///
-/// The output is that of bench/threads.cpp. Without arguments it prints the name of the library. Contestants:
+/// The output is like that of bench/threads.cpp. Without arguments it prints the name of the library. Contestants:
 ///
-///     ours         a schedule of allfold's
-///     automatic    what a caller gets who says nothing
-///     agreed       MPI's own collective by way of allfold, once the ranks agree about the call
+///     ours         one of allfold's schedules
+///     automatic    what a caller gets by default
+///     agreed       MPI's own collective through allfold, once the ranks agree about the call
 ///     always       the same without agreement
 ///     MPI          MPI's own collective
-///     MPI, one     of a merge: MPI's own collective with an operator of the user's, where MPI is three all-reduces
+///     MPI, one     for a merge: MPI's own collective with a user-defined operator, where MPI is three all-reduces
 
 #include <algorithm>
 #include <array>
@@ -51,7 +51,7 @@ class process_group {
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int size() const { return size_; }
     void barrier() { MPI_Barrier(MPI_COMM_WORLD); }
-    /// A barrier that leaves the processors to those who are not there yet, whatever priority this program has.
+    /// A barrier that leaves the CPUs to ranks that have not arrived yet, whatever priority this program has.
     void barrier_asleep() {
         MPI_Request all = MPI_REQUEST_NULL;
         MPI_Ibarrier(MPI_COMM_WORLD, &all);
@@ -93,7 +93,7 @@ struct process_stage : stage<process_group> {
     communicator delegating{MPI_COMM_WORLD, allfold::mpi::duplicate, {.native_from = 0, .native_all_reduce_from = 0}};
 };
 
-/// The operator of a workload as MPI takes it.
+/// The operator of a workload in the form that MPI takes.
 template <class Workload>
 class user_operator {
   public:
@@ -152,14 +152,14 @@ struct operands {
         const int block = count() / ranks;
         MPI_Alltoall(input.data(), block, MPI_FLOAT, output.data(), block, MPI_FLOAT, MPI_COMM_WORLD);
     }
-    /// In a block, where there are blocks.
+    /// Elements of the operand, or of a block if there are blocks.
     [[nodiscard]] int count() const { return static_cast<int>(std::min(input.size(), output.size())); }
 
     std::span<const Element> input;
     std::span<Element> output;
 };
 
-/// With a barrier behind: a loop of these alone runs ahead where nobody is waited for, and has no latency to measure.
+/// Followed by a barrier: in a loop of these alone, ranks that wait for nobody run ahead, which hides latency.
 template <class Call>
 [[nodiscard]] auto then_meet(Call call) {
     return [call](auto&&... arguments) {
@@ -183,7 +183,7 @@ void reduce_scatter(process_stage& on) {
     on.measure<blocks_of_sums>("MPI", [&] { x.reduce_scatter(); });
 }
 
-/// MPI folds with an operator of the user's, which rounds each fold.
+/// MPI folds with a user-defined operator, which rounds after each fold.
 void reduce_scatter_bf16(process_stage& on) {
     const operands<bfloat16> x(on);
     const user_operator<blocks_of_short_sums> in_float(true);
@@ -229,7 +229,7 @@ void all_to_all(process_stage& on) {
     on.measure<exchanged_blocks>("MPI", [&] { x.all_to_all(on.what.ranks); });
 }
 
-/// Receivers learn first how much comes, as with ours.
+/// Receivers first learn how much they will receive, as with ours.
 void all_to_all_by_sizes(process_stage& on) {
     const operands<float> x(on);
     const auto sizes = unequal_sizes(x.input.size(), on.group.rank(), on.what.ranks);
@@ -298,7 +298,7 @@ void exclusive_scan(process_stage& on) {
     on.measure<sum_of_floats>("MPI", then_meet([&] { x.exclusive_scan(MPI_FLOAT, MPI_SUM); }));
 }
 
-/// As it is done with the operators that MPI has: the common maximum first, to which each rank scales its own states.
+/// As it is done with MPI's own operators: first the common maximum, to which each rank then scales its states.
 void merge_in_three(process_stage& on) {
     constexpr std::size_t depth = merge_of_tensors::depth;
     const buffer memory(on.what.bytes, 33);
@@ -347,7 +347,7 @@ void scan(process_stage& on) {
 
 // --- What MPI has no operation for: its calls one by one.
 
-/// `call(x)` for the operands of each tensor.
+/// Calls `call(x)` with the operands of each tensor.
 template <class Pieces>
 void list_with(process_stage& on, auto call) {
     const auto inputs = pieces_of(std::span<const float>(on.input.all<float>()));
@@ -376,7 +376,7 @@ void together(process_stage& on) {
     });
 }
 
-/// Each rank scans its blocks, and learns the sums of all.
+/// Each rank scans its blocks, and then learns the sums of all.
 void distributed_scan(process_stage& on) {
     const operands<float> x(on);
     const auto ranks = static_cast<std::size_t>(on.what.ranks), rank = static_cast<std::size_t>(on.group.rank());
@@ -504,7 +504,7 @@ constexpr std::array contests{
     return found == contests.end() ? nullptr : found;
 }
 
-/// Seen by rank 0; the others sleep, so as not to disturb it.
+/// The placement as rank 0 sees it, while the others sleep so as not to disturb it.
 [[nodiscard]] std::string placement_of(process_group& group) {
     std::string seen;
     group.barrier();

@@ -11,16 +11,16 @@
 #include "bench/measure.hpp"
 
 /// @file
-/// Where the first two processors are at the moment. A hypervisor moves them about without telling, and figures from
-/// two placements, which differ up to fivefold, must not be compared.
+/// Where the first two CPUs are at the moment, relative to each other. A hypervisor moves them without notice, and
+/// figures from two placements, which differ up to fivefold, must not be compared.
 
 namespace bench {
 namespace detail {
 
-/// Two threads, each on a processor of its own, that meet again and again.
+/// Two threads, each on a CPU of its own, that meet again and again.
 class pair {
   public:
-    /// Seconds of an exchange: both write a line, both read the other's.
+    /// Seconds per exchange: both write a line, and both read the other's.
     [[nodiscard]] double exchange(int self) {
         constexpr int meetings = 300;
         double best = 1;
@@ -52,8 +52,8 @@ class pair {
 
 }  // namespace detail
 
-/// By the time of an exchange: "smt", two threads of one core; "near", two cores that are near each other; "far".
-/// "one" where there is a single processor.
+/// The placement, judged by the time of an exchange: "smt" for two threads of one core, "near" for two cores near each
+/// other, "far" otherwise; "one" if there is a single CPU.
 [[nodiscard]] inline const char* placement() {
     if (processors().size() < 2) return "one";
     detail::pair pair;

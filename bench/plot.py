@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Draws what run.py measured: time against size, and the ratios below, a column for each placement."""
+"""Draws what run.py measured: time against size, with the ratios below, one column per placement."""
 
 import statistics
 
@@ -29,8 +29,8 @@ SETTINGS = {
     "lines.linewidth": 1.8,
     "lines.markersize": 4,
     "legend.frameon": False,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "allfold",  # the same names in every file
+    "svg.fonttype": "none",  # keep text as text
+    "svg.hashsalt": "allfold",  # the same ids in every run
 }
 
 
@@ -94,7 +94,7 @@ def share_sizes(axes, sizes):
 
 
 def bands_of(tables):
-    """A row and a number of ranks each, with its tables by placement. A single size makes no line."""
+    """For each row and number of ranks the tables by placement. A single size makes no line."""
     bands = {}
     for table in tables:
         if len(table.cells) > 1:

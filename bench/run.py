@@ -1,30 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSL-1.0
-"""Measures allfold beside what the machine allows and beside MPI, by turns, and prints tables.
+"""Measures allfold, the machine's limits and MPI in alternating turns, and prints tables.
 
-Times are microseconds a call: medians over the turns of medians over batches, of the slowest rank. GB/s counts the
+Times are microseconds per call, of the slowest rank: medians over turns of medians over batches. GB/s counts the
 operand of one rank. Between two calls every contestant reads its result and writes new inputs, as a program does.
 
-  ours/bound   the bound is the fastest of several collectives, or ways to hand messages over one by one without
-               matching, tags and lengths, written by hand for this size (bench/bound.hpp, message_bound.hpp); with more
-               ranks than processors, with the best wait written by hand; of start, in_flight, persistent and lists it
-               is the blocking call of ours, of as many bytes
-  MPI/ours     the best of the MPI libraries that are there, as they are installed, in processes; for the merge three
-               all-reduces, as it is done with MPI; for lists and together, which MPI lacks, its calls one by
-               one; for distributed_scan an all-gather of the sums of blocks, between loops
+  ours/bound   the bound is the fastest of several collectives, or of several ways to pass messages one by one without
+               matching, tags and lengths, written by hand for this size (bench/bound.hpp, message_bound.hpp); with
+               more ranks than CPUs, with the best hand-written wait; for start, in_flight, persistent and lists it is
+               our blocking call on as many bytes
+  MPI/ours     the best of the installed MPI libraries, in their default configuration, with processes as ranks; for
+               the merge three all-reduces, as one does it with MPI; for lists and together, which MPI lacks, its
+               calls one by one; for distributed_scan an all-gather of the block sums between two loops
 
-A hypervisor may move the processors about. Only figures of one placement are compared: smt (threads of one core), near
-(cores near each other) or far; each has tables of its own, and columns in the last lines, which tell the geometric mean
-and the worst size of each row. With more ranks than processors every contestant yields (MPICH cannot), and rank r stays on
-processor r modulo their number.
+A hypervisor may move the CPUs. Only figures of one placement are compared: smt (threads of one core), near (cores near
+each other) or far; each has its own tables, and its own columns in the last lines, which give the geometric mean and
+the worst size of each row. With more ranks than CPUs every contestant yields (MPICH cannot), and rank r is pinned to
+CPU r modulo the number of CPUs.
 
 --over-mpi compares allfold over MPI with the collectives of the same MPI library in the same processes, for every
-library that is there. Ratios above 1 are in favour of ours; they are medians over the turns, of ratios within a turn.
+library that is installed. Ratios above 1 favour allfold; they are medians over turns of the ratios within a turn.
 
   MPI/ours       MPI's own collective with MPI's or the user's operator; for the merge three all-reduces
-  one/ours       of a merge: one all-reduce with the user's operator on an array of structs
-  MPI/automatic  the same call where nothing is said of delegate
-  MPI/agreed     delegated at every size, once the ranks agree: where automatic delegation would pay off
+  one/ours       for a merge: one all-reduce with the user's operator on an array of structs
+  MPI/automatic  the same call with the default delegation
+  MPI/agreed     delegated at every size, once the ranks agree: shows where automatic delegation would pay off
   MPI/always     delegated at every size without agreement
 
 build/bench/bench/threads --table 2 all_reduce:8,1048576 prints allfold's times with the columns of nccl-tests."""
@@ -129,10 +129,10 @@ TITLES = {
 }
 LISTS_OF = ("list", "reduce_scatter_list", "all_gather_list")
 ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, "together": 12,
-            **dict.fromkeys(LISTS_OF, 32)}  # bytes, others a float
+            **dict.fromkeys(LISTS_OF, 32)}  # bytes; in other rows a float
 IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_bf16",
              "reduce_scatter_list", "all_gather_list", "together")
-WITHOUT_MPI = ("persistent",)  # which is of MPI 4 on
+WITHOUT_MPI = ("persistent",)  # needs MPI 4
 PLACEMENTS = ("smt", "near", "far", "one")
 MOST_RANKS = 16
 
@@ -174,7 +174,7 @@ def read_options():
 
 
 def check(options):
-    """Puts what was meant in place of what was written."""
+    """Replaces the texts of options by what they mean."""
     given = lambda option, default: default if option is None else option
     ranks = given(options.ranks, "2" if options.over_mpi else "2,8" if options.quick else "2,4,8")
     options.ranks = [number("--ranks", text, 1, MOST_RANKS) for text in ranks.split(",")]
@@ -184,7 +184,7 @@ def check(options):
 
 
 def rows_of(options):
-    """The sizes of each row."""
+    """The rows to measure, with their sizes."""
     known = SIZES_OVER_MPI if options.over_mpi else SIZES
     every = options.all or options.over_mpi or options.earlier
     names = list(known) if every else ["all_reduce", "merge"]
@@ -220,7 +220,7 @@ def size_of(text):
 
 
 def unit_of(row, ranks):
-    """Bytes of the smallest operand: of one element, or of one for each rank."""
+    """Bytes of the smallest operand: one element, or one for each rank."""
     return ELEMENTS.get(row, 4) * (ranks if row in IN_BLOCKS else 1)
 
 
@@ -257,13 +257,13 @@ def check_files(options):
 
 
 def sizes_for(row, sizes, ranks):
-    """Of whole elements, in equal blocks where there are blocks."""
+    """Sizes rounded down to whole elements, in equal blocks if there are blocks."""
     unit = unit_of(row, ranks)
     return sorted({size // unit * unit for size in sizes if size == 0 or size >= unit})
 
 
 def get_priority():
-    """In a session of its own, since Linux shares the processors between sessions first."""
+    """Raises the priority in a session of its own, since Linux divides CPU time among sessions first."""
     os.setsid()
     pathlib.Path("/proc/self/autogroup").write_text("-20")
     os.setpriority(os.PRIO_PROCESS, 0, -20)
@@ -274,7 +274,7 @@ def processors():
 
 
 Library = collections.namedtuple("Library", "name launcher program yields")
-# Of those who are measured by turns: `has(row, ranks)`, `run(ranks, cells)`.
+# One that is measured in turn with others: `has(row, ranks)`, `run(ranks, cells)`.
 Contestant = collections.namedtuple("Contestant", "name has run")
 
 
@@ -325,7 +325,7 @@ class Programs:
         return Contestant("", lambda row, ranks: True, functools.partial(self.run_mpi, library, alone=False))
 
 
-# Of one contestant, one time a turn; of the best bound and of the best MPI, also its name.
+# Of each contestant one time per turn; of the best bound and of the best MPI also its name.
 Times = collections.namedtuple("Times", "ours bound mpi others bound_name mpi_name")
 
 
@@ -353,7 +353,7 @@ class Measurements:
         self.times[row, int(ranks), placement, int(size)][contestant].append(float(median))
 
     def sizes(self, row, ranks, placement):
-        """Those with enough turns."""
+        """The sizes with enough turns."""
         found = sorted(key[3] for key in self.times if key[:3] == (row, ranks, placement))
         return [size for size in found if self.is_complete(row, ranks, placement, size)]
 
@@ -363,7 +363,7 @@ class Measurements:
         return all(len(times.get(who, [])) >= self.needed_rounds for who in needed)
 
     def incomplete(self, rows, ranks, both):
-        """The sizes of each row for which no placement has enough turns, or not both near and far."""
+        """The sizes of each row for which no placement has enough turns, or, if `both`, not both near and far."""
         enough = lambda row, size: [p for p in PLACEMENTS if self.is_complete(row, ranks, p, size)]
         is_done = lambda found: {"near", "far"} <= set(found) if both else found
         return {row: [size for size in sizes if not is_done(enough(row, size))] for row, sizes in rows.items()}
@@ -399,7 +399,7 @@ COLUMNS = "row contestant ranks bytes placement median_us low_us high_us batches
 
 
 def best_of(times, kind):
-    """The name of the fastest contestant of a kind, empty where there is none."""
+    """The name of the fastest contestant of a kind; empty if there is none."""
     return min((who for who in times if who.startswith(kind)), key=lambda who: statistics.median(times[who]), default="")
 
 
@@ -415,7 +415,7 @@ def size_name(size):
 
 
 def wide_spread(name, times):
-    """Between which the middle half of the turns lies, where that is far apart."""
+    """The bounds of the middle half of the turns, if they are far apart."""
     if len(times) < 2:
         return []
     low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
@@ -423,7 +423,7 @@ def wide_spread(name, times):
 
 
 def mean_and_worst(ratios, worst):
-    """Of ratios by size."""
+    """The geometric mean and the worst of ratios by size."""
     if not ratios:
         return "-"
     size = worst(ratios, key=ratios.get)
@@ -431,7 +431,7 @@ def mean_and_worst(ratios, worst):
 
 
 class Table:
-    """Of one row at one number of ranks and one placement."""
+    """The table of one row at one number of ranks and one placement."""
 
     def __init__(self, measurements, row, ranks, placement):
         self.row, self.ranks, self.placement = row, ranks, placement
@@ -465,7 +465,7 @@ class Table:
 
     @staticmethod
     def print_means(tables):
-        """One line for each row and number of ranks."""
+        """Prints one line for each row and number of ranks."""
         places = [place for place in PLACEMENTS if any(table.placement == place for table in tables)]
         rows = collections.defaultdict(dict)
         for table in tables:
@@ -482,7 +482,7 @@ class Table:
 
 
 class TableOverMpi:
-    """Of one row at one number of ranks and one placement, over one MPI library."""
+    """The table of one row at one number of ranks and one placement, over one MPI library."""
 
     def __init__(self, measurements, row, ranks, placement):
         self.name = f"{row}, P = {ranks}, {placement}"

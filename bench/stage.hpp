@@ -20,7 +20,7 @@
 #include "bench/workload.hpp"
 
 /// @file
-/// What the program for threads and the one for processes have in common: arguments, measurements, output.
+/// What the programs for threads and for processes have in common: arguments, measurements, output.
 
 namespace bench {
 
@@ -66,7 +66,7 @@ inline constexpr std::array rows{
     row{"halo", 4 * faces_of_a_cube, "6 float", "none"},
 };
 
-/// What is measured at a time: the contestants of one row of the table, at one size of the operand.
+/// What is measured at one time: the contestants of one row of the table, at one size of the operand.
 struct cell {
     row of;
     int ranks;
@@ -80,10 +80,9 @@ struct cell {
     [[nodiscard]] std::size_t output_bytes() const {
         return of.name == "scatter" || of.name.starts_with("reduce_scatter") ? bytes / blocks() : bytes;
     }
-    /// Where the operand that a rank starts with is in the output.
+    /// Whether the operand that a rank starts with is in the output buffer.
     [[nodiscard]] bool is_in_place(int rank) const { return of.name == "broadcast" && rank == 0; }
-    /// How many ranks' inputs are folded in the output of a rank; where it is that of one, the number of that rank
-    /// and 1.
+    /// How many ranks' inputs are folded in a rank's output; if it is the input of one rank, that rank's number plus 1.
     [[nodiscard]] int folded(int rank) const {
         if (of.name == "broadcast") return 1;
         if (of.name == "permute") return (rank + ranks - 1) % ranks + 1;
@@ -106,7 +105,7 @@ inline constexpr std::size_t operations_in_flight = 16;
     return number;
 }
 
-/// Throws `std::invalid_argument` where a size is not that of whole elements, in each block.
+/// Throws `std::invalid_argument` if a size is not a whole number of elements, in each block.
 [[nodiscard]] inline cell cell_of(const row& of, int ranks, std::string_view size) {
     cell what{of, ranks, number_of(size, of.element, of.element == 0 ? 0 : std::size_t{1} << 40)};
     const std::size_t unit = of.element * what.blocks();
@@ -117,7 +116,7 @@ inline constexpr std::size_t operations_in_flight = 16;
     return what;
 }
 
-/// The cells of the arguments RANKS ROW:BYTES,BYTES,... ..., of which a program has rows.
+/// The cells given by the arguments RANKS ROW:BYTES,BYTES,... ...; `has_row` tells which rows the program has.
 [[nodiscard]] inline std::vector<cell> cells_of(std::span<char* const> arguments, auto has_row) {
     std::vector<cell> cells;
     if (arguments.size() < 2) throw std::invalid_argument("RANKS ROW:BYTES,BYTES,... are missing");
@@ -138,7 +137,7 @@ struct result {
     summary time;
 };
 
-/// A line for each contestant; the driver knows the columns.
+/// Prints a line for each contestant; the driver knows the columns.
 inline void print(const cell& what, const std::string& placement, const std::vector<result>& results) {
     for (const auto& [contestant, time] : results)
         std::printf("%s;%s;%d;%zu;%s;%.5f;%.5f;%.5f;%d\n", std::string(what.of.name).c_str(), contestant.c_str(),
@@ -147,7 +146,7 @@ inline void print(const cell& what, const std::string& placement, const std::vec
     std::fflush(stdout);
 }
 
-/// One rank while it measures the contestants of a cell, one after the other, with the same two buffers.
+/// One rank as it measures the contestants of a cell, one after the other, with the same two buffers.
 template <class Group>
 class stage {
   public:
@@ -171,7 +170,7 @@ class stage {
         results.push_back({contestant, time});
     }
 
-    /// `call(inputs, outputs)` is several operations at once, of the size of the cell each; a sample is the time of
+    /// `call(inputs, outputs)` is several operations at once, each of the size of the cell; a sample is the time of
     /// one.
     template <class Workload, std::size_t Count = operations_in_flight, class Call>
     void measure_in_flight(const std::string& contestant, Call call) {
@@ -213,9 +212,9 @@ class stage {
         else
             return Workload::right(output, what.folded(group.rank()));
     }
-    /// Timed calls repeat themselves, and would have right results if nobody waited for anybody. Here each input is
-    /// new: what is left from calls before is zero, some ranks come late, and a rank overwrites its input when its call
-    /// ends.
+    /// Timed calls repeat themselves, and would give right results even if nobody waited for anybody. Here each input
+    /// is new: what earlier calls left behind is zero, some ranks arrive late, and a rank overwrites its input as soon
+    /// as its call ends.
     template <class Workload, class Call>
     [[nodiscard]] bool answers_each_call(Call call) {
         const buffer& written = what.is_in_place(group.rank()) ? output : input;
@@ -233,12 +232,12 @@ class stage {
         }
         return right;
     }
-    /// From its end, which others read last.
+    /// From the end, which others read last.
     static void overwrite(const buffer& memory) {
         const auto x = memory.template all<float>();
         std::fill(x.rbegin(), x.rend(), 0.0f);
     }
-    /// As many as cells or slots are used by turns. What is longer has none.
+    /// As many calls as there are cells or slots that alternate. Longer operands have none.
     [[nodiscard]] std::size_t calls_that_leave_traces() const {
         return what.bytes > 8 << 20 ? 0
                                     : std::clamp<std::size_t>((1 << 20) / std::max<std::size_t>(what.bytes, 1), 2, 64);

@@ -10,14 +10,14 @@
 #include "bench/stage.hpp"
 
 /// @file
-/// Times as nccl-tests prints them, with the same columns, units and factors; those who come from the OSU
-/// micro-benchmarks find their sizes and times in them as well.
+/// Times as nccl-tests prints them, with the same columns, units and factors; users of the OSU micro-benchmarks will
+/// find their sizes and times in them as well.
 
 namespace bench {
 
-/// By what the bandwidth of the algorithm, bytes of the operand a second, is multiplied to get that of the bus: what
-/// goes in and out of a rank, so that figures of different collectives and numbers of ranks can be compared with what
-/// the machine moves. nccl-tests has no scans; here they count as its reduce does.
+/// The factor from the bandwidth of the algorithm, operand bytes per second, to that of the bus: what enters and leaves
+/// a rank, so that figures of different collectives and numbers of ranks can be compared with what the machine moves.
+/// nccl-tests has no scans; here they count like its reduce.
 [[nodiscard]] inline double bus_factor(const cell& what) {
     const double others = static_cast<double>(what.ranks - 1) / what.ranks;
     if (what.of.in_blocks) return others;
@@ -25,7 +25,7 @@ namespace bench {
     return name == "broadcast" || name == "reduce" || name.ends_with("scan") ? 1 : 2 * others;
 }
 
-/// Prints a line for each cell, and what the columns are before the first one of a row.
+/// Prints a line for each cell, and column heads before the first one of each row.
 class table_printer {
   public:
     void operator()(const cell& what, const std::string& placement, const std::vector<result>& results) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// allfold, and what is possible, on threads:
+/// allfold, and what the machine allows, on threads:
 ///
 ///     threads RANKS ROW:BYTES,BYTES,... ...            ROW is one of those in `contests` below
 ///     threads --table RANKS ROW:BYTES,BYTES,... ...    allfold alone
 ///
-/// prints one line for each contestant and size, of which bench/run.py makes tables; or a table with the columns of
+/// prints one line for each contestant and size, from which bench/run.py makes tables; or a table with the columns of
 /// nccl-tests (bench/table.hpp).
 
 #include <algorithm>
@@ -39,7 +39,7 @@
 namespace bench {
 namespace {
 
-/// What the ranks of a cell share besides what they measure.
+/// What the ranks of a cell share, apart from what they measure.
 struct meeting_place {
     std::atomic<int> waiting{0};
     std::atomic<int> generation{0};
@@ -74,7 +74,7 @@ class thread_group {
     int rank_, size_;
 };
 
-/// What the ranks of a cell share for what is written by hand.
+/// What the ranks of a cell share for the hand-written contestants.
 struct boards : bound_board {
     using bound_board::bound_board;
     message_board messages;
@@ -83,7 +83,7 @@ struct boards : bound_board {
 using thread_stage = stage<thread_group>;
 using communicator = allfold::thread_communicator;
 
-/// Measures `call(hands)` for a way of doing a row by hand.
+/// Measures `call(hands)` for each way of doing a row by hand.
 template <class Workload>
 class bounds {
   public:
@@ -91,7 +91,7 @@ class bounds {
         : on_(on), hands_(board, on.group.rank(), on.group.size(), on.input, on.output, has_slots()) {
         on.group.barrier();
     }
-    /// Where ranks share processors they wait at a counter, which is never slower; short ones at flags as well.
+    /// Ranks that share CPUs wait at a counter, which is never slower; for short operands at flags as well.
     template <class Call>
     void measure(const std::string& way, Call call) {
         const bool crowded = oversubscribed(on_.what.ranks);
@@ -102,7 +102,7 @@ class bounds {
         if (crowded) measure_with(meeting::counter, way + ", counter");
         if (!crowded || on_.what.bytes <= 1 << 10) measure_with(meeting::flags, way);
     }
-    /// `call(hands, count)` where the input has few elements, of which a cell holds so many.
+    /// Measures `call(hands, count)` if the input has few elements, as many as a cell can hold.
     template <class Call>
     void measure_in_cells(Call call) {
         const std::size_t n = on_.input.bytes() / sizeof(element);
@@ -114,7 +114,7 @@ class bounds {
             (try_count(std::integral_constant<std::size_t, Counts>{}), ...);
         }(std::index_sequence<1, 2, 4, 8, 16>{});
     }
-    /// `call(hands, how)` for each way to fill slots.
+    /// Measures `call(hands, how)` for each way to fill slots.
     template <class Call>
     void measure_slots(const std::string& way, Call call) {
         using enum stores;
@@ -124,7 +124,7 @@ class bounds {
         measure(way + ", string", [&](auto& hands) { call(hands, std::integral_constant<stores, string>{}); });
         measure(way + ", streaming", [&](auto& hands) { call(hands, std::integral_constant<stores, streaming>{}); });
     }
-    /// Above, copies into slots only cost.
+    /// For longer operands, copies into slots only cost time.
     [[nodiscard]] bool has_slots() const { return on_.what.bytes <= 8 << 20; }
 
   private:
@@ -179,7 +179,7 @@ void reduce_scatter(thread_stage& on, communicator& comm, boards& board) {
     by_hand.measure_slots("slots", [](auto& hands, auto how) { hands.template scatter_through_slots<how()>(); });
 }
 
-/// Of 16 bits, folded in float and rounded once.
+/// Elements of 16 bits, folded in float and rounded once.
 void reduce_scatter_bf16(thread_stage& on, communicator& comm, boards& board) {
     const std::span<const bfloat16> input = on.input.all<bfloat16>();
     const std::span<bfloat16> output = on.output.all<bfloat16>();
@@ -255,7 +255,7 @@ void all_to_all_by_sizes(thread_stage& on, communicator& comm, boards& board) {
     by_hand.measure("pull, streaming", [&](auto& hands) { hands.template exchange_by_sizes<streaming>(sizes); });
 }
 
-// --- With a barrier behind each: a loop of these alone runs ahead where nobody is waited for, and has no latency.
+// --- Each followed by a barrier: in a loop of these alone, ranks that wait for nobody run ahead, which hides latency.
 
 void broadcast(thread_stage& on, communicator& comm, boards& board) {
     using enum stores;
@@ -328,7 +328,7 @@ void reduce(thread_stage& on, communicator& comm, boards& board) {
     by_hand.measure("slices, streaming", [](auto& hands) { hands.template reduce_in_slices<streaming>(); });
 }
 
-/// `own`: how many inputs of its own a rank gets folded.
+/// `own`: how many of its own inputs a rank gets folded.
 template <class Workload>
 void scan_with(thread_stage& on, communicator& comm, boards& board, const auto& verb, const auto& op, std::size_t own) {
     using enum stores;
@@ -376,7 +376,7 @@ void distributed_scan(thread_stage& on, communicator& comm, boards& board) {
     by_hand.measure("scans", [=](auto& hands) { hands.scan_of_array_by_scans(block); });
 }
 
-// --- The same all_reduce in other ways than by a call, which is what bounds them.
+// --- The same all_reduce, but not as a blocking call, which is the bound here.
 
 void measure_call(thread_stage& on, communicator& comm) {
     on.measure<sum_of_floats>("bound: call", [&, in = on.input.all<float>(), out = on.output.all<float>()] {
@@ -407,7 +407,7 @@ void persistent(thread_stage& on, communicator& comm, boards&) {
     measure_call(on, comm);
 }
 
-/// Of tensors of equal length, beside one call for each, and one call for one tensor as long as all of them.
+/// A list of tensors of equal length, beside one call for each, and one call for a tensor as long as all of them.
 /// `verb(input, output)` is the collective.
 template <class Workload, class Pieces>
 void list_with(thread_stage& on, auto verb) {
@@ -439,7 +439,7 @@ void all_gather_list(thread_stage& on, communicator& comm, boards&) {
         on, [&](const auto& in, const auto& out) { allfold::all_gather(comm, in, out); });
 }
 
-/// Three collectives of a third of the bytes each, beside one call for each.
+/// Three collectives on a third of the bytes each, beside one call for each.
 void together(thread_stage& on, communicator& comm, boards& board) {
     const thirds<const float> in(on.input.all<const float>(), comm.size());
     const thirds<float> out(on.output.all<float>(), comm.size());
@@ -472,14 +472,14 @@ void barrier(thread_stage& on, communicator& comm, boards& board) {
 
 // --- Messages
 
-/// Measures ways to hand over messages of equal length.
+/// Measures ways to pass messages of equal length.
 class bounds_of_messages {
   public:
     bounds_of_messages(thread_stage& on, boards& board, std::size_t bytes, std::size_t count)
         : hands_(board.messages, on.group.rank(), on.group.size(), bytes, count), bytes_(bytes) {
         on.group.barrier();
     }
-    /// `measure(hands, contestant, way)` for each way that suits messages of this length in both directions at once.
+    /// Calls `measure(hands, contestant, way)` for each way that suits such messages in both directions at once.
     template <class Measure>
     void measure_each(Measure measure) {
         using enum stores;
@@ -504,7 +504,7 @@ class bounds_of_messages {
         try_way("read, streaming", std::type_identity<hands::read<streaming>>{});
         try_way("write, streaming", std::type_identity<hands::write<streaming>>{});
     }
-    /// As well those where both ranks copy one message, which pays only where the other direction rests.
+    /// Also those in which both ranks copy one message, which pays off only if the other direction is idle.
     template <class Measure>
     void measure_each_in_turns(Measure measure) {
         using enum stores;
@@ -611,7 +611,7 @@ constexpr std::array contests{
     return results;
 }
 
-/// Once more where the processors were moved meanwhile.
+/// Measures again if the CPUs were moved meanwhile.
 void report(const cell& what, auto&& print) {
     for (int attempt = 0; attempt < 3; ++attempt) {
         const std::string before = placement();

@@ -17,11 +17,11 @@
 /// @file
 /// What all contestants fold, with hand-written operators for those that do not bring their own.
 ///
-/// A workload has the type of its elements and of the scalars in them, fills the input of a rank, for which it may want
-/// the number of all, and knows whether an output is right: from the number of ranks that are folded in it, or from its
-/// rank and the number of all.
+/// A workload has the type of its elements and of the scalars in them. It fills the input of a rank, for which it may
+/// need the number of ranks, and checks an output: given the number of ranks whose inputs are folded in it, or given
+/// the rank and the number of ranks.
 
-/// Before a loop whose output may be one of its inputs, but in place only.
+/// Placed before a loop whose output may be one of its inputs, but only in place.
 #if defined(__clang__)
 #define BENCH_ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -32,7 +32,7 @@ namespace bench {
 
 inline constexpr int most_ranks = 16;
 
-/// Memory that starts some lines behind a page: where input and output start at the same place of a page, as large
+/// Memory that starts some cache lines into a page: if input and output start at the same page offset, as large
 /// allocations do, loads wait for stores to addresses that look the same.
 class buffer {
   public:
@@ -62,8 +62,9 @@ class buffer {
     std::size_t bytes_;
 };
 
-/// Between two calls a program reads results and writes new inputs: here a word of every line. Without it a repeated
-/// call finds the unchanged inputs of its peers in its own cache. Adds so little that inputs keep their values.
+/// What a program does between two calls: it reads results and writes new inputs, here one word of every cache line.
+/// Without this, a repeated call would find the unchanged inputs of its peers in its own cache. Adds so little that
+/// inputs keep their values.
 template <class Scalar>
 void use(const buffer& input, const buffer& output) {
     constexpr std::size_t line = 64 / sizeof(Scalar);
@@ -79,8 +80,8 @@ void use(const buffer& input, const buffer& output) {
 /// 1 + 2 + ... + n
 [[nodiscard]] constexpr int sum_up_to(int n) { return n * (n + 1) / 2; }
 
-/// Floats under +. Of each one it shows which rank had it in its input, and where: what lies in another place, comes
-/// twice or from another rank is not right.
+/// Floats under +. Each value shows which rank's input it comes from, and from where in it: anything misplaced, added
+/// twice or taken from another rank is wrong.
 struct sum_of_floats {
     using element = float;
     using scalar = float;
@@ -97,18 +98,18 @@ struct sum_of_floats {
         for (std::size_t i = 0; i < n; ++i) out[i] = left[i] + right[i];
     }
 
-    /// Whether x is the sum of what the first ranks had from that place on.
+    /// Whether x is the sum of what the first `ranks` ranks had from place `from` on.
     [[nodiscard]] static bool are_sums(std::span<const element> x, int ranks, std::size_t from) {
         return are_sums(x, 0, ranks, from);
     }
-    /// Whether x is what one rank had from that place on.
+    /// Whether x is what one rank had from place `from` on.
     [[nodiscard]] static bool are_of(std::span<const element> x, int rank, std::size_t from) {
         return are_sums(x, rank, rank + 1, from);
     }
 
   private:
-    /// The sum of what the ranks [first, last) have there: less than 2^24, so it is exact. The period is a prime, so
-    /// that neighbouring blocks differ.
+    /// The sum of what the ranks [first, last) have at that place: less than 2^24, so it is exact. The period is a
+    /// prime, so that neighbouring blocks differ.
     [[nodiscard]] static float sum_at(std::size_t place, int first, int last) {
         const int of_place = most_ranks * static_cast<int>(place % 1021);
         return static_cast<float>(sum_up_to(last) - sum_up_to(first) + (last - first) * of_place);
@@ -120,7 +121,7 @@ struct sum_of_floats {
     }
 };
 
-/// Of which each rank gets its block.
+/// The same sums, of which each rank gets its block.
 struct blocks_of_sums : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
         const auto x = output.all<element>();
@@ -128,7 +129,7 @@ struct blocks_of_sums : sum_of_floats {
     }
 };
 
-/// The upper half of a float, rounded to nearest, as libraries have it.
+/// The upper half of a float, rounded to nearest, as libraries define it.
 class bfloat16 {
   public:
     bfloat16() = default;
@@ -142,7 +143,7 @@ class bfloat16 {
     std::uint16_t bits_ = 0;
 };
 
-/// Such numbers under + of floats, of which each rank gets its block. A float between two calls changes none of a pair.
+/// Such numbers under + of floats; each rank gets its block. The float added by `use` changes neither number of a pair.
 struct blocks_of_short_sums {
     using element = bfloat16;
     using scalar = float;
@@ -167,18 +168,18 @@ struct blocks_of_short_sums {
     }
 
   private:
-    /// Sums of all ranks have at most 8 bits, so they are exact.
+    /// Sums over all ranks have at most 8 bits, so they are exact.
     [[nodiscard]] static float of_rank(std::size_t place, int rank) {
         return static_cast<float>((place * 3 + static_cast<std::size_t>(rank) * 5) % 13 + 1);
     }
 };
 
-/// Floats that are not folded, in blocks of each rank; of no rank where nothing is to be written.
+/// Floats that are not folded, one block per rank; with 0 ranks, nothing is to be written.
 struct blocks_of_floats : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
         return ranks == 0 ? sum_of_floats::right(output, 0) : are_blocks(output.all<element>(), ranks, 0);
     }
-    /// Whether x is what all ranks had from that place on, one behind the other.
+    /// Whether x is what all ranks had from place `from` on, one block after the other.
     [[nodiscard]] static bool are_blocks(std::span<const element> x, int ranks, std::size_t from) {
         const std::size_t block = x.size() / static_cast<std::size_t>(ranks);
         for (int rank = 0; rank < ranks; ++rank)
@@ -187,7 +188,7 @@ struct blocks_of_floats : sum_of_floats {
     }
 };
 
-/// The same, where each rank has another block for each.
+/// The same, where each rank has a different block for each rank.
 struct exchanged_blocks : blocks_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
         const auto x = output.all<element>();
@@ -195,7 +196,7 @@ struct exchanged_blocks : blocks_of_floats {
     }
 };
 
-/// How many of n elements go from a rank to each: few to one, many to another, and in all as many as come.
+/// How many of n elements a rank sends to each: few to one, many to another, and in all as many as it receives.
 [[nodiscard]] inline std::vector<int> unequal_sizes(std::size_t n, int rank, int ranks) {
     const auto P = static_cast<std::size_t>(ranks);
     std::vector<int> sizes(P);
@@ -206,7 +207,7 @@ struct exchanged_blocks : blocks_of_floats {
     return sizes;
 }
 
-/// Floats that are not folded, in blocks of several lengths.
+/// Floats that are not folded, in blocks of different lengths.
 struct unequal_blocks_of_floats : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
         std::span<const element> x = output.all<element>();
@@ -232,7 +233,7 @@ template <class T>
     return pieces;
 }
 
-/// Sums in tensors, of each of which a rank gets its block.
+/// Sums in several tensors, of each of which a rank gets its block.
 struct lists_of_sums : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
         const auto P = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
@@ -243,7 +244,7 @@ struct lists_of_sums : sum_of_floats {
     }
 };
 
-/// Floats that are not folded, in tensors that each have blocks of each rank.
+/// Floats that are not folded, in several tensors, each with one block per rank.
 struct lists_of_blocks : blocks_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int ranks) {
         std::size_t number = 0;
@@ -253,7 +254,7 @@ struct lists_of_blocks : blocks_of_floats {
     }
 };
 
-/// The operands of three collectives, one behind the other.
+/// The operands of three collectives, one after the other.
 template <class T>
 struct thirds {
     thirds(std::span<T> all, int ranks)
@@ -265,7 +266,7 @@ struct thirds {
     std::span<T> block_of_third;
 };
 
-/// Sums, and twice floats that are not folded, in blocks of each rank.
+/// Sums, followed by two thirds of floats that are not folded, one block per rank.
 struct thirds_of_floats : blocks_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int rank, int ranks) {
         const thirds<const element> x(output.all<const element>(), ranks);
@@ -276,14 +277,14 @@ struct thirds_of_floats : blocks_of_floats {
     }
 };
 
-/// Floats that are not folded, all of them of one rank.
+/// Floats that are not folded, all from one rank.
 struct floats_of_one : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int number) {
         return are_of(output.all<element>(), number - 1, 0);
     }
 };
 
-/// One array on all ranks in blocks that go round, of which each has n elements, and its prefix sums.
+/// One array dealt out to all ranks in blocks, round-robin, n elements to each, and its prefix sums.
 struct prefixes_of_array : sum_of_floats {
     [[nodiscard]] static std::size_t block_of(std::size_t n) { return std::gcd(n, std::size_t{64}); }
 
@@ -306,11 +307,11 @@ struct prefixes_of_array : sum_of_floats {
         const std::size_t block = block_of(n), row = i / block * static_cast<std::size_t>(ranks);
         return (row + static_cast<std::size_t>(rank)) * block + i % block;
     }
-    /// Small, so that sums of any stretch are exact.
+    /// Small, so that sums over any range are exact.
     [[nodiscard]] static float prefix_at(std::size_t place) { return static_cast<float>(place % 1021 + 1); }
 };
 
-/// Of which each rank gets the block that rank 0 has for it.
+/// Floats of rank 0, which has a block for each rank.
 struct blocks_of_root : sum_of_floats {
     [[nodiscard]] static bool right(const buffer& output, int rank, int) {
         const auto x = output.all<element>();
@@ -320,7 +321,7 @@ struct blocks_of_root : sum_of_floats {
 
 inline constexpr std::size_t faces_of_a_cube = 6;
 
-/// Partial results of attention under the merge of online softmax.
+/// Partial results of attention under the online-softmax merge.
 struct merge_of_states {
     static constexpr std::size_t depth = 64;
     struct element {
@@ -355,7 +356,7 @@ struct merge_of_states {
     }
 
     [[nodiscard]] static float maximum_of(int rank) { return 1 + 0.25f * static_cast<float>(rank); }
-    /// What becomes of denominators and numerators that start at 1 on every rank.
+    /// The sum of denominators, or numerators, that start at 1 on every rank.
     [[nodiscard]] static float sum_of(int ranks) {
         float sum = 0;
         for (int r = 0; r < ranks; ++r) sum += std::exp(maximum_of(r) - maximum_of(ranks - 1));
@@ -363,7 +364,7 @@ struct merge_of_states {
     }
 };
 
-/// The same states in three tensors, one behind the other: as those who compute them have it.
+/// The same states in three tensors, one after the other, as the code that computes them has them.
 struct merge_of_tensors {
     static constexpr std::size_t depth = merge_of_states::depth;
     using element = merge_of_states::element;
@@ -387,7 +388,7 @@ struct merge_of_tensors {
     }
 };
 
-/// 2x2 matrices under the product, which must keep its order.
+/// 2x2 matrices under the product, whose order must be kept.
 struct product_of_matrices {
     struct element {
         double a, b, c, d;

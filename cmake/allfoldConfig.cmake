@@ -11,7 +11,8 @@ foreach(allfold_component IN LISTS allfold_FIND_COMPONENTS)
     elseif(NOT allfold_component STREQUAL "mpi")
         set(allfold_why "it has no component ${allfold_component}, only mpi and compiled")
     else()
-        # Not find_dependency: its message names no remedy, and an optional component would fail the package.
+        # Not find_dependency: its message suggests no remedy, and it would fail the package even for an optional
+        # component.
         find_package(MPI QUIET COMPONENTS CXX)
         set(allfold_why "its component mpi needs an MPI for C++ (Debian: libopenmpi-dev or libmpich-dev); \
 MPI_CXX_COMPILER=<an mpicxx> says where one is")

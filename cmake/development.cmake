@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-# How this project compiles its own programs. Nothing here reaches a user of allfold::allfold.
+# How this project compiles its own programs. Nothing here affects users of allfold::allfold.
 option(ALLFOLD_WARNINGS_AS_ERRORS "A warning stops the build" ON)
 set(ALLFOLD_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
 
@@ -8,23 +8,23 @@ add_library(allfold_warnings INTERFACE)
 target_compile_options(allfold_warnings INTERFACE
     -Wall -Wextra -Wpedantic -Wconversion -Wshadow $<$<BOOL:${ALLFOLD_WARNINGS_AS_ERRORS}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # GCC bug 105651: g++ 12 sees overlapping copies in "text" + std::string at -O3.
+    # GCC bug 105651: g++ 12 reports overlapping copies in "text" + std::string at -O3.
     target_compile_options(allfold_warnings INTERFACE -Wno-restrict)
 endif()
-link_libraries(allfold_warnings)  # for every target made after this line, also for the one below
+link_libraries(allfold_warnings)  # for every target created after this line, including those below
 
 if(ALLFOLD_SANITIZE)
     add_compile_options(-fsanitize=${ALLFOLD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${ALLFOLD_SANITIZE})
 endif()
 
-# MPI is used where it is. MPI_CXX_COMPILER=<an mpicxx> chooses among several.
+# MPI is used if it is installed. MPI_CXX_COMPILER=<an mpicxx> selects one of several.
 if(NOT MPI_CXX_FOUND)
-    find_program(MPI_CXX_COMPILER NAMES mpicxx.openmpi mpicxx)  # Debian's mpicxx may be either library's
+    find_program(MPI_CXX_COMPILER NAMES mpicxx.openmpi mpicxx)  # Debian's mpicxx may belong to either library
     find_package(MPI QUIET COMPONENTS CXX)
 endif()
 
-# The target all_verify_interface_header_sets compiles each header alone; those of MPI only where MPI is.
+# The target all_verify_interface_header_sets compiles each header on its own; those of MPI only if MPI was found.
 set_target_properties(allfold PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 set_target_properties(allfold_mpi PROPERTIES VERIFY_INTERFACE_HEADER_SETS "${MPI_CXX_FOUND}")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
-# Installs the headers, a package for find_package(allfold) and files for pkg-config. Nothing in them depends on the machine.
+# Installs the headers, a package for find_package(allfold) and files for pkg-config. Apart from
+# allfold::compiled, none of them depends on the machine.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 

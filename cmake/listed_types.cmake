@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSL-1.0
-# Headers that list what the library offers, so that the tests run all of it without naming it.
+# Generates headers that list what the library offers, so that the tests cover all of it without naming it.
 
-# Writes a header with the type `test::every_<kind>`: a list of the types that the headers of a folder declare in lines
-# like `pattern`, whose first group is the name in namespace allfold.
+# Writes a header with the type `test::every_<kind>`: a list of the types that the headers of a folder declare on lines
+# that match `pattern`, whose first group is the name in namespace allfold.
 function(allfold_list_types output kind folder pattern)
     set(folder ${PROJECT_SOURCE_DIR}/include/allfold/${folder})
     file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${folder}/*.hpp)
@@ -32,12 +32,12 @@ using every_@kind@ = @kind@_list<@names@>;
 ")
 endfunction()
 
-# Each struct with a name.
+# Every struct that has a `name`.
 function(allfold_list_algorithms output)
     allfold_list_types(${output} algorithm schedule "struct ([a-z0-9_]+) {[^}]*static constexpr const char\\* name")
 endfunction()
 
-# Each object of a type `detail::..._collective`.
+# The type `detail::..._collective` of every object that has one.
 function(allfold_list_collectives output)
     allfold_list_types(${output} collective collective "inline constexpr (detail::[a-z_]+_collective) [a-z_]+{}")
 endfunction()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSL-1.0
-# Every MPI library that is there, for tests and benchmarks: an interface target allfold_mpi_<name> for each name in
-# ALLFOLD_MPI_LIBRARIES, and the command that starts its programs in ALLFOLD_MPI_RUN_<name>. Debian has Open MPI and MPICH
-# side by side; elsewhere mpicxx is the one there is. find_package(MPI) knows one library only.
+# Every installed MPI library, for tests and benchmarks: an interface target allfold_mpi_<name> for each name in
+# ALLFOLD_MPI_LIBRARIES, and the command that starts its programs in ALLFOLD_MPI_RUN_<name>. Debian can have Open MPI
+# and MPICH side by side; elsewhere there is a single mpicxx. find_package(MPI) finds only one library.
 set(ALLFOLD_MPI_LIBRARIES)
 
-# Takes what a compiler wrapper adds to the command line.
+# Reads what a compiler wrapper adds to the command line.
 function(allfold_add_mpi_library name wrapper)
     execute_process(COMMAND ${wrapper} -show OUTPUT_VARIABLE line OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
     separate_arguments(words UNIX_COMMAND "${line}")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSL-1.0
 
 /// @file
-/// Writes algorithms.md, the table of all algorithms and collectives, into the folder that is given, and a picture of
-/// each algorithm into its folder `algorithms`. All of it is asked of the types that the library's headers declare, and
-/// of the prover; where an algorithm is from stands in the comment of its header.
+/// Writes algorithms.md, the table of all algorithms and collectives, to the given folder, and a picture of each
+/// algorithm to its subfolder `algorithms`. Everything comes from the types that the library's headers declare, and
+/// from the prover; the source of an algorithm comes from the comment in its header.
 
 #include <algorithm>
 #include <cstdio>
@@ -23,28 +23,28 @@
 #include "allfold/analysis/prove.hpp"
 #include "allfold/schedule/contract.hpp"
 #include "allfold/schedule/step.hpp"
-#include "every_algorithm.hpp"  // both made from the library's headers: see cmake/listed_types.cmake
+#include "every_algorithm.hpp"  // both generated from the library's headers: see cmake/listed_types.cmake
 #include "every_collective.hpp"
 
 namespace {
 
-constexpr int most_ranks = 64;          // for which algorithms are asked
-constexpr int shown_ranks[]{4, 6, 16};  // whose costs are shown
+constexpr int most_ranks = 64;          // up to which algorithms are queried
+constexpr int shown_ranks[]{4, 6, 16};  // the numbers of ranks whose costs are shown
 
 /// What one algorithm does for one collective.
 struct entry {
     std::string algorithm;
-    std::string order;  ///< that it keeps; empty where nothing is folded
+    std::string order;  ///< that it keeps; empty if nothing is folded
     std::string ranks;
     bool equal_blocks = false;
     bool in_levels = false;
-    std::vector<std::string> costs{};  ///< for each of shown_ranks
+    std::vector<std::string> costs{};  ///< one for each of shown_ranks
 };
 
-/// What one algorithm is, and where it is from.
+/// What one algorithm is, and its picture.
 struct portrait {
     std::string algorithm;
-    std::string collective;  ///< of which it is drawn
+    std::string collective;  ///< that the picture shows
     int size = 0;
     bool in_levels = false;
     std::string drawing{};
@@ -67,10 +67,10 @@ std::string name_of_type() {
 
 std::string code(const std::string& text) { return "`" + text + "`"; }
 
-/// To where an algorithm is from, and its picture.
+/// A link to the source and the picture of an algorithm.
 std::string link(const std::string& algorithm) { return "[" + code(algorithm) + "](#" + algorithm + ")"; }
 
-/// The rule for the numbers of ranks of which `exists` holds.
+/// The rule that describes the numbers of ranks for which `exists` holds.
 template <class Exists>
 std::string rule_of(Exists exists) {
     struct rule {
@@ -91,7 +91,7 @@ std::string rule_of(Exists exists) {
     return listed;
 }
 
-/// A number of blocks of 1/`blocks`, in whole operands.
+/// Converts a number of blocks, each 1/`blocks` of an operand, to whole operands.
 std::string in_operands(long long count, int blocks) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3g", static_cast<double>(count) / std::max(blocks, 1));
@@ -115,12 +115,12 @@ entry entry_of(const Collective& collective, const Algorithm& algorithm) {
                .equal_blocks = allfold::needs_equal_blocks<schedule>,
                .in_levels = allfold::grouped_schedule<schedule>};
     const int group = made.in_levels ? 2 : 1;
-    const int root = Collective::promise.cut == allfold::cut_for::owner ? 1 : 0;  // else nobody's operand would move
+    const int root = Collective::promise.cut == allfold::cut_for::owner ? 1 : 0;  // with root 0, no operand would move
     for (const int n : shown_ranks) made.costs.push_back(costs(allfold::prove(collective, algorithm, n, root, group)));
     return made;
 }
 
-/// The type of an algorithm that calls itself `name`.
+/// The type of the algorithm whose name is `name`.
 template <class... Algorithms>
 std::string type_named(std::string_view name, test::algorithm_list<Algorithms...>) {
     std::string found;
@@ -163,10 +163,11 @@ std::vector<std::string> names_of(test::algorithm_list<Algorithms...>) {
 
 int width_of(const std::string& drawing) { return std::stoi(drawing.substr(drawing.find(" width='") + 8)); }
 
-/// Of the first of these collectives that it has and whose picture can be read: what it folds says most of it.
+/// Draws the first of these collectives that the algorithm has and whose picture is legible: one that folds says the
+/// most about it.
 template <class Algorithm, class... Collectives>
 portrait portrait_of(const Algorithm& algorithm, const Collectives&... collectives) {
-    constexpr int page_width = 1150;  // of what is wider the text is too small on a page
+    constexpr int page_width = 1150;  // in a wider picture, the text is too small on a page
     portrait made{.algorithm = name_of_type<Algorithm>(), .collective = ""};
     const auto draw_of = [&]<class Collective>(const Collective& collective, int size) {
         if constexpr (allfold::detail::algorithm_for<Algorithm, Collective>) {
@@ -179,7 +180,7 @@ portrait portrait_of(const Algorithm& algorithm, const Collectives&... collectiv
             made = {made.algorithm, Collective::promise.name, size, in_levels, std::move(drawing)};
         }
     };
-    // Powers of two where nothing else can be shown: they hide how other numbers of ranks are dealt with.
+    // Powers of two only if nothing else can be shown: they hide how other numbers of ranks are handled.
     ((draw_of(collectives, 6), draw_of(collectives, 5)), ...);
     ((draw_of(collectives, 8), draw_of(collectives, 4)), ...);
     if (made.drawing.empty()) throw std::runtime_error("no picture of " + made.algorithm + " can be read");
@@ -193,8 +194,8 @@ std::vector<portrait> portraits_of(test::algorithm_list<Algorithms...>) {
                         allfold::gather, allfold::scatter, allfold::all_to_all, allfold::permute, allfold::barrier)...};
 }
 
-/// What the comment of the header says that declares the algorithm, from "Source" to the end of the comment. Throws
-/// where it says nothing.
+/// The text from "Source" to the end of the comment, in the header that declares the algorithm. Throws if there is
+/// none.
 std::string source_of(const std::string& algorithm, const std::filesystem::path& headers) {
     for (const auto& header : std::filesystem::directory_iterator(headers)) {
         std::ifstream file(header.path());
@@ -257,12 +258,12 @@ void write_chapter(std::ostream& out, const chapter& all) {
         cells.insert(cells.end(), each.costs.begin(), each.costs.end());
         row(out, cells);
     }
-    out << "\nChosen where the call names none:\n";
+    out << "\nChosen if the call names none:\n";
     const char* where[]{"shared memory", "messages", "threads in processes"};
     for (std::size_t i = 0; i < all.chosen.size(); ++i) out << "- " << where[i] << ": " << all.chosen[i] << "\n";
 }
 
-/// Where an algorithm is from, and its picture.
+/// The source of an algorithm, and its picture.
 void write_portrait(std::ostream& out, const portrait& all, const std::string& source) {
     out << "\n### " << all.algorithm << "\n\n" << source << "\n\n";
     out << "![" << all.algorithm << ", " << all.collective << " of " << all.size << " ranks"
@@ -271,30 +272,32 @@ void write_portrait(std::ostream& out, const portrait& all, const std::string& s
 
 constexpr const char* introduction = R"(# Algorithms and collectives
 
-Made from the code by `./dev docs`: do not edit.
+Generated from the code by `./dev docs`: do not edit.
 
-Which algorithm can do which collective, `all_reduce(comm, x, op, ring{})`, and the strongest order that it keeps: `any`
-needs a commutative operator, `rank` folds in rank order, `tree` gives the same bits for every schedule, position and
-size. An algorithm that keeps one order gives those before it as well. "yes": nothing is folded, so there is no order.
-An empty field: the algorithm does not have this collective, and a call that names it does not compile. P is the number
-of ranks, any unless the field says otherwise; blocks may be uneven unless it asks for equal ones.
+This table shows which algorithm can perform which collective, as in `all_reduce(comm, x, op, ring{})`, and the
+strongest order that it keeps: `any` needs a commutative operator, `rank` folds in rank order, `tree` gives the same
+bits for every schedule, position and size. An algorithm that keeps one order also keeps the weaker ones. "yes": nothing
+is folded, so there is no order. Empty: the algorithm does not perform this collective, and a call that names it does
+not compile. P is the number of ranks, any unless the cell says otherwise; blocks may be uneven unless it says "equal
+blocks".
 
 )";
 
 constexpr const char* explanation = R"(
-The tables below tell more about each collective. "Threads in processes": whether the algorithm runs on ranks of two
-levels, where a process has several. The last columns are costs, as the prover counts them: rounds · what the busiest
-rank sends · what the busiest rank folds, in operands; one operand is all that a rank contributes or gets, whichever is
-more. What ranks that share memory read from each other counts as sent. Threads in processes are two in each.
+The tables below say more about each collective. "Threads in processes": whether the algorithm runs on two levels, with
+several ranks (threads) per process. The last columns are costs, as the prover counts them: rounds · what the busiest
+rank sends · what the busiest rank folds, in operands. One operand is all that a rank contributes or gets, whichever is
+more. What ranks with shared memory read from each other counts as sent. Two-level costs are for two threads per
+process.
 )";
 
 constexpr const char* portraits_introduction = R"(
 ## Where they are from, and how they look
 
-Ranks stand from top to bottom, rounds from left to right. An arrow is a message, in the colour of its sender. Where data
-is cut into blocks, "b2" before it says which of them it carries. Behind it stands what its receiver makes of it: the
-ranks whose operands that is, those folded first on the left, what has just come in bold. In a round without arrows
-ranks move blocks of their own. Where threads are in processes, two are in each.
+Ranks run from top to bottom, rounds from left to right. An arrow is a message, in the colour of its sender. If data is
+cut into blocks, "b2" before the arrow says which block it carries. The text after the arrow says what its receiver
+makes of it: the ranks whose operands the result contains, those folded first on the left, what has just arrived in
+bold. In a round without arrows, ranks move blocks of their own. Two-level pictures have two threads per process.
 )";
 
 std::string page(const std::vector<portrait>& portraits, const std::filesystem::path& headers) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 /// @file
-/// Draws the pictures of the documentation into the folder that is given.
+/// Draws the pictures of the documentation into the given folder.
 
 #include <fstream>
 #include <iostream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Every collective once, on three threads: what each rank holds afterwards is what the comment beside the call says.
+// Calls every collective once, on three threads: the comment beside each call says what the ranks hold afterwards.
 #include <cstdio>
 #include <span>
 #include <vector>
@@ -67,7 +67,7 @@ int main() {
         allfold::all_reduce(comm, allfold::images(a, b), count, sum);
         holds({count}, {6});  // the sum of the two operands of each rank
 
-        vec elements{r, r + 3};  // of the array 0, 1, 2, 3, 4, 5, which is dealt out one by one
+        vec elements{r, r + 3};  // of the array 0, 1, 2, 3, 4, 5, dealt out one by one
         const allfold::block_cyclic layout{.block = 1, .count = 6};
         int element_sum = 0;
         allfold::operation started =
@@ -78,12 +78,12 @@ int main() {
         int least = r, step = 7 * r;
         allfold::together(comm, allfold::all_reduce.with(least, allfold::min{}),
                           allfold::broadcast.with(step, allfold::root{2}));
-        holds({least, step}, {0, 14});  // of two collectives as one operation
+        holds({least, step}, {0, 14});  // two collectives as one operation
 
         int wrong = right ? 0 : 1;
         allfold::all_reduce(comm, wrong, sum);
 
-        allfold::barrier(comm);  // nobody goes on before all have come
+        allfold::barrier(comm);  // nobody continues before all have arrived
 
         if (r == 0) all_right = wrong == 0;
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// A row of cells on four threads: rank 0 deals it out by scatter, and each rank smooths its part with the cells next to
-// it, which it gets from its neighbours by permute. The row is a ring.
+// A row of cells on four threads: rank 0 deals it out with scatter, and each rank smooths its part using the cells next
+// to it, which it gets from its neighbours with permute. The row is a ring.
 #include <cstddef>
 #include <cstdio>
 #include <numeric>
@@ -13,7 +13,7 @@ int main() {
     std::iota(row.begin(), row.end(), 0.0F);
     allfold::run(4, [&](allfold::communicator auto& comm) {
         std::vector<float> cells(4);
-        allfold::scatter(comm, row, cells, allfold::root{0});  // of ranks other than the root the row is not read
+        allfold::scatter(comm, row, cells, allfold::root{0});  // only the root's row is read
 
         // The last cell goes to the rank above, the first one to the rank below.
         const float first = cells.front(), last = cells.back();
@@ -25,7 +25,7 @@ int main() {
             smooth[i] = (before + cells[i] + after) / 3;
         }
 
-        // Any permutation: parts change places in pairs.
+        // Any permutation will do: here, pairs of ranks swap their parts.
         allfold::permute(comm, smooth, allfold::destinations{1, 0, 3, 2});
         allfold::gather(comm, smooth, row, allfold::root{0});
     });

@@ -12,7 +12,7 @@ int main() {
 
         const auto join = allfold::associative([](const std::string& a, const std::string& b) { return a + b; });
         std::string word(1, static_cast<char>('a' + comm.rank()));
-        allfold::inclusive_scan(comm, word, join);  // an operator of yours, in rank order: a, ab, abc, abcd
+        allfold::inclusive_scan(comm, word, join);  // your own operator, in rank order: a, ab, abc, abcd
 
         if (comm.rank() == 3) std::printf("%g %s\n", static_cast<double>(gradient[0]), word.c_str());
     });

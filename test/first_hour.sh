@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSL-1.0
 #
-# The first hour of a new user: a fresh clone, the commands of the README, and the mistakes that one makes, each with
-# what must be printed then.
+# The first hour of a new user: a fresh clone, the commands of the README, and typical mistakes, each with what must be
+# printed then.
 #
 #     test/first_hour.sh [--debian] [--tests] FOLDER
 #
-# FOLDER     is made, and gets the clone of what is committed
-# --debian   in a minimal Debian below FOLDER (debootstrap, as root): what is not there the commands install themselves
-# --tests    also ./dev test, which takes longer than all the rest
+# FOLDER     is created, and gets a clone of what is committed
+# --debian   in a minimal Debian below FOLDER (debootstrap, as root), where the commands install what they need
+# --tests    also ./dev test, which takes longer than everything else
 
 set -euo pipefail
 repository=$(realpath "$(dirname "$0")/..")
@@ -31,7 +31,7 @@ if [ -n "$in_debian" ]; then
     root=$folder/debian
     suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
     debootstrap --variant=minbase "$suite" "$root" >"$folder/debootstrap.log"
-    cp -r /etc/apt "$root/etc/"  # where packages come from
+    cp -r /etc/apt "$root/etc/"  # the package sources
     git clone -q "$repository" "$root/srv/clone"
     exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"' "$root" \
         env -i HOME=/srv PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C \
@@ -50,7 +50,7 @@ mkdir -p "$folder/elsewhere"
 cd "$folder/elsewhere"
 failures=0
 
-# tried NAME STATUS COMMAND...: runs it, and keeps what it prints in out and err.
+# tried NAME STATUS COMMAND...: runs the command, and keeps its output in the files out and err.
 tried() {
     local name=$1 wanted=$2 status=0
     shift 2
@@ -66,7 +66,7 @@ wrong() {
 prints() { grep -qF -- "$1" out || wrong "nothing on standard output says '$1'"; }
 complains() { grep -qF -- "$1" err || wrong "nothing on standard error says '$1'"; }
 is_quiet() { [ ! -s err ] || wrong "something on standard error"; }
-# says_only TEXT: the first line that is no context of an include has it, and at most two more come with it.
+# says_only TEXT: the first line that is not the context of an include has the text, and there are at most two errors.
 says_only() {
     grep -v -e '^In file included from' -e '^ *from ' err >said || true
     head -1 said | grep -qF -- "$1" || wrong "the first thing said is not '$1'"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
-# Sources that are compiled as one: what they have in common is compiled once then. Each is in a namespace of its own, and
-# what any of them includes comes first.
+# Compiles several sources as one, so that what they have in common is compiled once. Each source gets its own
+# namespace, and everything that any of them includes comes first.
 
-# allfold_may_be_joined(SOURCE RESULT): not where it includes something only sometimes, defines macros that headers look
-# at, or has something to say outside of its namespace: specialisations, functions of the language.
+# allfold_may_be_joined(SOURCE RESULT): OFF if the source includes something conditionally, defines macros that headers
+# read, or declares something outside of its namespace: specialisations, operator new.
 function(allfold_may_be_joined source result)
     file(READ ${source} text)
     set(${result} ON PARENT_SCOPE)
@@ -12,7 +12,7 @@ function(allfold_may_be_joined source result)
     endif()
 endfunction()
 
-# allfold_join(FILE SOURCE...): what is to be compiled instead of the sources; paths are absolute.
+# allfold_join(FILE SOURCE...): writes the file that is compiled instead of the sources; paths are absolute.
 function(allfold_join file)
     set(headers)
     set(bodies)
@@ -28,7 +28,7 @@ function(allfold_join file)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
 endfunction()
 
-# allfold_join_some(NAME COUNT RESULT SOURCE...): files of at most COUNT of them each.
+# allfold_join_some(NAME COUNT RESULT SOURCE...): writes files of at most COUNT sources each.
 function(allfold_join_some name count result)
     set(files)
     set(left ${ARGN})

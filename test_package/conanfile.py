@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-"""The same project with allfold from Conan: what `conan create` of the recipe builds and runs in the end."""
+"""The same project with allfold from Conan, which `conan create` builds and runs at the end."""
 
 from conan import ConanFile
 from conan.tools.build import can_run
@@ -13,7 +13,7 @@ class Consume(ConanFile):
         self.requires(self.tested_reference_str)
 
     def layout(self):
-        self.folders.root = ".."  # so that what is built lies in build, which git ignores
+        self.folders.root = ".."  # so that build output is in build, which git ignores
         self.folders.source = "test/consume/cmake"
         self.folders.build = self.folders.generators = "build/conan"
 

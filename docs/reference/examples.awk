@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
-# What the reference shows of a program that calls a collective: the paragraph with the first call, as call_of_NAME.cpp.
+# Extracts what the reference shows of a program that calls a collective: the paragraph with the first call, as call_of_NAME.cpp.
 #     awk -v folder=FOLDER -f examples.awk HEADER...
-# A header names its program, which is one of examples/*.cpp: the tests build and run each of these.
+# A header names its program, one of examples/*.cpp: the tests build and run all of them.
 FNR == 1 {
     name = FILENAME
     gsub(/.*\/|\.hpp$/, "", name)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
-# How Doxygen reads a header. Lines stay lines, so that it names the right ones.
-# - What a namespace has belongs to the group of the header's folder.
-# - An algorithm is explained by the comment of its file; its schedules are those of the collectives of their names.
-# - The type of a collective, which is a detail, is left out.
-# - The example of a collective is shown, as examples.awk has cut it out of the program.
+# The input filter through which Doxygen reads a header. It keeps the number of lines, so that line numbers stay right.
+# - The contents of a namespace belong to the group of the header's folder.
+# - The comment of its file documents an algorithm; its schedules are documented as those of the collectives they are named after.
+# - The type of a collective is a detail and is left out.
+# - The example of a collective is shown as examples.awk has cut it out of the program.
 BEGIN {
     floor = ARGV[1]
     sub(/.*include\/allfold\//, "", floor)

@@ -15,46 +15,47 @@
 #include "examples/attention/simd.hpp"
 
 /// @file
-/// Attention of one rank to its share of the keys, in one pass by blocks.
+/// Attention of one rank over its share of the keys, in one pass, block by block.
 ///
-/// For each block of keys and each few queries: scores = scale · Q Kᵀ, weights = exp(scores - m), s = shrink · s +
-/// weights · V, all of which stays in the nearest caches. m is the largest score up to this block, and l and s shrink
+/// For each block of keys and a few queries at a time: scores = scale · Q Kᵀ, weights = exp(scores - m), s = shrink · s
+/// + weights · V, all of which stays in the nearest caches. m is the largest score up to this block, and l and s shrink
 /// by exp(old m - m).
 ///
 /// Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, Fu, Ermon, Rudra and Ré,
 /// "FlashAttention", 2022, algorithm 1; Dao, "FlashAttention-2", 2023. Blocks of keys are the outer loop, as in the
-/// second of these and not as in the third, so that a block is transposed once for all queries of a head. Departures: s
-/// is divided by l once, after the merge; a masked key is left out of the row, not weighed with 0, which would make NaN
-/// of its infinite value.
+/// second of these and unlike the third, so that a block is transposed once for all queries of a head. Departures: s is
+/// divided by l once, after the merge; a masked key is left out of the row rather than weighted with 0, which would
+/// turn an infinite value into NaN.
 ///
-/// Times of one core of an AMD EPYC (family 26, 2.6 GHz) as shares of those of NumPy 2.4 with OpenBLAS 0.3.31 in the
-/// fastest form of seven, float, medians by turns of the thread's own time. Queries x keys x depth, of 8 heads:
+/// Times on one core of an AMD EPYC (family 26, 2.6 GHz), relative to NumPy 2.4 with OpenBLAS 0.3.31 in the fastest of
+/// seven forms; float, medians of interleaved measurements of the thread's own time. Queries x keys x depth, of 8
+/// heads:
 ///
 ///                        1024 x 8192 x 64   2048 x 2048 x 64   causal   1024 x 4096 x 32   1024 x 4096 x 128
 ///     g++ 12, AVX-512    0.49               0.49               0.43     0.46               0.51
 ///     g++ 12, AVX2       0.94               0.92               0.79     0.86               0.97
 ///     g++ 12, SSE2       2.58               2.49               2.09     2.38               2.59
 ///
-/// clang 19 is within a tenth of that. One query alone takes twice as long as NumPy: transposing costs more than the
-/// product.
+/// clang 19 is within a tenth of that. A single query takes twice as long as with NumPy: transposing costs more than
+/// the product.
 ///
-/// Tried, as shares of NumPy for the first of these problems, and rejected: Eigen 3.4 for products and exp 0.61, with a
-/// package and nine seconds of compilation more; OpenBLAS 0.3.21 of Debian with our exp 0.80; these loops over arrays
-/// in place of vectors 1.9 with g++ 12 and 11 with clang 19.
+/// Tried and rejected, with times relative to NumPy on the first of these problems: Eigen 3.4 for products and exp
+/// takes 0.61x the time, but one more package and nine more seconds of compilation; Debian's OpenBLAS 0.3.21 with our
+/// exp takes 0.80x; these loops over arrays in place of vectors take 1.9x with g++ 12 and 11x with clang 19.
 
 namespace attention {
 namespace detail {
 
-/// A product of matrices is computed in tiles of so many rows and so many vectors of columns, whose sums stay in 12 of
-/// the 16 registers that all processors have. The 32 of AVX-512 hold 6 x 4 as well, which is no faster; 12 x 2
-/// takes 1.6 times as long, and with AVX2 4 x 3 and 5 x 2 take 1.05 times as long.
+/// A matrix product is computed in tiles of this many rows and this many vectors of columns, whose sums stay in 12 of
+/// the 16 registers that all processors have. The 32 of AVX-512 hold 6 x 4 as well, which is no faster; 12 x 2 takes
+/// 1.6x the time, and with AVX2, 4 x 3 and 5 x 2 take 1.05x.
 inline constexpr std::size_t tile_rows = 6;
 inline constexpr std::size_t tile_vectors = 2;
 
 template <class T>
 using tile_of_rows = std::array<T, tile_rows>;
 
-/// A matrix in whole vectors. Its rows are filled up to whole tiles with elements that nobody reads.
+/// A matrix of whole vectors. Its rows are padded to whole tiles with elements that nobody reads.
 template <class Vector>
 class matrix {
     static constexpr std::size_t tile_columns = tile_vectors * simd::lanes<Vector>;
@@ -64,7 +65,7 @@ class matrix {
 
     matrix(std::size_t rows, std::size_t columns) : stride_(vectors_for(columns)), vectors_(rows * stride_) {}
 
-    /// The vectors of whole tiles that hold so many columns.
+    /// The number of vectors, in whole tiles, that hold this many columns.
     [[nodiscard]] static constexpr std::size_t vectors_for(std::size_t columns) noexcept {
         return (columns + tile_columns - 1) / tile_columns * tile_vectors;
     }
@@ -89,17 +90,16 @@ void multiply_tile(const tile_of_rows<const simd::element<Vector>*>& left, std::
         for (std::size_t c = 0; c < tile_vectors; ++c) out.row(i)[j + c] = sums[i][c];
 }
 
-/// The product of a tile of rows, of which the first `count` elements count, and of as many rows of `right`: its first
-/// `vectors` vectors, whole tiles.
+/// The product of a tile of rows, with `count` elements each, and the first `count` rows of `right`: its first
+/// `vectors` vectors, in whole tiles.
 template <class Vector>
 void multiply(const tile_of_rows<const simd::element<Vector>*>& left, std::size_t count, const matrix<Vector>& right,
               std::size_t vectors, matrix<Vector>& out) noexcept {
     for (std::size_t j = 0; j < vectors; j += tile_vectors) multiply_tile(left, count, right, j, out);
 }
 
-/// Turns scores, of which the first `seen` count, into weights relative to the largest of them and m. It becomes the
-/// new m; s and l, to which the weights are added, are taken relative to it. A NaN is no maximum: it is its weight, and
-/// so in l and s.
+/// Turns the first `seen` scores into weights relative to the largest of them and m, which becomes the new m. Rescales
+/// l and s to it, and adds the weights to l. A NaN is not a maximum: its weight is NaN, and so are l and s.
 template <class Vector, class T = simd::element<Vector>>
 void weigh(std::span<Vector> scores, std::size_t seen, T& m, T& l, std::span<T> s) noexcept {
     constexpr std::size_t lanes = simd::lanes<Vector>;
@@ -121,14 +121,16 @@ void weigh(std::span<Vector> scores, std::size_t seen, T& m, T& l, std::span<T> 
     for (T& element : s) element *= shrink;
 }
 
-/// Some neighbouring keys of one head and their values, in the order in which they are multiplied: the keys transposed.
+/// Some neighbouring keys of one head and their values, in the order in which they are multiplied: the keys are
+/// transposed.
 template <class Vector>
 class key_block {
     using T = simd::element<Vector>;
 
   public:
-    /// 64 keys take 1.15 times as long, 128 and 512 as long within 4 %. Where queries are few, transposing tells, and
-    /// 256 take 1.6 times as long: rows of a power of two compete for the same places of the cache.
+    /// 64 keys take 1.15x the time; 128 and 512 take the same time within 4 %. If there are few queries, transposing
+    /// matters, and 256 keys take 1.6x the time: rows whose length is a power of two compete for the same places in the
+    /// cache.
     static constexpr std::size_t capacity = 192;
 
     explicit key_block(const problem<T>& p)
@@ -148,7 +150,7 @@ class key_block {
             std::copy_n(p_.value(head, first + j), p_.size.value_depth, values_.elements(j));
     }
 
-    /// Adds these keys to the states of a tile of queries, or of as many as there are.
+    /// Adds these keys to the states of a tile of queries, or of as many as are left.
     void attend(std::size_t first_query, partial<T>& state) {
         const auto seen = seen_by(first_query);
         const std::size_t vectors = scores_.vectors_for(*std::max_element(seen.begin(), seen.end()));
@@ -169,7 +171,7 @@ class key_block {
     }
 
   private:
-    /// The queries of a tile. Where fewer are left, the last one fills it.
+    /// Query i of a tile. If fewer are left than fill the tile, the last one is repeated.
     [[nodiscard]] std::size_t query(std::size_t first_query, std::size_t i) const noexcept {
         return std::min(first_query + i, p_.size.queries - 1);
     }
@@ -190,7 +192,8 @@ class key_block {
             for (Vector& score : std::span(scores_.row(i), vectors)) score *= static_cast<T>(p_.scale);
     }
 
-    /// The values of the keys that all rows of the tile see are summed already; those that only some see follow.
+    /// Adds values to row i of the tile. The values of the keys that all rows see are summed already; those that only
+    /// some rows see follow.
     void add_values(std::size_t i, std::size_t summed, std::size_t seen, std::span<T> s) noexcept {
         for (std::size_t d = 0; d < s.size(); ++d) s[d] += sums_.elements(i)[d];
         for (std::size_t j = summed; j < seen; ++j)
@@ -220,10 +223,10 @@ template <class Vector, class T = simd::element<Vector>, class Tick = decltype([
 }  // namespace detail
 
 /// Attention over the given keys alone. Any partition of the keys gives partial results that `allfold::online_softmax`
-/// merges to the whole. A row that sees none of them is that operator's identity.
+/// merges into the whole. A row that sees none of the keys is that operator's identity.
 ///
-/// Scores in T; room for one block of keys and values beside the result. Calls `tick(n)` whenever it is through with n
-/// keys of a head.
+/// Scores are computed in T. Takes memory for one block of keys and values in addition to the result. Calls `tick(n)`
+/// whenever it has finished n keys of a head.
 template <std::floating_point T, class Tick = decltype([](std::size_t) {})>
 [[nodiscard]] partial<T> attend(const problem<T>& p, key_range keys, Tick tick = {}) {
     return detail::attend_by<simd::vector<T>>(p, keys, tick);

@@ -13,11 +13,12 @@
 #include <allfold/algebra/online_softmax.hpp>
 
 /// @file
-/// Attention over some of the keys, softmax(scale · Q Kᵀ) V left unfinished so that it can be merged.
+/// Attention over some of the keys: softmax(scale · Q Kᵀ) V, left unfinished so that it can be merged.
 
 namespace attention {
 
-/// Heads counts batches times heads. Queries and keys have `depth` elements, values and results `value_depth`.
+/// `heads` is the number of batches times the number of heads. Queries and keys have `depth` elements, values and
+/// results `value_depth`.
 struct sizes {
     std::size_t heads = 1;
     std::size_t queries = 0;
@@ -48,8 +49,9 @@ struct problem {
         return v.data() + (head * size.keys + j) * size.value_depth;
     }
     /// How many keys query i sees, counted from the first. The causal mask is aligned to the end unless
-    /// `from_top_left`: the last query sees the last key, query i the keys j <= i + keys - queries, none where that is
-    /// negative (PyTorch's `causal_lower_right`); from the top left it sees the keys j <= i (`causal_upper_left`).
+    /// `from_top_left`: the last query sees the last key, and query i the keys j <= i + keys - queries, none if that is
+    /// negative (PyTorch's `causal_lower_right`). From the top left, query i sees the keys j <= i
+    /// (`causal_upper_left`).
     [[nodiscard]] std::size_t visible(std::size_t i) const noexcept {
         if (!causal) return size.keys;
         if (from_top_left) return std::min(i + 1, size.keys);
@@ -63,8 +65,8 @@ struct key_range {
     std::size_t end = 0;
 };
 
-/// Attention over some of the keys, for each row: the largest score m, the sum l of exp(score - m) and the sum s of
-/// values weighted so. Before the first key it is the identity of `allfold::online_softmax`.
+/// Attention over some of the keys, for each row: the largest score m, the sum l of exp(score - m), and the sum s of
+/// the values with the same weights. Before the first key, it is the identity of `allfold::online_softmax`.
 template <std::floating_point T>
 struct partial {
     std::size_t depth;  ///< elements of s in a row
@@ -85,7 +87,8 @@ struct partial {
 
 namespace detail {
 
-/// What scores are taken relative to: their maximum, unless all are -inf, when -inf - -inf must not be computed.
+/// The value relative to which scores are taken: their maximum, unless all are -inf, because -inf - -inf must not be
+/// computed.
 template <std::floating_point T>
 [[nodiscard]] constexpr T finite_base(T highest) noexcept {
     return highest == -std::numeric_limits<T>::infinity() ? T(0) : highest;
@@ -93,7 +96,7 @@ template <std::floating_point T>
 
 }  // namespace detail
 
-/// Takes each row relative to another maximum than its own, no smaller one.
+/// Rescales each row to another maximum, which must not be smaller than its own.
 template <std::floating_point T>
 void rescale(partial<T>& state, std::span<const T> maxima) noexcept {
     for (std::size_t row = 0; row < state.rows(); ++row) {

@@ -16,11 +16,11 @@
 #endif
 
 /// @file
-/// Attention on several ranks: each attends to its share of the keys, one all_reduce merges.
+/// Attention on several ranks: each attends to its share of the keys, and one all_reduce merges the results.
 
 namespace attention {
 
-/// What all ranks are told beside the problem: how to merge, whether to check, and how the result will be stored.
+/// What all ranks get in addition to the problem: how to merge, whether to check, and how the result will be stored.
 struct rank_options {
     std::string algorithm = "auto";
     std::optional<std::size_t> window;
@@ -28,7 +28,8 @@ struct rank_options {
     npy::dtype stored = npy::dtype::float32;
 };
 
-/// The ranks: so many threads of this process or, with ALLFOLD_ATTENTION_MPI, the processes that mpirun has started.
+/// The ranks: a number of threads of this process or, with ALLFOLD_ATTENTION_MPI, the processes that mpirun has
+/// started.
 #ifdef ALLFOLD_ATTENTION_MPI
 using team = allfold::mpi::communicator&;
 inline constexpr bool over_mpi = true;
@@ -37,10 +38,10 @@ using team = int;
 inline constexpr bool over_mpi = false;
 #endif
 
-/// The result of attention with the keys shared evenly between the ranks, [head][query][value_depth]. Enters into
-/// `figures` what was measured, and into the recorder what each rank of this process did when.
+/// The result of attention with the keys split evenly among the ranks, [head][query][value_depth]. Enters what was
+/// measured into `figures`, and what each rank of this process did when into the recorder.
 ///
-/// Defined in ranks.hpp and compiled for float and double in a file of its own each: all algorithms are much code.
+/// Defined in ranks.hpp and compiled for float and double in one file each: all algorithms together are a lot of code.
 template <std::floating_point T>
 [[nodiscard]] std::vector<T> attend_on_ranks(problem<T>& p, team ranks, rank_options options, report& figures,
                                              allfold::trace_recorder& recorder);

@@ -23,7 +23,7 @@ struct input_file {
     std::filesystem::path name;
     npy::array array;
 
-    /// An extent counted from the last axis: 0 is the depth, 1 the position.
+    /// An extent, counted from the last axis: 0 is the depth, 1 the position.
     [[nodiscard]] std::size_t from_last(std::size_t axis) const { return array.shape[array.shape.size() - 1 - axis]; }
     [[nodiscard]] npy::extents batch() const { return {array.shape.begin(), array.shape.end() - 2}; }
 };
@@ -45,7 +45,7 @@ struct input {
         shape.back() = v.array.shape.back();
         return shape;
     }
-    /// float64 as soon as one file is; otherwise float32, float16 included.
+    /// float64 if any file is float64; otherwise float32, even for float16.
     [[nodiscard]] bool needs_double() const {
         return std::max({q.array.type, k.array.type, v.array.type}) == npy::dtype::float64;
     }
@@ -74,7 +74,7 @@ void require_equal(const input_file& a, const input_file& b, const char* what, F
 
 }  // namespace detail
 
-/// Reads q, k and v. Throws `npy::file_error`, which names the file, for one that cannot be used or does not fit.
+/// Reads q, k and v. Throws `npy::file_error`, which names the file, for a file that cannot be used or does not fit.
 [[nodiscard]] inline input read_input(const std::filesystem::path& q, const std::filesystem::path& k,
                                       const std::filesystem::path& v) {
     input in{detail::read_checked(q), detail::read_checked(k), detail::read_checked(v)};
@@ -87,7 +87,7 @@ void require_equal(const input_file& a, const input_file& b, const char* what, F
     return in;
 }
 
-/// The problem in T; the scale is 1/sqrt(depth) unless it is given.
+/// The problem in T; the scale is 1/sqrt(depth) unless given.
 template <std::floating_point T>
 [[nodiscard]] problem<T> make_problem(const input& in, std::optional<double> scale, bool causal) {
     const sizes size = in.size();

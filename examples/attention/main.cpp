@@ -4,8 +4,8 @@
 /// Exact attention over keys and values that are split over ranks.
 ///
 /// Each rank attends to its own keys and has, for each query, the largest score m, the denominator l and the numerator
-/// s. One all_reduce with `allfold::online_softmax` merges these; the usual way takes three collectives, which the
-/// program runs as well and times beside it.
+/// s. One all_reduce with `allfold::online_softmax` merges these. The usual way takes three collectives, which the
+/// program also runs and times for comparison.
 
 #include <chrono>
 #include <concepts>
@@ -47,7 +47,7 @@ const std::filesystem::path data = ALLFOLD_ATTENTION_DATA;
     return read_input(chosen.q, chosen.k, chosen.v);
 }
 
-/// NumPy's result where there is one for what is computed.
+/// NumPy's result, if there is one for this problem.
 [[nodiscard]] std::optional<npy::array> read_numpy_result(const options& chosen) {
     if (!chosen.uses_demo_data() || chosen.scale || chosen.causal_from == "top-left") return std::nullopt;
     return npy::read(data / (chosen.causal ? "o_numpy_causal.npy" : "o_numpy.npy"));
@@ -64,7 +64,7 @@ const std::filesystem::path data = ALLFOLD_ATTENTION_DATA;
            ", on " + std::to_string(chosen.ranks) + (chosen.ranks == 1 ? " rank" : " ranks");
 }
 
-/// A file of the command line.
+/// A file named on the command line.
 struct named_file {
     const char* option;
     std::filesystem::path name;
@@ -84,7 +84,7 @@ struct named_file {
     return files;
 }
 
-/// Throws unless each output is a file of its own that can be written.
+/// Throws unless each output is a separate file that can be written.
 void require_outputs(const options& chosen) {
     std::vector<named_file> taken = inputs_of(chosen);
     for (const named_file& file : outputs_of(chosen)) {
@@ -99,7 +99,7 @@ void require_outputs(const options& chosen) {
     }
 }
 
-/// What `write(stream)` writes, as a file that appears whole or not at all.
+/// Writes the output of `write(stream)` to a file, completely or not at all.
 template <class Write>
 void write_text(const std::string& file, Write write) {
     std::ostringstream text;
@@ -107,7 +107,7 @@ void write_text(const std::string& file, Write write) {
     files::write(file, {text.str()});
 }
 
-/// Writes the files that are asked for.
+/// Writes the requested files.
 void write_outputs(const options& chosen, const npy::array& result, const allfold::trace_recorder& recorder,
                    const std::string& title) {
     if (!chosen.out.empty()) npy::write(chosen.out, result);
@@ -116,7 +116,7 @@ void write_outputs(const options& chosen, const npy::array& result, const allfol
         write_text(chosen.plot, [&](std::ostream& out) { out << plot(recorder, chosen.ranks, title, over_mpi); });
 }
 
-/// Computes in T, writes what is asked for and completes the figures.
+/// Computes in T, writes the requested files and completes the figures.
 template <std::floating_point T>
 [[nodiscard]] report solve(const input& in, const options& chosen, team ranks, report figures) {
     std::optional<npy::array> numpy;
@@ -158,7 +158,7 @@ template <std::floating_point T>
 }
 
 [[nodiscard]] int complain(const std::exception& error, int status) {
-    std::cerr << "attention: " + std::string(error.what()) + '\n';  // at once: other processes write too
+    std::cerr << "attention: " + std::string(error.what()) + '\n';  // in one write: other processes write too
     return status;
 }
 
@@ -171,8 +171,8 @@ template <class Work>
         return complain(error, bad_input);
     } catch (const npy::file_error& error) {
         return complain(error, bad_input);
-    } catch (const allfold::error& error) {  // an algorithm that does not exist for this number of ranks, for one
-        if (over_mpi && error.code() == allfold::errc::peer_failed) throw;  // the process that failed tells why
+    } catch (const allfold::error& error) {  // for example, an algorithm that does not exist for this number of ranks
+        if (over_mpi && error.code() == allfold::errc::peer_failed) throw;  // the process that failed says why
         return complain(error, error.code() == allfold::errc::bad_argument ? bad_input : failed);
     } catch (const std::exception& error) {
         return complain(error, failed);

@@ -23,8 +23,8 @@
 #include "examples/common/files.hpp"
 
 /// @file
-/// NumPy's .npy files, formats 1.0, 2.0 and 3.0, of the three floating point types and in both orders.
-/// (The format: NumPy documentation, `numpy.lib.format`.)
+/// NumPy's .npy files, formats 1.0, 2.0 and 3.0, of the three floating-point types and in both orders. (The format:
+/// NumPy documentation, `numpy.lib.format`.)
 
 namespace npy {
 
@@ -41,8 +41,8 @@ enum class dtype : std::uint8_t { float16, float32, float64 };
     return names[static_cast<int>(type)];
 }
 
-/// How far a value of at most that size may move when it is stored in a type: half its last bit, or half the distance
-/// between subnormals.
+/// The largest change that storing in a type makes to a value of at most that size: half its last bit, or half the
+/// distance between subnormals.
 [[nodiscard]] constexpr double storage_error(dtype type, double largest) noexcept {
     switch (type) {
         case dtype::float16: return std::max(largest, 0x1p-14) * 0x1p-11;
@@ -61,7 +61,7 @@ using extents = std::vector<std::size_t>;
     return text + "]";
 }
 
-/// An array in C order, whatever the order of the file that it came from.
+/// An array in C order, whatever the order in its file.
 struct array {
     dtype type = dtype::float32;
     extents shape;
@@ -78,14 +78,14 @@ struct header {
     extents shape;
 };
 
-/// Text from a file in quotes, fit for a line of a message.
+/// Text from a file in quotes, made printable for a one-line message.
 [[nodiscard]] inline std::string quoted(std::string_view text) {
     std::string line(text);
     std::ranges::replace_if(line, [](char c) { return !std::isprint(static_cast<unsigned char>(c)); }, '?');
     return "'" + line + "'";
 }
 
-/// Reads the header's text: a Python dictionary with the keys 'descr', 'fortran_order' and 'shape', in any order.
+/// Parses the header: a Python dictionary with the keys 'descr', 'fortran_order' and 'shape', in any order.
 class header_parser {
   public:
     header_parser(const std::filesystem::path& file, std::string_view text) : file_(file), text_(text) {}
@@ -174,7 +174,7 @@ class header_parser {
                 fail("an extent in the header overflows");
             value = 10 * value + digit;
         }
-        accept('L');  // Python 2 wrote its long integers so
+        accept('L');  // Python 2 wrote long integers this way
         return value;
     }
 
@@ -214,7 +214,7 @@ class header_parser {
 
 inline constexpr std::string_view magic = "\x93NUMPY";
 
-/// A file of which every byte is asked for once, front to back; asking for more than is left is an error.
+/// A file that is read once from front to back; asking for more bytes than are left is an error.
 class input_file {
   public:
     explicit input_file(const std::filesystem::path& file) : name_(file) {
@@ -237,7 +237,7 @@ class input_file {
     }
 
     [[nodiscard]] std::string text(std::size_t bytes, const char* what) {
-        require(bytes, what);  // before memory is asked for: the length may be a lie
+        require(bytes, what);  // before memory is allocated: the length may be wrong
         std::string text(bytes, '\0');
         read(std::as_writable_bytes(std::span(text)), what);
         return text;
@@ -269,7 +269,7 @@ class input_file {
     return in.text(bytes, "the header");
 }
 
-/// The bytes of an array, or nothing where the number does not fit.
+/// The number of bytes of an array, or nothing if it overflows.
 [[nodiscard]] inline std::optional<std::size_t> bytes_of(const extents& shape, dtype type) noexcept {
     std::size_t bytes = size_of(type);
     for (const std::size_t extent : shape) {
@@ -283,7 +283,7 @@ class input_file {
                                                                const extents& shape, std::size_t width) {
     std::vector<std::byte> c(fortran.size());
     for (std::size_t i = 0; i < c.size() / width; ++i) {
-        // Peel the index along each axis off the C position, last axis first; `before` is what lies before an axis.
+        // Peel the index along each axis off the C position, last axis first; `before` counts what precedes an axis.
         std::size_t rest = i, position = 0, before = fortran.size() / width;
         for (std::size_t axis = shape.size(); axis-- > 0;) {
             before /= shape[axis];
@@ -309,8 +309,8 @@ class input_file {
 
 }  // namespace detail
 
-/// Reads a file of float16, float32 or float64. Throws `file_error` for anything else, before memory for elements that
-/// the file does not have is asked for.
+/// Reads a file of float16, float32 or float64. Throws `file_error` for anything else, before it allocates memory for
+/// elements that the file does not have.
 [[nodiscard]] inline array read(const std::filesystem::path& file) {
     detail::input_file in(file);
     const std::string text = detail::read_header_text(in, file);
@@ -327,7 +327,7 @@ class input_file {
     return result;
 }
 
-/// The file of an array, format 1.0, little-endian, C order: what comes before the elements.
+/// The beginning of the file of an array, up to the elements: format 1.0, little-endian, C order.
 [[nodiscard]] inline std::string preamble_of(const array& a) {
     const std::string header = detail::header_text(a);
     std::string text(detail::magic);
@@ -336,7 +336,7 @@ class input_file {
     return text + header;
 }
 
-/// Writes the array, whole or not at all.
+/// Writes the array, completely or not at all.
 inline void write(const std::filesystem::path& file, const array& a) {
     const std::string preamble = preamble_of(a);
     files::write(file, {preamble, {reinterpret_cast<const char*>(a.bytes.data()), a.bytes.size()}});
@@ -368,7 +368,7 @@ void store(std::byte* bytes, dtype type, T value) noexcept {
 
 }  // namespace detail
 
-/// The elements as T, converted where the array has another type.
+/// The elements as T, converted if the array has another type.
 template <std::floating_point T>
 [[nodiscard]] std::vector<T> values_of(const array& a) {
     std::vector<T> values(a.size());
@@ -377,7 +377,7 @@ template <std::floating_point T>
     return values;
 }
 
-/// What is read again of a value that was stored.
+/// What a value becomes after it has been stored in a type and read back.
 template <std::floating_point T>
 [[nodiscard]] double rounded_to(dtype type, T value) noexcept {
     std::byte stored[size_of(dtype::float64)];

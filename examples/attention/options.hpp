@@ -18,7 +18,7 @@
 
 namespace attention {
 
-/// Exit statuses: 0, `failed` for a result or a run that went wrong, `bad_input` for files and command lines.
+/// Exit statuses: 0, `failed` for a wrong result or a run that failed, `bad_input` for files and command lines.
 inline constexpr int failed = 1;
 inline constexpr int bad_input = 2;
 
@@ -40,12 +40,12 @@ struct options {
 
 namespace detail {
 
-/// What a file option asks of its value: an unset variable of a shell must not pass for "not given".
+/// Checks the value of a file option: an unset shell variable must not pass for "not given".
 [[nodiscard]] inline std::string require_name(const std::string& file) {
     return file.empty() ? "the name of the file is empty" : "";
 }
 
-/// `--out=` with nothing behind it, for which CLI11 would take the next argument.
+/// Rejects `--out=` with nothing after it, for which CLI11 would take the next argument.
 inline void require_values(int argc, char** argv) {
     for (int i = 1; i < argc; ++i)
         if (const std::string_view word = argv[i]; word.starts_with("--") && word.find('=') == word.size() - 1)
@@ -99,7 +99,7 @@ class bad_command_line : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Reads the command line; nothing is left to do where it asks for help. `ranks`: how many there are already.
+/// Reads the command line; returns nothing if it asks for help. `ranks`: how many ranks exist already.
 [[nodiscard]] inline std::optional<options> parse(int argc, char** argv, std::optional<int> ranks = {}) {
     options chosen;
     CLI::App app(

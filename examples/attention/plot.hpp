@@ -20,14 +20,14 @@
 #include <allfold/transport/traced.hpp>
 
 /// @file
-/// A picture (SVG) of one run: who sent what to whom, and when. Time goes from left to right, each rank has a lane,
+/// A picture (SVG) of one run: who sent what to whom, and when. Time runs from left to right; each rank has a lane,
 /// each phase a bar and each message an arrow, from where its sender posts it to where its receiver takes it. The whole
-/// run stands above; the merge and the gather, microseconds of it, stand below, enlarged.
+/// run is at the top; the merge and the gather, which take microseconds of it, are enlarged below.
 
 namespace attention {
 namespace detail {
 
-/// Shapes, in the fonts and colours of the pictures of schedules, which can be read on white and on black.
+/// Shapes, in the fonts and colours of the pictures of schedules, which are legible on white and on black.
 class drawing {
   public:
     static constexpr double letter = 7.25, line = 15;
@@ -45,7 +45,7 @@ class drawing {
         body_ << "<rect x='" << x << "' y='" << y << "' width='" << width << "' height='" << height << "' fill='"
               << fill << "'><title>" << escaped(tip) << "</title></rect>\n";
     }
-    /// A line of a class: lane, grid, lens or message.
+    /// A line of one of the classes lane, grid, lens or message.
     void path(const char* what, double x1, double y1, double x2, double y2) {
         body_ << "<path class='" << what << "' d='M" << x1 << ' ' << y1 << 'L' << x2 << ' ' << y2 << "'/>\n";
     }
@@ -105,7 +105,7 @@ struct bar {
     interval time;
 };
 
-/// Over MPI one of its times is not known: it is that of the other process.
+/// Over MPI, one of its times is unknown: that of the other process.
 struct arrow {
     int from, to;
     std::size_t bytes;
@@ -133,7 +133,7 @@ class history {
     std::vector<bar> bars;
     std::vector<arrow> arrows;
 
-    /// From the first rank's begin to the last rank's end; of one phase or of all.
+    /// From the first rank's begin to the last rank's end, of one phase or of all.
     [[nodiscard]] std::optional<interval> time_of(std::optional<std::size_t> phase = {}) const {
         std::optional<interval> all;
         for (const bar& each : bars) {
@@ -167,7 +167,7 @@ class history {
         arrow& message = arrows[sent.front()];
         sent.pop_front();
         message.taken = since_first(e.begin);
-        message.posted = std::min(*message.posted, *message.taken);  // a post is recorded once it is done
+        message.posted = std::min(*message.posted, *message.taken);  // a post is recorded after it is done
     }
 
     time_point first_ = time_point::max();
@@ -183,7 +183,7 @@ class history {
     return 10 * power;
 }
 
-/// Time in the unit that fits such a length.
+/// A time, in the unit that suits an interval of this length.
 [[nodiscard]] inline std::string tick_text(double time, double length) {
     const auto [factor, unit] = length < 1e-3 ? std::pair(1e6, " us")
                                 : length < 1  ? std::pair(1e3, " ms")
@@ -280,7 +280,7 @@ class picture {
         }
         y_ += drawing::line + 2;
     }
-    /// Where lanes are low not all have a name.
+    /// If lanes are too narrow, not all of them have a label.
     void lanes(double top, bool coloured) {
         const int every = static_cast<int>(std::ceil(drawing::line / lane_));
         for (int r = 0; r < ranks_; ++r) {
@@ -316,7 +316,7 @@ class picture {
                in_words(each.bytes) + (each.posted ? ", posted at " + at(*each.posted) : "") +
                (each.taken ? ", taken at " + at(*each.taken) : "");
     }
-    /// From a part of the panel above to the whole width of the one below.
+    /// Draws lines from a part of the panel above to the whole width of the one below.
     void lens(interval above, interval below) {
         const double top = y_ + gap;
         y_ += 2 * drawing::line;
@@ -335,7 +335,7 @@ class picture {
 
 }  // namespace detail
 
-/// The picture of a run on so many ranks; over MPI the trace is that of rank 0 alone.
+/// The picture of a run on `ranks` ranks; over MPI, the trace is that of rank 0 alone.
 [[nodiscard]] inline std::string plot(const allfold::trace_recorder& trace, int ranks, const std::string& title,
                                       bool of_rank_0_alone) {
     const detail::history what(trace, ranks);

@@ -13,15 +13,15 @@
 #include <allfold/transport/mpi.hpp>
 
 /// @file
-/// The program over MPI: rank 0 alone reads the command line and the files, prints and writes. The other processes
-/// attend with it whenever it does.
+/// The program over MPI: rank 0 alone reads the command line and the files, prints and writes. The other processes join
+/// it in computing attention whenever it does.
 
 namespace attention {
 
 /// What the other processes do next.
 enum class order : std::uint8_t { attend_in_float, attend_in_double, leave };
 
-/// Gives the order of rank 0 to all.
+/// Sends the order of rank 0 to all ranks.
 [[nodiscard]] inline order agree(team ranks, order what = order::leave) {
     allfold::broadcast(ranks, what);
     return what;
@@ -44,7 +44,7 @@ void share(team ranks, problem<T>& p, rank_options& options) {
     share_sequence(p.v);
 }
 
-/// The ranks that share the machine of this one, and its cores, whichever of them this process is bound to.
+/// The ranks on the same machine as this one, and its cores, whichever of them this process is bound to.
 [[nodiscard]] inline crowd crowd_of(team ranks) {
     MPI_Comm node = MPI_COMM_NULL;
     crowd around;
@@ -55,7 +55,7 @@ void share(team ranks, problem<T>& p, rank_options& options) {
     return around;
 }
 
-/// Runs `program(ranks)`, which returns an exit status, on rank 0. Where that is not 0 the whole job ends with it.
+/// Runs `program(ranks)`, which returns an exit status, on rank 0. If that is not 0, the whole job ends with it.
 template <class Program>
 [[nodiscard]] int lead(Program program) {
     return allfold::mpi::run([&](team ranks) {

@@ -15,7 +15,7 @@
 #include "examples/common/files.hpp"
 
 /// @file
-/// How far the work is, as a bar on standard error where that is a terminal.
+/// The progress of the work, as a bar on standard error if that is a terminal.
 
 namespace attention {
 
@@ -36,12 +36,13 @@ class work {
     std::atomic<std::size_t> done_{0};
 };
 
-/// The long parts of the program, one after the other. As long as it lives the bar shows the first that is not done.
+/// The long parts of the program, one after another. While this object lives, the bar shows the first part that is not
+/// done.
 class progress {
   public:
     work local, check;
 
-    /// In how many steps: keys of all heads, and rows of the reference, of which there may be none.
+    /// The numbers of steps: keys of all heads, and rows of the reference, of which there may be none.
     progress(std::size_t keys, std::size_t rows, bool shown)
         : local("local attention", keys), check("float64 reference", rows), is_checked_(rows != 0) {
         if (!shown || ::isatty(STDERR_FILENO) == 0) return;

@@ -22,12 +22,13 @@
 #endif
 
 /// @file
-/// What the ranks do: all uses of the library's collectives.
+/// The work of the ranks: all uses of the library's collectives.
 
 namespace attention {
 namespace detail {
 
-/// Calls `use(options...)` with the library's options for these ones; for "auto" it chooses the schedule itself.
+/// Calls `use(options...)` with the library's options for these ones; for "auto", the library chooses the schedule
+/// itself.
 template <class Use>
 void with_options(const rank_options& options, Use use) {
     const allfold::window window{options.window.value_or(0)};  // 0: allfold chooses
@@ -43,7 +44,7 @@ void with_options(const rank_options& options, Use use) {
     if (!found) use(window);
 }
 
-/// The rows of a partial result: m, l and s travel as one packet.
+/// The rows of a partial result: m, l and s travel as one message.
 template <class T>
 [[nodiscard]] auto rows_of(partial<T>& state) {
     return allfold::records{std::span(state.m), std::span(state.l),
@@ -60,7 +61,7 @@ void merge(Communicator& comm, partial<T>& state, const rank_options& options) {
 }
 
 /// The usual way, for comparison: agree on the maximum, rescale to it, then sum the denominators and the numerators.
-/// `common` is room for the maximum.
+/// `common` is a buffer for the maximum.
 template <class Communicator, class T>
 void merge_by_three(Communicator& comm, partial<T>& state, std::vector<T>& common, const rank_options& options) {
     with_options(options, [&](auto... chosen) {
@@ -71,13 +72,13 @@ void merge_by_three(Communicator& comm, partial<T>& state, std::vector<T>& commo
     });
 }
 
-/// What one rank measures, and in the end the slowest one.
+/// The times that one rank measures, and in the end those of the slowest rank.
 struct rank_times {
     seconds local{}, merge{}, normalise{}, gather{}, check{}, repeats{};
     std::vector<seconds> one_merge, three_collectives;
 };
 
-/// Merges copies of the same partial result in both ways by turns, each started together with all other ranks.
+/// Merges copies of the same partial result, alternating between the two ways. All ranks start each merge together.
 template <class Communicator, class T>
 void compare_ways(Communicator& comm, const partial<T>& own, const rank_options& options, int repetitions,
                   rank_times& times) {
@@ -94,7 +95,7 @@ void compare_ways(Communicator& comm, const partial<T>& own, const rank_options&
     }
 }
 
-/// Compares the result with the reference, of which every rank computes a share of the rows.
+/// Compares the result with the reference. Every rank computes a share of the reference's rows.
 template <class Communicator, class T>
 [[nodiscard]] finding check(Communicator& comm, const problem<T>& p, const std::vector<T>& result, npy::dtype stored,
                             progress& bar) {
@@ -132,7 +133,7 @@ inline void enter_times(report& figures, const rank_times& slowest) {
     figures.repetitions = static_cast<int>(slowest.one_merge.size());
 }
 
-/// Enters the schedule that the merge of such a problem uses.
+/// Enters the schedule that the merge of a problem of this size uses.
 template <class T>
 void enter_plan(report& figures, const sizes& size, team ranks, const rank_options& options) {
     figures.state_bytes = size.rows() * (size.value_depth + 2) * sizeof(T);
@@ -150,7 +151,7 @@ void enter_plan(report& figures, const sizes& size, team ranks, const rank_optio
 template <class T>
 struct outcome {
     std::vector<T> result;
-    std::chrono::steady_clock::time_point started{};  ///< when all ranks were there
+    std::chrono::steady_clock::time_point started{};  ///< when all ranks had arrived
     finding found{};
     rank_times slowest{};
     crowd around{};
@@ -163,7 +164,7 @@ template <class Communicator>
 }
 #endif
 
-/// What one rank does, whatever the ranks are.
+/// The work of one rank, for any kind of ranks.
 template <class Communicator, class T>
 [[nodiscard]] outcome<T> attend_on_rank(Communicator& untraced, const problem<T>& p, const rank_options& options,
                                         allfold::trace_recorder& recorder, progress& bar) {
@@ -172,7 +173,7 @@ template <class Communicator, class T>
     const int rank = comm.rank();
     const auto keys = allfold::partition::even(p.size.keys, comm.size());
     const auto rows = allfold::partition::even(p.size.rows(), comm.size());
-    const auto together = [&](auto work) {  // so that no phase is charged for the one before it
+    const auto together = [&](auto work) {  // so that no phase pays for the one before it
         allfold::barrier(untraced);
         return time_of(work);
     };
@@ -207,15 +208,15 @@ template <class Communicator, class T>
     return own;
 }
 
-/// How far this process is with its part of the work. Shown by one of all processes.
+/// The progress of this process on its part of the work. One of all processes shows it.
 template <class T>
 [[nodiscard]] progress progress_of(const problem<T>& p, int ranks, bool check, bool shown) {
     const auto part = [&](std::size_t all) { return over_mpi ? all / static_cast<std::size_t>(ranks) : all; };
     return {part(p.size.heads * p.size.keys), check ? part(p.size.rows()) : 0, shown};
 }
 
-/// Calls `work(comm)` on all ranks, each with the problem and the options that are given here. Returns how long it took
-/// to give these to other processes.
+/// Calls `work(comm)` on all ranks, each of which gets the problem and the options given here. Returns how long it took
+/// to send these to other processes.
 template <class T, class Work>
 seconds on_all(team ranks, [[maybe_unused]] problem<T>& p, [[maybe_unused]] rank_options& options, Work work) {
 #ifdef ALLFOLD_ATTENTION_MPI
@@ -236,7 +237,7 @@ seconds on_all(team ranks, [[maybe_unused]] problem<T>& p, [[maybe_unused]] rank
 template <std::floating_point T>
 std::vector<T> attend_on_ranks(problem<T>& p, team ranks, rank_options options, report& figures,
                                allfold::trace_recorder& recorder) {
-    detail::enter_plan<T>(figures, p.size, ranks, options);  // throws where the named algorithm cannot do it
+    detail::enter_plan<T>(figures, p.size, ranks, options);  // throws if the named algorithm cannot do it
     detail::outcome<T> all;
     const auto begin = std::chrono::steady_clock::now();
     {

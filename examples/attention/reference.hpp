@@ -14,13 +14,13 @@
 #include "examples/attention/npy.hpp"
 
 /// @file
-/// The check of a result: attention straight from its definition in double, and how far from it rounding may bring each
-/// row. Several ranks may each take a share of the rows.
+/// The check of a result: attention computed in double directly from its definition, and a bound on how far rounding
+/// may move each row from it. Several ranks may each take a share of the rows.
 
 namespace attention {
 namespace detail {
 
-/// Columns of a matrix product that are summed side by side.
+/// How many columns of a matrix product are summed side by side.
 inline constexpr std::size_t panel_width = 32;
 
 /// sums[j] += Σ left[k] right[k][j] for one panel, whose rows lie `stride` apart.
@@ -37,7 +37,7 @@ inline void multiply_plainly(std::span<const double> left, const double* right, 
     std::copy_n(partial, panel_width, sums);
 }
 
-#if defined(__GNUC__) && defined(__x86_64__)  // the same in wider registers, where the processor has them
+#if defined(__GNUC__) && defined(__x86_64__)  // the same in wider registers, if the processor has them
 __attribute__((target("avx2,fma"))) inline void multiply_widely(std::span<const double> left, const double* right,
                                                                 std::size_t stride, double* sums) {
     multiply_plainly(left, right, stride, sums);
@@ -56,7 +56,8 @@ inline void multiply(std::span<const double> left, const double* right, std::siz
     return (n + panel_width - 1) / panel_width * panel_width;
 }
 
-/// The Euclidean length of a vector; 0 if not all of it is finite, since its scores are no matter of rounding.
+/// The Euclidean length of a vector; 0 if it is not entirely finite, because the scores are then not a matter of
+/// rounding.
 template <std::floating_point T>
 [[nodiscard]] double finite_length(std::span<const T> vector) {
     double squares = 0;
@@ -67,7 +68,7 @@ template <std::floating_point T>
     return std::sqrt(squares);
 }
 
-/// The largest finite element: where the reference is finite, all values that it is the mean of are.
+/// The largest finite element: if the reference is finite, so are all values of which it is the mean.
 template <std::floating_point T>
 [[nodiscard]] double finite_size(std::span<const T> vector) {
     double largest = 0;
@@ -76,8 +77,9 @@ template <std::floating_point T>
     return largest;
 }
 
-/// scores in place: softmax(scale · scores), in two passes. A score of -inf is a masked key; where all are, all weights
-/// are 0. The scale comes last, so that only differences from the largest score can overflow, to a weight of 0.
+/// Replaces scores with softmax(scale · scores), in two passes. A score of -inf is a masked key; if all scores are
+/// -inf, all weights are 0. The scale is applied last, so that only differences from the largest score can overflow, to
+/// a weight of 0.
 inline void softmax(std::span<double> scores, double scale) {
     if (scale < 0)
         for (double& score : scores) score = -score;
@@ -90,14 +92,14 @@ inline void softmax(std::span<double> scores, double scale) {
 
 }  // namespace detail
 
-/// What the rounding of a row depends on.
+/// What the rounding error of a row depends on.
 struct seen_by_row {
     std::size_t keys = 0;
     double query = 0;          ///< its length
     double result = 0;         ///< its largest element
-    double longest_key = 0;    ///< the length of that one
+    double longest_key = 0;    ///< the length of the longest key
     double largest_value = 0;  ///< the largest element of any value
-    double mean_value = 0;     ///< the largest elements of values, averaged by their weights
+    double mean_value = 0;     ///< the largest element of each value, averaged by the weights
 
     void see(double key_length, double value_size) noexcept {
         longest_key = std::max(longest_key, key_length);
@@ -105,16 +107,17 @@ struct seen_by_row {
     }
 };
 
-/// What rounding allows a right result in T, computed on so many ranks, apart from rounding its elements when stored.
-/// u is half the distance from 1 to the next T, and that of double beside it: the reference is rounded as well.
+/// How far rounding may move a correct result in T, computed on this many ranks, not counting the rounding of its
+/// elements when they are stored. u is half the distance from 1 to the next T, plus the same for double: the reference
+/// is rounded as well.
 ///
 /// Scores. A dot product of D elements, its scale, the difference from the maximum and the exp of that are off by at
 /// most u (D + 8) |scale| |q| |k|, in any order of addition. Scores that are off by e change each weight by a factor
 /// between exp(-2e) and exp(2e), because of the denominator, and so a mean of values v by (exp(2e) - 1) Σ w |v - mean|;
-/// never by more than the values are apart.
+/// never by more than the spread of the values.
 ///
-/// Sums. Numerator and denominator are sums over n keys: n additions, each off by at most u of what it adds up; and
-/// four roundings for the rescaling to another maximum, no more than once for each 16 keys and for each rank; and eight
+/// Sums. Numerator and denominator are sums over n keys: n additions, each off by at most u times what it adds up; four
+/// roundings for each rescaling to another maximum, which happens at most once per 16 keys and once per rank; and eight
 /// for what happens once: the exp, products, the division.
 ///
 /// Underflow. Weights below the smallest normal number may be 0.
@@ -142,7 +145,7 @@ class allowance {
     double ranks_;
 };
 
-/// The reference for some neighbouring queries of one head at a time.
+/// The reference for a few neighbouring queries of one head at a time.
 template <std::floating_point T>
 class reference_tile {
   public:
@@ -157,7 +160,7 @@ class reference_tile {
           weights_(queries_ * stride_),
           results_(queries_ * depth_) {}
 
-    /// How many queries it takes at most.
+    /// The maximum number of queries in a tile.
     [[nodiscard]] std::size_t queries() const { return queries_; }
 
     void compute(std::size_t head, std::size_t first, std::size_t end) {
@@ -194,7 +197,7 @@ class reference_tile {
         return std::span(weights_).subspan((i - first_) * stride_, p_.visible(i));
     }
 
-    /// How large the keys and values of a head are.
+    /// Measures how large the keys and values of a head are.
     void measure(std::size_t head) {
         key_lengths_.clear();
         value_sizes_.clear();
@@ -204,7 +207,7 @@ class reference_tile {
         }
     }
 
-    /// The products of all queries with some keys.
+    /// Computes the products of all queries with some keys.
     void score(std::size_t first_key, std::size_t count) {
         for (std::size_t j = 0; j < count; ++j) {
             const std::span key(p_.key(head_, first_key + j), p_.size.depth);
@@ -216,7 +219,7 @@ class reference_tile {
         }
     }
 
-    /// Adds some values by their weights to all results.
+    /// Adds some values, multiplied by their weights, to all results.
     void average(std::size_t first_key, std::size_t count) {
         for (std::size_t j = 0; j < count; ++j) {
             const std::span value(p_.value(head_, first_key + j), p_.size.value_depth);
@@ -231,17 +234,17 @@ class reference_tile {
         }
     }
 
-    static constexpr std::size_t all_weights = 1 << 22;  ///< of all ranks together, where that leaves enough queries
+    static constexpr std::size_t all_weights = 1 << 22;  ///< of all ranks together, if that leaves enough queries
 
     const problem<T>& p_;
     allowance<T> allowance_;
-    std::size_t queries_, stride_, depth_;  ///< rounded up to whole panels, but for the first
+    std::size_t queries_, stride_, depth_;  ///< rounded up to whole panels, except the first
     std::size_t head_ = 0, first_ = 0, end_ = 0;
     std::vector<double> query_, block_, weights_, results_, key_lengths_, value_sizes_;
 };
 
-/// Rank r of P computes every Pth tile of the reference, from tile r on: with a causal mask later rows take longer.
-/// Calls `use(row, expected, allowed)` for each of its rows, and `tick(rows)` after each tile.
+/// Rank r of P computes every Pth tile of the reference, starting with tile r: with a causal mask, later rows take
+/// longer. Calls `use(row, expected, allowed)` for each of its rows, and `tick(rows)` after each tile.
 template <std::floating_point T, class Use, class Tick>
 void for_each_reference_row(const problem<T>& p, int rank, int ranks, Use use, Tick tick) {
     reference_tile<T> tile(p, ranks);
@@ -267,17 +270,19 @@ template <std::floating_point T>
     return result;
 }
 
-/// What a comparison found: how far off elements are at most, and which one is most for what it is allowed.
+/// The result of a comparison: how far off elements are at most, and which one is farthest off relative to what it is
+/// allowed.
 struct finding {
     double deviation = 0;
-    double share = 0;  ///< of what the worst element is allowed: up to 1 is right
+    double share = 0;  ///< of what the worst element is allowed: up to 1 is correct
     std::size_t element = 0;
     double found = 0, expected = 0, allowed = 0;  ///< of the worst element
 
     [[nodiscard]] bool good() const noexcept { return share <= 1; }
 
-    /// Takes another element into account. Two infinities of one sign, or two NaN, are equal. Where an infinity is
-    /// expected, NaN is right too: its weight may be 0 in another type. What else is not finite is infinitely far off.
+    /// Takes another element into account. Two infinities of the same sign, or two NaNs, are equal. If an infinity is
+    /// expected, NaN is correct too: its weight may be 0 in another type. Any other value that is not finite is
+    /// infinitely far off.
     void look_at(std::size_t at, double result, double reference, double allows) noexcept {
         constexpr double infinity = std::numeric_limits<double>::infinity();
         if (result == reference || (std::isnan(result) && !std::isfinite(reference))) return;
@@ -288,7 +293,7 @@ struct finding {
         if (used > share) share = used, element = at, found = result, expected = reference, allowed = allows;
     }
 
-    /// Both: the first one's worst element, unless the other's is worse or as bad and comes before it.
+    /// Combines both: the first one's worst element, unless the other's is worse, or equally bad with a smaller index.
     [[nodiscard]] friend finding operator|(const finding& a, const finding& b) noexcept {
         const bool first = a.share != b.share ? a.share > b.share : a.element <= b.element;
         finding both = first ? a : b;
@@ -299,7 +304,7 @@ struct finding {
 
 namespace detail {
 
-/// Compares a row of the result, once that is stored as `type`.
+/// Compares a row of the result after it has been stored as `type`.
 template <std::floating_point T>
 void compare_row(finding& all, std::size_t row, std::span<const T> result, npy::dtype type,
                  std::span<const double> expected, double allowed) {
@@ -312,7 +317,7 @@ void compare_row(finding& all, std::size_t row, std::span<const T> result, npy::
 
 }  // namespace detail
 
-/// What rank r of P finds in its share of the rows of a result, once that is stored as `type`.
+/// What rank r of P finds in its share of the rows of a result after that has been stored as `type`.
 template <std::floating_point T, std::floating_point Result, class Tick = decltype([](std::size_t) {})>
 [[nodiscard]] finding compare_with_reference(const problem<T>& p, std::span<const Result> result, npy::dtype type,
                                              int rank = 0, int ranks = 1, Tick tick = {}) {
@@ -324,7 +329,8 @@ template <std::floating_point T, std::floating_point Result, class Tick = declty
     return all;
 }
 
-/// The same for a result in double that somebody else has computed. Weights are not known, and any are allowed for.
+/// The same comparison with a result in double that was computed elsewhere. Its weights are not known, so any weights
+/// are allowed for.
 template <std::floating_point T>
 [[nodiscard]] finding compare_with_known(const problem<T>& p, std::span<const T> result, npy::dtype type,
                                          std::span<const double> known, int ranks) {

@@ -29,7 +29,7 @@ template <class Work>
     return std::chrono::steady_clock::now() - begin;
 }
 
-/// The ranks of one machine and the processors that they share; 0: not known.
+/// The ranks on one machine and the cores that they share; 0: unknown.
 struct crowd {
     int ranks = 1;
     int processors = 0;
@@ -47,7 +47,7 @@ struct report {
     std::string schedule, why;
     int rounds = 0;
     std::size_t bytes_sent = 0;   ///< by the busiest rank
-    std::size_t state_bytes = 0;  ///< of what every rank contributes
+    std::size_t state_bytes = 0;  ///< of the contribution of each rank
 
     seconds start{};  ///< of the program, and of MPI
     seconds read{}, share{}, ranks_start{}, local{}, merge{}, normalise{}, gather{}, check{}, repeats{};
@@ -162,7 +162,7 @@ inline void print_medians(const table& table, const report& r) {
               detail::rounded(r.three_collectives / r.one_merge, 2) + " times as long");
 }
 
-/// The largest share of what an element is allowed.
+/// The largest share that any element has used of what it is allowed.
 [[nodiscard]] inline std::string share_in_words(const finding& found) {
     if (std::isinf(found.share)) return "not finite where it should be, or the other way round";
     if (!found.good()) return scientific(found.share) + " times what rounding allows its row";
@@ -173,7 +173,7 @@ inline void print_deviation(const table& table, const char* from, const finding&
     table.row(from, scientific(found.deviation), share_in_words(found));
 }
 
-/// Which element is wrong, of which row.
+/// Which element is wrong, and in which row.
 inline void print_worst(std::ostream& out, const report& r, const finding& found) {
     const std::size_t row = found.element / r.size.value_depth;
     out << "element " << found.element % r.size.value_depth << " of query " << row % r.size.queries << ", head "

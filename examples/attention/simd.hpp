@@ -11,11 +11,11 @@
 #include <utility>
 
 /// @file
-/// Vectors that fill one register, by the vector extensions of GCC and Clang, and exp of them.
+/// Vectors that fill one register, using the vector extensions of GCC and Clang, and their exp.
 
 namespace attention::simd {
 
-/// Bytes of the widest vector register of the processor that is compiled for, the same for all files of a program.
+/// Bytes of the widest vector register of the target processor, the same for all files of a program.
 #if defined(__AVX512F__)
 inline constexpr std::size_t register_bytes = 64;
 #elif defined(__AVX__)
@@ -44,9 +44,9 @@ template <class Vector, class Fold>
 
 namespace detail {
 
-/// exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln 2 / 2, and exp(r) by so much of its series as T can tell
-/// from all of it. ln 2 is given in two parts, of which n times the first is exact. exp of what is below `lowest` is
-/// less than half of the smallest number.
+/// exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln 2 / 2. exp(r) is computed from as many terms of its
+/// series as T can distinguish from the whole series. ln 2 is given in two parts; n times the first part is exact. exp
+/// of anything below `lowest` is less than half of the smallest number.
 template <class T>
 struct exp_constants;
 template <>
@@ -64,7 +64,7 @@ struct exp_constants<double> {
     static constexpr int degree = 13;
 };
 
-/// 1 / k!, by which the series of exp multiplies r^k.
+/// 1 / k!, the coefficient of r^k in the series of exp.
 template <class T>
 inline constexpr auto exp_series = [] {
     std::array<T, exp_constants<T>::degree + 1> terms{1};
@@ -76,7 +76,7 @@ inline constexpr auto exp_series = [] {
 }  // namespace detail
 
 /// Sets x to exp(x), for x <= 0 or NaN, within 2 units in the last place: 1.2 is the worst of all floats, and of 20
-/// million doubles. Results below the normal numbers are right as well, -inf gives 0 and NaN remains.
+/// million doubles. Results below the normal numbers are correct as well, -inf gives 0, and NaN stays NaN.
 template <class Vector>
 inline void exp(Vector& x) noexcept {
     using T = element<Vector>;
@@ -84,7 +84,7 @@ inline void exp(Vector& x) noexcept {
     using bits = typename constants::bits;
     using integers = vector<bits, sizeof(Vector)>;
     constexpr int mantissa = std::numeric_limits<T>::digits - 1;
-    constexpr T to_integer = T(1.5) * static_cast<T>(bits{1} << mantissa);  // rounds what is added
+    constexpr T to_integer = T(1.5) * static_cast<T>(bits{1} << mantissa);  // adding it rounds to an integer
 
     const Vector shifted = x * std::numbers::log2e_v<T> + to_integer;
     const Vector n = shifted - to_integer;
@@ -92,9 +92,9 @@ inline void exp(Vector& x) noexcept {
     constexpr auto& terms = detail::exp_series<T>;
     Vector series = terms.back() + Vector{};
     for (std::size_t k = terms.size() - 1; k-- > 0;) series = series * r + terms[k];
-    // The lowest bits of `shifted` are n: moved up they are the exponent of 2^n, less that of 1. With 2^64 in place of
-    // 1 that is a normal number even where the result is not. (`std::bit_cast` would take and return vectors by value,
-    // which is another call for each processor.)
+    // The lowest bits of `shifted` are n: shifted up, they are the exponent of 2^n, minus that of 1. With 2^64 in place
+    // of 1, that is a normal number even if the result is not. (`std::bit_cast` would take and return vectors by value,
+    // which is a different calling convention for each processor.)
     const integers power = (__builtin_bit_cast(integers, shifted) << mantissa) + std::bit_cast<bits>(T(0x1p64));
     x = x < constants::lowest ? Vector{} : series * __builtin_bit_cast(Vector, power) * T(0x1p-64);
 }

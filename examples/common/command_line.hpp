@@ -19,16 +19,16 @@
 #include "examples/common/files.hpp"
 
 /// @file
-/// Command lines of the examples: `--option value`, `--option=value`, `--flag`, and words in the order in which they
-/// are declared.
+/// Command lines of the examples: `--option value`, `--option=value`, `--flag`, and positional arguments in the order
+/// in which they are declared.
 
 namespace examples {
 
-/// Exit statuses: 0, `failed` for a result or a run that went wrong, `bad_input` for files and command lines.
+/// Exit statuses: 0, `failed` for a wrong result or a run that failed, `bad_input` for files and command lines.
 inline constexpr int failed = 1;
 inline constexpr int bad_input = 2;
 
-/// A command line that cannot be understood, or asks for what there is not.
+/// A command line that cannot be understood, or asks for something that does not exist.
 class bad_command_line : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -45,7 +45,7 @@ namespace detail {
     }
 }
 
-/// A number, which may end in K, M or G. Throws for anything else, and for a number beyond the bounds.
+/// A number, which may end in K, M or G. Throws for anything else, and for a number outside the bounds.
 [[nodiscard]] inline std::size_t number_of(std::string_view text, std::size_t least, std::size_t most) {
     const char *const begin = text.data(), *const end = begin + text.size();
     std::size_t number = 0;
@@ -59,13 +59,13 @@ namespace detail {
 
 }  // namespace detail
 
-/// What a program takes, and where it goes.
+/// The arguments that a program takes, and the variables that they set.
 class command_line {
   public:
     command_line(std::string program, std::string purpose)
         : program_(std::move(program)), purpose_(std::move(purpose)) {}
 
-    /// A word that is no option, which may be left out.
+    /// A positional argument, which is optional.
     void word(std::string& target, std::string name, std::string help) {
         words_.push_back({std::move(name), "", std::move(help), [&](std::string_view text) { target = text; }});
     }
@@ -84,7 +84,7 @@ class command_line {
                                 target = static_cast<Number>(detail::number_of(text, least, most));
                             }});
     }
-    /// One that stays empty where it is not given.
+    /// The same, but the variable stays empty if the option is not given.
     template <std::integral Number>
     void number(std::optional<Number>& target, std::string name, std::string value, std::size_t least, std::size_t most,
                 std::string help) {
@@ -94,7 +94,7 @@ class command_line {
              }});
     }
 
-    /// Reads it; false where it asks for help, which has then been printed.
+    /// Reads the command line; returns false if it asks for help, which has then been printed.
     /// @throws bad_command_line
     [[nodiscard]] bool read(int argc, char** argv) {
         const std::vector<std::string_view> arguments(argv + 1, argv + argc);
@@ -117,7 +117,7 @@ class command_line {
         bool taken = false;
     };
 
-    /// Returns how many arguments behind it belong to it.
+    /// Returns how many of the following arguments belong to this option.
     std::size_t take_option(std::string_view argument, std::string_view next) {
         const std::size_t equals = argument.find('=');
         const std::string name(argument.substr(0, equals));
@@ -169,7 +169,7 @@ class command_line {
 template <class Work>
 [[nodiscard]] int guarded(const char* program, Work work) {
     const auto complain = [&](const std::exception& error, int status) {
-        std::cerr << std::string(program) + ": " + error.what() + '\n';  // at once: others may write too
+        std::cerr << std::string(program) + ": " + error.what() + '\n';  // in one write: others may write too
         return status;
     };
     try {

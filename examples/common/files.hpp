@@ -14,11 +14,11 @@
 #include <utility>
 
 /// @file
-/// Files that appear whole or not at all, and what goes wrong with them in words.
+/// Files that are written completely or not at all, and error messages for what goes wrong with them.
 
 namespace files {
 
-/// A file that cannot be read or written as asked. The text begins with the name of the file.
+/// A file that cannot be read or written as requested. The text begins with the name of the file.
 class file_error : public std::runtime_error {
   public:
     file_error(const std::filesystem::path& file, const std::string& text)
@@ -49,7 +49,7 @@ using pieces = std::initializer_list<std::string_view>;
     throw file_error(file, "cannot be written: " + std::generic_category().message(code));
 }
 
-/// Writes all of it. Returns 0, or why that failed.
+/// Writes all of the text. Returns 0, or the error number if that failed.
 [[nodiscard]] inline int write_all(int to, pieces text) {
     for (std::string_view piece : text)
         while (!piece.empty()) {
@@ -62,7 +62,7 @@ using pieces = std::initializer_list<std::string_view>;
     return 0;
 }
 
-/// The file that a name stands for at the end of all links, whether it exists or not.
+/// The file that a name refers to after all links, whether it exists or not.
 [[nodiscard]] inline std::filesystem::path behind_links(std::filesystem::path file) {
     std::error_code none;
     for (int links = 0; links < 40 && std::filesystem::is_symlink(std::filesystem::symlink_status(file, none)); ++links)
@@ -70,8 +70,7 @@ using pieces = std::initializer_list<std::string_view>;
     return file;
 }
 
-/// A file without a name that matters, beside another one and with its permissions. It is removed unless it takes the
-/// other one's place.
+/// A temporary file next to another one, with that one's permissions. It is removed unless it replaces the other one.
 class file_beside {
   public:
     explicit file_beside(std::filesystem::path target) : target_(std::move(target)), file_(make()) {
@@ -111,7 +110,7 @@ class file_beside {
     descriptor file_;
 };
 
-/// Something that exists and is no file of bytes, such as a pipe or a device.
+/// Whether something exists but is not a regular file: a pipe or a device, for example.
 [[nodiscard]] inline bool is_special(const std::filesystem::path& file) {
     std::error_code none;
     const auto status = std::filesystem::status(file, none);
@@ -120,7 +119,7 @@ class file_beside {
 
 }  // namespace detail
 
-/// Throws where the file cannot be written. Nothing changes.
+/// Throws if the file cannot be written. Changes nothing.
 inline void require_writable(const std::filesystem::path& file) {
     std::error_code none;
     if (std::filesystem::is_directory(file, none) || !file.has_filename()) detail::fail_to_write(file, EISDIR);
@@ -128,8 +127,8 @@ inline void require_writable(const std::filesystem::path& file) {
     if (!detail::is_special(file)) detail::file_beside(detail::behind_links(file));
 }
 
-/// Writes the pieces one behind another. A file appears whole or not at all: it is written beside its place and
-/// renamed; a link keeps leading to it. A pipe or a device is written as it is.
+/// Writes the pieces one after another. A file is written completely or not at all: it is written next to its
+/// destination and renamed; a link still leads to it. A pipe or a device is written directly.
 inline void write(const std::filesystem::path& file, detail::pieces text) {
     if (!detail::is_special(file)) {
         detail::file_beside whole(detail::behind_links(file));
@@ -147,7 +146,7 @@ inline void print(std::string_view text) {
     if (const int code = detail::write_all(STDOUT_FILENO, {text})) detail::fail_to_write("standard output", code);
 }
 
-/// Whether two names stand for one file, which need not exist. Pipes and devices are nobody's in particular.
+/// Whether two names refer to the same file, which need not exist. Pipes and devices never count as the same.
 [[nodiscard]] inline bool are_same(const std::filesystem::path& a, const std::filesystem::path& b) {
     std::error_code none;
     if (detail::is_special(a) || detail::is_special(b)) return false;
@@ -159,7 +158,7 @@ inline void print(std::string_view text) {
     return place(a) == place(b);
 }
 
-/// Whether a name stands for the file that standard output goes to.
+/// Whether a name refers to the file that standard output goes to.
 [[nodiscard]] inline bool is_standard_output(const std::filesystem::path& file) {
     struct stat named{}, output{};
     return ::stat(file.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(named.st_mode) &&

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 /// @file
-/// Numbers that only look random: the same ones on every machine.
+/// Pseudorandom numbers, the same on every machine.
 
 namespace examples {
 
@@ -19,7 +19,7 @@ class numbers {
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         return z ^ (z >> 31);
     }
-    /// From [-1, 1).
+    /// In [-1, 1).
     [[nodiscard]] float next_float() { return static_cast<float>(next() >> 40) / static_cast<float>(1 << 23) - 1.0F; }
 
   private:

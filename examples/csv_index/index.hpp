@@ -15,7 +15,7 @@
 #include <allfold/data/partition.hpp>
 
 /// @file
-/// The index of a file, made by all ranks together or by one alone.
+/// The index of a file, made by all ranks together or by a single one.
 
 namespace examples {
 
@@ -28,15 +28,16 @@ struct file_index {
     friend bool operator==(const file_index&, const file_index&) = default;
 };
 
-/// Excel and others begin a file with the byte order mark of UTF-8, which is not part of the first field.
+/// Excel and other programs put the byte order mark of UTF-8 at the beginning of a file; it is not part of the first
+/// field.
 [[nodiscard]] inline std::size_t first_byte(std::string_view text) { return text.starts_with("\xEF\xBB\xBF") ? 3 : 0; }
 
-/// The last record may do without a line break.
+/// Whether the last record has no line break, which is allowed.
 [[nodiscard]] inline bool ends_within_record(std::string_view text, state at_end) {
     return at_end == state::quoted || text.back() != '\n';
 }
 
-/// Sequentially; the memory of `index` is used again.
+/// Makes the index sequentially; reuses the memory of `index`.
 inline void make_index(std::string_view text, file_index& index) {
     const std::size_t begin = first_byte(text);
     index.starts.assign(1, begin);
@@ -45,11 +46,11 @@ inline void make_index(std::string_view text, file_index& index) {
     index.is_closed = at_end != state::quoted;
 }
 
-/// What a rank keeps from one file to the next.
+/// The stretches of a rank, whose memory it keeps from one file to the next.
 template <std::size_t N>
 using stretches_of_rank = std::array<stretch, N>;
 
-/// On all ranks of `comm`, which share `index`. Every rank reads its part of the text once.
+/// Makes the index on all ranks of `comm`, which share `index`. Every rank reads its part of the text once.
 template <class Communicator, std::size_t N>
 void make_index(Communicator& comm, std::string_view text, file_index& index, stretches_of_rank<N>& stretches) {
     using allfold::partition;
@@ -65,7 +66,7 @@ void make_index(Communicator& comm, std::string_view text, file_index& index, st
     piece mine;
     for (const stretch& each : stretches) mine = then(mine, each.does);
 
-    // From here on each rank knows in which state it begins, and which record it is in.
+    // Tells each rank in which state it begins, and in which record.
     const piece before = allfold::exclusive_scan(comm, std::as_const(mine), composition);
     piece whole = then(before, mine);
     if (comm.rank() == last) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 /// @file
-/// Finds the records of a large CSV file in parallel, and measures how fast that is beside a parser that goes from the
+/// Finds the records of a large CSV file in parallel, and compares the speed with that of a parser that reads from the
 /// beginning to the end.
 
 #include <algorithm>
@@ -47,7 +47,7 @@ template <class Work>
     return std::chrono::steady_clock::now() - begin;
 }
 
-/// Both ways by turns, the first of which does not count, and is all where nothing is to be measured.
+/// Alternates between the two methods. The first turn does not count, and is the only one if nothing is to be measured.
 template <std::size_t N>
 [[nodiscard]] timing measure(std::string_view text, const request& asked, file_index& parallel, file_index& alone) {
     timing times;
@@ -75,7 +75,7 @@ template <std::size_t N>
     }
 }
 
-// --- What it says.
+// --- The output.
 
 struct spread {
     double low, median, high;
@@ -151,9 +151,9 @@ void require_closed(const std::string& name, const file_index& index) {
     return 0;
 }
 
-// --- What is asked for.
+// --- The command line.
 
-/// A file that is there as long as it is needed.
+/// A temporary file, which exists as long as this object.
 class passing_file {
   public:
     explicit passing_file(std::size_t bytes)

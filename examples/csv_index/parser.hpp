@@ -13,24 +13,26 @@
 #include <allfold/algebra/operator.hpp>
 
 /// @file
-/// Where the records of a CSV file begin (RFC 4180), read from anywhere.
+/// Finds where the records of a CSV file (RFC 4180) begin, reading from anywhere in the file.
 ///
-/// Whether a line break ends a record depends on the quotes before it, of which a rank that begins in the middle knows
-/// nothing. So it reads for all states in which it may begin: its piece of the file is a function from the state before
-/// it to the state behind it, with a number of records for each. Such functions compose; composition is associative and
-/// not commutative, and an exclusive scan of it tells each rank its state, and the number of its first record.
+/// Whether a line break ends a record depends on the quotes before it, about which a rank that begins in the middle
+/// knows nothing. So the rank reads its piece for all states in which it may begin: the piece is a function from the
+/// state before it to the state after it, with a number of records for each. Such functions compose. Composition is
+/// associative but not commutative, and an exclusive scan over it tells each rank its state and the number of its first
+/// record.
 ///
 /// Hillis and Steele, "Data parallel algorithms", 1986; Mytkowicz, Musuvathi and Schulte, "Data-parallel finite-state
-/// machines", 2014, on reading for all states at a time.
+/// machines", 2014, on reading for all states at once.
 
 namespace examples {
 
-/// A quote within an unquoted field is an ordinary character, and one that closes a field may be followed by others.
+/// A quote within an unquoted field is an ordinary character, and the quote that closes a field may be followed by more
+/// characters.
 enum class state : std::uint8_t {
     field_start,
     unquoted,
     quoted,
-    quote_in_quoted,  ///< it ends the field, or is the first of two
+    quote_in_quoted,  ///< this quote ends the field, or is the first of two
 };
 inline constexpr std::size_t states = 4;
 
@@ -43,10 +45,10 @@ inline constexpr std::size_t states = 4;
     return state::unquoted;
 }
 
-/// What a piece of text does: the state behind it for each state before it.
+/// The effect of a piece of text: the state after it for each state before it.
 using state_map = std::array<state, states>;
 
-/// Which of the states before it leave a line break behind it to end a record: a set of bits.
+/// The states before a piece of text for which a line break after it ends a record: a set of bits.
 [[nodiscard]] constexpr unsigned outside_quotes(const state_map& map) {
     unsigned set = 0;
     for (std::size_t s = 0; s < states; ++s) set |= map[s] == state::quoted ? 0u : 1u << s;
@@ -56,7 +58,7 @@ using state_map = std::array<state, states>;
 /// A piece of the file, as the scan knows it.
 struct piece {
     state_map to{state::field_start, state::unquoted, state::quoted, state::quote_in_quoted};
-    std::array<std::uint64_t, states> records{};  ///< that end in it, for each state before it
+    std::array<std::uint64_t, states> records{};  ///< how many end in it, for each state before it
 
     friend constexpr bool operator==(const piece&, const piece&) = default;
 };
@@ -85,21 +87,21 @@ inline constexpr auto composition = allfold::with_identity(allfold::associative(
 static_assert(allfold::check_laws(composition, {piece_of('"'), piece_of(','), piece_of('\n'), piece_of('a')}));
 static_assert(then(piece_of('"'), piece_of('\n')) != then(piece_of('\n'), piece_of('"')));  // it does not commute
 
-// --- All states at once: the maps that texts can be are the states of a larger automaton.
+// --- All states at once: the possible maps are the states of a larger automaton.
 
-/// All maps that texts can be, numbered from the one of the empty text on, and what each byte makes of them.
+/// All maps that a text can have, numbered from that of the empty text, and the map to which each byte leads.
 struct map_table {
     static constexpr std::size_t most = 32, bytes = 256;
 
     std::array<state_map, most> map{};
-    std::array<std::uint16_t, most * bytes> next{};  ///< row by row: for a map and a byte, where the next row begins
+    std::array<std::uint16_t, most * bytes> next{};  ///< row by row: for a map and a byte, the start of the next row
     std::array<std::uint8_t, most> outside{};        ///< of quotes: see `outside_quotes`
     std::size_t size = 0;
 
     [[nodiscard]] constexpr std::size_t number_of(const state_map& wanted) {
         for (std::size_t i = 0; i < size; ++i)
             if (map[i] == wanted) return i;
-        map[size] = wanted;  // an error of the compiler where there are more than `most`
+        map[size] = wanted;  // a compile-time error if there are more than `most`
         outside[size] = static_cast<std::uint8_t>(outside_quotes(wanted));
         return size++;
     }
@@ -116,7 +118,7 @@ struct map_table {
     };
     for (std::size_t i = 0; i < table.size; ++i) {
         const auto row = table.next.begin() + static_cast<std::ptrdiff_t>(i * map_table::bytes);
-        std::fill_n(row, map_table::bytes, row_behind(i, 'a'));  // for all that mean nothing
+        std::fill_n(row, map_table::bytes, row_behind(i, 'a'));  // for all bytes without a meaning
         for (const unsigned char c : marks) row[c] = row_behind(i, c);
     }
     return table;
@@ -125,7 +127,7 @@ struct map_table {
 inline constexpr map_table maps = make_map_table();
 static_assert(maps.size < map_table::most);
 
-/// A line break, and the states before the piece with which it ends a record.
+/// A line break, and the states before the piece for which it ends a record.
 class line_break {
   public:
     line_break() = default;
@@ -138,10 +140,10 @@ class line_break {
     std::uint64_t bits_ = 0;
 };
 
-/// A part of the file that is read from its beginning to its end, for all states.
+/// A part of the file, read from its beginning to its end for all states.
 struct stretch {
     std::size_t begin = 0, end = 0;
-    std::vector<line_break> breaks{};  ///< all of them
+    std::vector<line_break> breaks{};  ///< all of its line breaks
     piece does{};
 
     void clear(std::size_t from, std::size_t to) {
@@ -151,13 +153,13 @@ struct stretch {
     }
 };
 
-/// Reads several stretches at a time: in a single one each byte would have to wait for what the one before it has led
-/// to.
+/// Reads several stretches at a time: in a single one, each byte would have to wait for the state after the previous
+/// byte.
 template <std::size_t N>
 void read(std::string_view text, std::array<stretch, N>& stretches) {
     std::array<const char*, N> at;
     std::array<std::size_t, N> row{};
-    std::array<std::array<std::uint64_t, 1 << states>, N> seen{};  // line breaks, by the states outside of quotes
+    std::array<std::array<std::uint64_t, 1 << states>, N> seen{};  // line breaks, by the set of states outside quotes
     std::size_t common = text.size();
     for (std::size_t k = 0; k < N; ++k) {
         at[k] = text.data() + stretches[k].begin;
@@ -184,7 +186,7 @@ void read(std::string_view text, std::array<stretch, N>& stretches) {
     }
 }
 
-// --- The sequential parser beside which all this stands.
+// --- The sequential parser, for comparison.
 
 [[nodiscard]] constexpr std::array<std::array<state, 256>, states> make_state_table() {
     std::array<std::array<state, 256>, states> table{};
@@ -194,7 +196,7 @@ void read(std::string_view text, std::array<stretch, N>& stretches) {
 }
 inline constexpr auto state_table = make_state_table();
 
-/// Writes where records begin behind what is in `starts`, and returns the state at the end.
+/// Appends to `starts` where records begin, and returns the state at the end.
 inline state read_sequentially(std::string_view text, std::size_t begin, std::vector<std::uint64_t>& starts) {
     state now = state::field_start;
     for (std::size_t i = begin; i < text.size(); ++i) {

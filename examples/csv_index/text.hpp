@@ -17,11 +17,11 @@
 #include "examples/common/numbers.hpp"
 
 /// @file
-/// A file in memory, and one made for trying.
+/// A file in memory, and the text of a test file.
 
 namespace examples {
 
-/// A file that is read where the system keeps it, without a copy.
+/// A file that is read from the system's own memory, without a copy.
 class mapped_file {
   public:
     explicit mapped_file(const std::filesystem::path& name) {
@@ -33,7 +33,7 @@ class mapped_file {
         if (size_ == 0) throw files::file_error(name, "is empty");
         memory_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number(), 0);
         if (memory_ == MAP_FAILED) fail(name);
-        static_cast<void>(::madvise(memory_, size_, MADV_WILLNEED));  // a wish
+        static_cast<void>(::madvise(memory_, size_, MADV_WILLNEED));  // a hint
     }
     mapped_file(const mapped_file&) = delete;
     mapped_file& operator=(const mapped_file&) = delete;
@@ -50,8 +50,8 @@ class mapped_file {
     std::size_t size_ = 0;
 };
 
-/// Records with all that makes CSV hard, always the same ones: quoted commas, quotes and line breaks, empty fields,
-/// both kinds of line ends. At least so many bytes, and whole records.
+/// Records with everything that makes CSV hard, always the same ones: quoted commas, quotes and line breaks, empty
+/// fields, both kinds of line ends. At least this many bytes, in whole records.
 [[nodiscard]] inline std::string make_text(std::size_t bytes) {
     std::string text = "number,name,price,remark\r\n";
     text.reserve(bytes + 256);

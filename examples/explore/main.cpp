@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
 /// @file
-/// Runs programs with a mistake in every way in which their messages may arrive, beside their mended twins; what is
-/// found is printed, in colour on a terminal, and drawn where a folder for the pictures is given.
+/// Runs programs with a bug, and their corrected twins, in every way in which their messages may arrive. Prints what it
+/// finds, in colour on a terminal, and draws it if a folder for the pictures is given.
 
 #include <cstdio>
 #include <filesystem>
@@ -20,12 +20,12 @@ namespace {
 
 using allfold::explored_communicator;
 
-/// Says what is found, program by program, and whether that is what should be.
+/// Reports what is found, program by program, and whether that is what should be found.
 class report {
   public:
     explicit report(std::string folder) : folder_(std::move(folder)) {}
 
-    /// `program(comm, is_mended)`.
+    /// Calls `program(comm, is_mended)`.
     template <class Program>
     void show(const std::string& name, int ranks, Program program) {
         const auto explored = [&](bool is_mended) {
@@ -59,8 +59,8 @@ class report {
     bool as_expected_ = true, is_terminal_ = isatty(STDOUT_FILENO) != 0;
 };
 
-/// Four ranks send twice to a fifth one, which takes what comes first: 2520 orders, and as many where
-/// sends wait: enough to watch.
+/// Four ranks send twice to a fifth one, which takes whatever arrives first: 2520 orders, and as many if sends wait.
+/// That is long enough to watch.
 [[nodiscard]] allfold::exploration explore_for_long() {
     allfold::explore_options options;
     options.watch = [](const allfold::exploring& so_far) {

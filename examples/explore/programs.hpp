@@ -13,7 +13,7 @@
 #include "allfold/message.hpp"
 
 /// @file
-/// Programs with a mistake that shows in some orders of arrival only, or hangs, and their mended twins.
+/// Programs with a bug that shows only in some orders of arrival, or that makes them hang, and their corrected twins.
 
 namespace examples {
 
@@ -23,11 +23,11 @@ using allfold::explored_communicator;
 inline void skipping_a_barrier(explored_communicator& comm, bool is_mended) {
     double x = comm.rank();
     x = allfold::all_reduce(comm, x, allfold::sum());
-    if (comm.rank() == 2 && !is_mended) return;  // nothing more to do, thinks its author
+    if (comm.rank() == 2 && !is_mended) return;  // nothing more to do, thought its author
     allfold::barrier(comm);
 }
 
-/// Two sums in flight; the one that is done first is folded first, in a way in which that matters.
+/// Two sums in flight; the one that completes first is folded first, and the order matters.
 inline double in_order_of_completion(explored_communicator& comm, bool is_mended) {
     std::array<double, 1> small{0.25}, large{1 << 20};
     std::array both{allfold::all_reduce.start(comm, small, allfold::sum()),
@@ -41,7 +41,7 @@ inline double in_order_of_completion(explored_communicator& comm, bool is_mended
     return result;
 }
 
-/// Neighbours send to each other first: only memory that holds messages saves it.
+/// Neighbours first send to each other: only memory that holds messages prevents a deadlock.
 inline int head_to_head(explored_communicator& comm, bool is_mended) {
     using allfold::from, allfold::to;
     const int other = 1 - comm.rank();
@@ -55,7 +55,8 @@ inline int head_to_head(explored_communicator& comm, bool is_mended) {
     return x;
 }
 
-/// Rank 0 adds up what all others send in each of two phases: it may take in the first one what belongs to the second.
+/// Rank 0 adds up what all others send in each of two phases: in the first phase it may take a message that belongs to
+/// the second.
 inline std::array<int, 2> in_phases(explored_communicator& comm, bool is_mended) {
     std::array<int, 2> sums{};
     for (int phase = 0; phase < 2; ++phase) {
@@ -78,7 +79,7 @@ inline void forgetting_to_receive(explored_communicator& comm, bool is_mended) {
     allfold::barrier(comm);
 }
 
-/// What is sent is overwritten before the send is done.
+/// The data of a send is overwritten before the send is done.
 inline int forgetting_to_wait(explored_communicator& comm, bool is_mended) {
     const int other = 1 - comm.rank();
     int x = comm.rank(), from_there = 0;

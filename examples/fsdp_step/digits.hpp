@@ -15,7 +15,7 @@
 #include "examples/common/files.hpp"
 
 /// @file
-/// Handwritten digits: the head of digits.txt says whose.
+/// Handwritten digits; the header of digits.txt names their source.
 
 namespace examples {
 

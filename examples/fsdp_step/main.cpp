@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
 /// @file
-/// Trains a small network on handwritten digits, its parameters in shards over ranks. The loss curve has the same bits
-/// for every number of ranks, since gradients are summed exactly.
+/// Trains a small network on handwritten digits, with its parameters sharded over ranks. The loss curve has the same
+/// bits for every number of ranks, because gradients are summed exactly.
 
 #include <algorithm>
 #include <chrono>
@@ -36,7 +36,7 @@ struct request {
     bool rounded = false;
 };
 
-/// A bar on standard error, where that is a terminal. It is gone when the work is.
+/// A progress bar on standard error, if that is a terminal. It disappears when the work is done.
 class bar {
   public:
     bar() = default;

@@ -15,14 +15,14 @@
 #include "examples/fsdp_step/digits.hpp"
 
 /// @file
-/// A perceptron of two layers, whose four tensors of parameters follow each other in one vector. What one digit adds to
-/// the gradient depends on the parameters and that digit alone.
+/// A perceptron with two layers, whose four parameter tensors follow each other in one vector. What one digit adds to
+/// the gradient depends only on the parameters and that digit.
 
 namespace examples {
 
 inline constexpr std::size_t hidden = 32;
 
-/// Where in the vector of parameters they are.
+/// Where the tensors are in the vector of parameters.
 struct layout {
     static constexpr std::size_t up = 0, up_bias = up + hidden * pixels, down = up_bias + hidden,
                                  down_bias = down + classes * hidden, total = down_bias + classes;
@@ -60,7 +60,8 @@ struct activations {
     return a;
 }
 
-/// Adds what one digit contributes, element by element: `sums` are numbers, or something to which one adds numbers.
+/// Adds the contribution of one digit, element by element: `sums` are numbers, or objects to which numbers can be
+/// added.
 template <class Sum>
 void add_gradient(std::span<const float> p, const digit& d, std::vector<Sum>& sums) {
     const activations a = run_forward(p, d);
@@ -88,7 +89,7 @@ void add_gradient(std::span<const float> p, const digit& d, std::vector<Sum>& su
     return p;
 }
 
-/// The numbers below `count` in an order that looks random.
+/// The numbers below `count` in a pseudorandom order.
 [[nodiscard]] inline std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed) {
     numbers random(seed);
     std::vector<std::size_t> order(count);

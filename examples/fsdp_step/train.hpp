@@ -20,14 +20,15 @@
 #include <allfold/schedule/contract.hpp>
 
 /// @file
-/// Training with all that lasts from step to step in shards: parameters and momenta. Zhao et al., "PyTorch FSDP:
-/// experiences on scaling fully sharded data parallel", 2023; Rajbhandari et al., "ZeRO", 2020.
+/// Training in which everything that persists from step to step is sharded: parameters and momenta. Zhao et al.,
+/// "PyTorch FSDP: experiences on scaling fully sharded data parallel", 2023; Rajbhandari et al., "ZeRO", 2020.
 ///
 ///     all_gather         every rank has all parameters, for this step
 ///     own share          of the batch: what each of its digits adds to the gradient
-///     reduce_scatter     every rank has the sum of its shard of the gradient, and changes its shard of the parameters
+///     reduce_scatter     every rank has the sum of its shard of the gradient, and updates its shard of the parameters
 ///
-/// A shard is a part of each tensor: of weights, and of biases. The four of them are one list, and one operation.
+/// A shard has a part of each tensor: of the weights, and of the biases. All four tensors are one list, and one
+/// operation.
 
 namespace examples {
 
@@ -36,28 +37,29 @@ struct settings {
     float rate = 0.05F, momentum = 0.9F;
 };
 
-/// What is known after an epoch, about the digits that it has learnt from and those that it has not seen.
+/// The progress after an epoch, on the digits of the training set and on those held out.
 struct progress_made {
-    double loss = 0;  ///< of a digit
+    double loss = 0;  ///< per digit
     std::size_t right = 0, right_unseen = 0;
     std::uint64_t fingerprint = 0;  ///< of the bits of all parameters
 };
 
-/// How gradients are summed. Exactly: whoever adds what in which order, the sum has the same bits. 56 bytes for each
-/// parameter travel instead of 4; where that is too many, a tree over digits with fixed borders is another way.
+/// Sums gradients exactly: whichever rank adds whatever in whatever order, the sum has the same bits. Each parameter
+/// takes 56 bytes in a message instead of 4; if that is too many, a tree over digits with fixed boundaries is another
+/// way.
 struct exact {
     using element = allfold::exact_accumulator<float>;
     using operation = allfold::exact_sum<float>;
     static constexpr auto order = allfold::order::global;
 };
-/// As usual: the bits depend on who adds what, and so on the number of ranks.
+/// Sums gradients as usual: the bits depend on which rank adds what, and so on the number of ranks.
 struct rounded {
     using element = float;
     using operation = allfold::sum;
     static constexpr auto order = allfold::order::any;
 };
 
-/// The tensors of a vector of all parameters, each of which is cut into shards of one length but for the last ones.
+/// The tensors in a vector of all parameters. Each is cut into shards of one length, except for the last ones.
 template <class T>
 [[nodiscard]] allfold::tensors<T> tensors_of(std::vector<T>& all) {
     allfold::tensors<T> list;
@@ -65,7 +67,7 @@ template <class T>
         list.add(std::span(all).subspan(layout::tensors[i], layout::tensors[i + 1] - layout::tensors[i]));
     return std::move(list).by(&allfold::partition::ceil);
 }
-/// Of each tensor the part of one rank, one after the other.
+/// One rank's part of each tensor, one after another.
 template <class T>
 [[nodiscard]] std::vector<T> shard_of(std::vector<T>& all, int rank, int ranks) {
     const allfold::tensors<T> list = tensors_of(all);
@@ -78,13 +80,13 @@ template <class T>
     return shard;
 }
 
-[[nodiscard]] inline std::uint64_t fingerprint_of(std::span<const float> p) {  // FNV-1a, a parameter at a time
+[[nodiscard]] inline std::uint64_t fingerprint_of(std::span<const float> p) {  // FNV-1a, one parameter at a time
     std::uint64_t hash = 14695981039346656037u;
     for (const float each : p) hash = (hash ^ std::bit_cast<std::uint32_t>(each)) * 1099511628211u;
     return hash;
 }
 
-/// One rank of those that train together.
+/// One of the ranks that train together.
 template <class Sums, class Communicator>
 class trainer {
   public:
@@ -147,11 +149,11 @@ class trainer {
     Communicator& comm_;
     settings chosen_;
     std::span<const digit> known_, unseen_;
-    std::vector<float> whole_;  ///< for the time of a step
+    std::vector<float> whole_;  ///< only during a step
     std::vector<typename Sums::element> sums_;
-    std::vector<float> shard_;  ///< what lasts
+    std::vector<float> shard_;  ///< persists
     std::vector<typename Sums::element> own_sums_;
-    std::vector<float> momenta_;  ///< what lasts
+    std::vector<float> momenta_;  ///< persists
 };
 
 }  // namespace examples

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Matrices of Eigen through the trait in eigen_view.hpp: what refers to memory is an argument as it is, also as a
-/// temporary; a matrix that owns its memory is one through eigen_view.
+/// Eigen matrices, through the trait in eigen_view.hpp: an expression that refers to memory is an argument as it is,
+/// even as a temporary; wrap a matrix that owns its memory in eigen_view.
 #include <Eigen/Core>
 #include <atomic>
 #include <cstdio>
@@ -19,11 +19,11 @@ int main() {
         allfold::all_reduce(comm, eigen_view(position), allfold::sum{});
 
         Eigen::MatrixXf gradient = Eigen::MatrixXf::Constant(4, 5, static_cast<float>(comm.rank()));
-        allfold::all_reduce(comm, gradient.reshaped(), allfold::sum{});  // all elements as they lie, without a copy
+        allfold::all_reduce(comm, gradient.reshaped(), allfold::sum{});  // all elements as stored, without a copy
 
         Eigen::ArrayXXi table = Eigen::ArrayXXi::Constant(4, 4, 7);
         table.block(1, 1, 2, 2) << 1, 2, 3, comm.rank();
-        allfold::all_reduce(comm, table.block(1, 1, 2, 2), allfold::sum{});  // in place; the rest stays as it is
+        allfold::all_reduce(comm, table.block(1, 1, 2, 2), allfold::sum{});  // in place; the rest is unchanged
         allfold::all_reduce(comm, table.row(3), allfold::max{});             // a row of a column-major matrix: stride 4
 
         std::vector<float> buffer(6, 1.F);

@@ -8,14 +8,15 @@
 #include <allfold/data/tensor_view.hpp>
 
 /// @file
-/// Makes dense types of Eigen arguments of collectives. Copy it, it is all that is needed (tried with Eigen 3.4).
+/// Lets dense Eigen types be arguments of collectives. Copy this file; it is all you need (tried with Eigen 3.4).
 ///
-/// - What refers to memory (Map, Ref, a block, row, column, transpose or diagonal) is an argument as it is.
-/// - What owns its memory (Matrix, Array) is not: write `eigen_view(m)`. An operation in flight keeps a copy of a view,
-///   and the copy of a Matrix is another matrix.
-/// - A vector has rank 1, all else rank 2, rows first. Elements are matched by their indices, so a column-major matrix
-///   is packed before, and unpacked after. Where all ranks store alike that is saved by `m.reshaped()`, all elements as
-///   they lie, or by `m.transpose()`, whose rows are the columns of m.
+/// - An expression that refers to memory (Map, Ref, a block, row, column, transpose or diagonal) is an argument as it
+///   is.
+/// - An object that owns its memory (Matrix, Array) is not: write `eigen_view(m)`. An operation in flight keeps a copy
+///   of its view, and the copy of a Matrix is another matrix.
+/// - A vector has rank 1, everything else rank 2, rows first. Elements are matched by their indices, so a column-major
+///   matrix is packed before the call and unpacked after it. If all ranks use the same storage order, avoid this with
+///   `m.reshaped()`, all elements as they lie in memory, or with `m.transpose()`, whose rows are the columns of m.
 
 template <class M>
 concept eigen_dense =
@@ -25,7 +26,7 @@ concept eigen_owner = requires(M& m) { []<class D>(Eigen::PlainObjectBase<D>&) {
 template <class M>
 concept eigen_reference = eigen_dense<M> && !eigen_owner<M>;
 
-/// A const block or map may be written, as a const span may; one of const elements has no lvalues.
+/// A const block or map may be written to, like a const span; one with const elements has no lvalues.
 template <class M>
 using eigen_element =
     std::conditional_t<(M::Flags & Eigen::LvalueBit) != 0, typename M::Scalar, const typename M::Scalar>;
@@ -43,7 +44,7 @@ struct allfold::tensor_traits<M> {
     static element_type* data(const M& m) { return const_cast<element_type*>(m.data()); }
 };
 
-/// The elements of a matrix or array; it must outlive the view.
+/// A view of the elements of a matrix or array, which must outlive the view.
 template <class D>
 [[nodiscard]] auto eigen_view(Eigen::PlainObjectBase<D>& m) {
     return Eigen::Map<D>(m.data(), m.rows(), m.cols());

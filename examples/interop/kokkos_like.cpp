@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// A view class of another library joins by one specialisation of tensor_traits, here one that looks like Kokkos::View:
-/// layouts are types, the strides are known to the object, and a subview refers to the memory of the whole.
+/// A view class of another library needs only one specialisation of tensor_traits. This one looks like Kokkos::View:
+/// layouts are types, the object knows its strides, and a subview refers to the memory of the whole.
 #include <array>
 #include <atomic>
 #include <concepts>
@@ -15,10 +15,10 @@
 namespace theirs {
 
 struct LayoutLeft {};   // the first index is contiguous
-struct LayoutRight {};  // the last one is
+struct LayoutRight {};  // the last index is contiguous
 struct LayoutStride {};
 
-/// Two extents, and no memory of its own.
+/// Has two extents, and no memory of its own.
 template <class T, class Layout>
 class View {
   public:
@@ -46,7 +46,7 @@ class View {
     std::array<std::size_t, 2> strides_;
 };
 
-/// Two rows and two columns of a view from (i, j) on.
+/// Two rows and two columns of a view, starting at (i, j).
 template <class T, class Layout>
 View<T, LayoutStride> subview(const View<T, Layout>& v, std::size_t i, std::size_t j) {
     return {&v(i, j), {2, 2}, {v.stride(0), v.stride(1)}};
@@ -54,7 +54,8 @@ View<T, LayoutStride> subview(const View<T, Layout>& v, std::size_t i, std::size
 
 }  // namespace theirs
 
-/// All that has to be written. Kokkos::View in host space joins by the same lines (tried with Kokkos 3.4.1 and 4.6.99).
+/// This is all that you have to write. The same lines work for Kokkos::View in host space (tried with Kokkos 3.4.1 and
+/// 4.6.99).
 template <class V>
     requires requires { typename V::array_layout; }
 struct allfold::tensor_traits<V> {
@@ -73,7 +74,7 @@ int main() {
         const theirs::View<int, theirs::LayoutLeft> matrix(cells.data(), 3, 4);
         const auto part = theirs::subview(matrix, 1, 1);
         part(0, 0) = comm.rank(), part(0, 1) = 1, part(1, 0) = 2, part(1, 1) = 3;
-        allfold::all_reduce(comm, part, allfold::sum{});  // in place; the rest of the matrix stays as it is
+        allfold::all_reduce(comm, part, allfold::sum{});  // in place; the rest of the matrix is unchanged
 
         const std::vector<int> in{0, 1, 2, 3};
         std::vector<int> out(4);  // layouts may differ: elements are matched by their indices

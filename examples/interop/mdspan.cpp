@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Any std::mdspan with strides is an argument: row-major, column-major, or a part of a matrix with layout_stride.
+/// Any std::mdspan with strides can be an argument: row-major, column-major, or part of a matrix with layout_stride.
 /// Elements are matched by their indices, so layouts may differ between input, output and ranks.
 #include <version>
 #ifdef __cpp_lib_mdspan
@@ -29,7 +29,7 @@ int main() {
         const auto part = inner_part_of(cells.data());
         for (int i = 0; i < 2; ++i)
             for (int j = 0; j < 2; ++j) part[i, j] = 10 * i + j + comm.rank();
-        allfold::all_reduce(comm, part, allfold::sum{});  // in place; the border stays as it is
+        allfold::all_reduce(comm, part, allfold::sum{});  // in place; the border is unchanged
 
         std::vector<int> numbers(6), sums(6);
         std::iota(numbers.begin(), numbers.end(), 0);

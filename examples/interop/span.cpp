@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 /// @file
-/// Ranges: a std::span, a std::array and a const input are handed in as they are. Elements that lie apart, here one
-/// component of an array of points, are an allfold::tensor: an address, an extent and a stride, in elements.
+/// Ranges: pass a std::span, a std::array or a const input as it is. For elements that are not adjacent, here one
+/// component of an array of points, use an allfold::tensor: an address, an extent and a stride, in elements.
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -19,7 +19,7 @@ int main() {
         allfold::all_reduce(comm, counts, allfold::sum{});  // a whole container, in place
 
         std::vector<int> numbers{7, comm.rank(), comm.rank() + 10, 7};
-        allfold::all_reduce(comm, std::span(numbers).subspan(1, 2), allfold::sum{});  // a part of one, in place
+        allfold::all_reduce(comm, std::span(numbers).subspan(1, 2), allfold::sum{});  // part of a container, in place
 
         const std::vector<int> in(2, comm.rank());
         std::vector<int> out(2);
@@ -27,7 +27,7 @@ int main() {
 
         std::vector<int> points{0, 7, 7, 1, 7, 7, 2, 7, 7};  // x y z, x y z, x y z
         const allfold::tensor<int, 1> x(points.data(), {3}, {3});
-        allfold::all_reduce(comm, x, allfold::sum{});  // in place; y and z stay as they are
+        allfold::all_reduce(comm, x, allfold::sum{});  // in place; y and z are unchanged
 
         const bool good = counts == std::array{3, 3, -3} && numbers == std::vector{7, 3, 33, 7} &&
                           in == std::vector(2, comm.rank()) && out == std::vector{2, 2} &&

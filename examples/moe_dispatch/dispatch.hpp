@@ -14,18 +14,19 @@
 #include <allfold/data/partition.hpp>
 
 /// @file
-/// The experts live on the ranks, the tokens too, and not each with its own: tokens travel to their experts and back.
+/// Experts and tokens are both distributed over the ranks, but not each token with its own experts: tokens travel to
+/// their experts and back.
 ///
-///     counts    all_to_all: so many tokens for each of your experts; now every rank knows what will come
+///     counts    all_to_all: the number of tokens for each expert; now every rank knows what it will receive
 ///     tokens    all_to_all: block r for the experts of rank r, sorted by expert
-///     outputs   all_to_all: the same blocks the other way
+///     outputs   all_to_all: the same blocks, in the other direction
 
 namespace examples {
 
-/// Where the tokens of a rank go: in a buffer that is sorted by expert, so that what goes to one rank is together.
+/// Where the tokens of a rank go in a buffer that is sorted by expert, so that all tokens for one rank are adjacent.
 struct routes {
     std::vector<choices> chosen;                             ///< by each token
-    std::vector<std::array<std::size_t, most_chosen>> slot;  ///< of each token and choice in the buffer
+    std::vector<std::array<std::size_t, most_chosen>> slot;  ///< in the buffer, of each token and choice
     std::vector<std::size_t> counts;                         ///< for each expert
 };
 
@@ -43,7 +44,7 @@ struct routes {
     return r;
 }
 
-/// A block of so many tokens for each rank: the sums of the blocks of `counts`.
+/// A block of tokens for each rank, whose lengths are the sums of the blocks of `counts`.
 [[nodiscard]] inline allfold::partition sums_of(const std::vector<std::size_t>& counts,
                                                 const allfold::partition& blocks) {
     std::vector<std::size_t> sums;
@@ -55,15 +56,15 @@ struct routes {
     return allfold::partition::sizes(sums);
 }
 
-/// What one rank has done.
+/// The results of one rank.
 struct outcome {
-    std::vector<token> result;        ///< of its tokens
+    std::vector<token> result;        ///< for its tokens
     std::vector<std::size_t> counts;  ///< how many of its tokens went to each expert
-    std::size_t taken = 0;            ///< tokens that came to its experts,
+    std::size_t taken = 0;            ///< tokens that arrived at its experts,
     std::size_t from_others = 0;      ///< and how many of them from other ranks
 };
 
-/// The layer, for the tokens that this rank has. Of the experts it uses those that are its own.
+/// The layer, for the tokens of this rank. Of the experts, it uses only its own.
 template <class Communicator>
 [[nodiscard]] outcome run_on_ranks(Communicator& comm, const model& m, std::span<const token> tokens, std::size_t top) {
     using allfold::input_blocks, allfold::output_blocks, allfold::partition;
@@ -71,7 +72,7 @@ template <class Communicator>
     const std::size_t first = homes.offset(comm.rank()), own = homes.extent(comm.rank());
     const routes r = route(m, tokens, top);
 
-    // So many tokens come from rank s for each expert that lives here.
+    // How many tokens arrive from each rank for each expert of this rank.
     const partition from_each = partition::even(own * static_cast<std::size_t>(comm.size()), comm.size());
     std::vector<std::size_t> coming(from_each.total());
     allfold::all_to_all(comm, r.counts, coming, input_blocks{homes}, output_blocks{from_each});
@@ -83,7 +84,7 @@ template <class Communicator>
     allfold::all_to_all(comm, buffer, visitors, input_blocks{sent}, output_blocks{taken});
 
     auto visitor = visitors.begin();
-    for (std::size_t i = 0; i < coming.size(); ++i)  // by rank, and for each of them by expert
+    for (std::size_t i = 0; i < coming.size(); ++i)  // by rank, and for each rank by expert
         for (std::size_t n = 0; n < coming[i]; ++n, ++visitor)
             *visitor = output_of(m.experts[first + i % own], *visitor);
     allfold::all_to_all(comm, visitors, buffer, input_blocks{taken}, output_blocks{sent});

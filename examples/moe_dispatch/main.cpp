@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
 /// @file
-/// A mixture of experts whose experts are spread over ranks (expert parallelism), beside one rank that has them all.
+/// A mixture of experts that are distributed over ranks (expert parallelism), compared with one rank that has all
+/// experts.
 
 #include <algorithm>
 #include <cstddef>
@@ -30,11 +31,11 @@ struct request {
     std::size_t experts = 8, tokens = 4096, top = 2, seed = 1;
 };
 
-/// Of all ranks.
+/// The results of all ranks.
 struct summary {
     std::vector<token> result;
     std::vector<std::size_t> counts;              ///< tokens of each expert
-    std::vector<std::size_t> taken, from_others;  ///< by each rank
+    std::vector<std::size_t> taken, from_others;  ///< for each rank
 };
 
 [[nodiscard]] summary run_on_threads(const model& m, const std::vector<token>& tokens, const request& asked) {
@@ -54,7 +55,7 @@ struct summary {
     return all;
 }
 
-// --- What it says.
+// --- The output.
 
 [[nodiscard]] std::string describe(const request& asked, const summary& all) {
     std::string text = counted(asked.tokens, "token") + " on " + counted(asked.ranks, "rank") + ", each to " +
@@ -77,7 +78,7 @@ struct summary {
            std::to_string(travelled) + " went to another rank and back\n";
 }
 
-/// The first token whose result is not the same to the bit, or how many there are.
+/// The first token whose result is not bitwise equal, or the number of tokens if there is none.
 [[nodiscard]] std::size_t first_difference(const std::vector<token>& a, const std::vector<token>& b) {
     std::size_t t = 0;
     while (t < a.size() && std::memcmp(&a[t], &b[t], sizeof(token)) == 0) ++t;

@@ -10,9 +10,9 @@
 #include "examples/common/numbers.hpp"
 
 /// @file
-/// A layer with a mixture of experts: a gate sends each token to a few of them, and their outputs are added, each times
-/// the weight that the gate gives it. Shazeer et al., "Outrageously large neural networks", 2017; with one expert for
-/// each token Fedus, Zoph and Shazeer, "Switch transformers", 2022.
+/// A layer with a mixture of experts: a gate sends each token to a few of them, and their outputs are added, each
+/// multiplied by the weight that the gate gives it. Shazeer et al., "Outrageously large neural networks", 2017; with
+/// one expert for each token: Fedus, Zoph and Shazeer, "Switch transformers", 2022.
 
 namespace examples {
 
@@ -24,7 +24,7 @@ struct expert {
     std::array<token, hidden> up, down;
 };
 
-/// That the gate has chosen an expert, and how much that counts.
+/// An expert that the gate has chosen, and its weight.
 struct choice {
     std::size_t expert = 0;
     float weight = 0;
@@ -33,7 +33,7 @@ using choices = std::array<choice, most_chosen>;
 
 struct model {
     std::vector<token> gate;   ///< a row for each expert
-    std::vector<float> likes;  ///< and what is added: some experts are more popular
+    std::vector<float> likes;  ///< added to the scores: some experts are more popular
     std::vector<expert> experts;
 };
 
@@ -43,7 +43,7 @@ struct model {
     return sum;
 }
 
-// Not inlined, so that there is one compiled form of each, and whoever calls it gets the same bits.
+// Not inlined, so that there is one compiled form of each function, and every caller gets the same bits.
 
 /// The `top` experts with the highest scores, and their shares in the softmax of all scores.
 [[nodiscard, gnu::noinline]] inline choices choose(const model& m, const token& x, std::size_t top) {
@@ -56,7 +56,7 @@ struct model {
         sum = sum * std::exp(highest - std::max(highest, score)) + std::exp(score - std::max(highest, score));
         highest = std::max(highest, score);
         std::size_t at = top;
-        for (; at > 0 && score > scores[at - 1]; --at)  // of equal ones the first
+        for (; at > 0 && score > scores[at - 1]; --at)  // if scores are equal, the first one wins
             if (at < top) {
                 scores[at] = scores[at - 1];
                 best[at] = best[at - 1];
@@ -82,7 +82,7 @@ struct model {
     for (std::size_t i = 0; i < width; ++i) sum[i] += weight * y[i];
 }
 
-/// One token after the other, with all experts at hand: what the ranks must find, to the bit.
+/// Processes one token after another, with all experts at hand: the result that the ranks must find, to the bit.
 [[nodiscard]] inline std::vector<token> run_sequentially(const model& m, const std::vector<token>& tokens,
                                                          std::size_t top) {
     std::vector<token> result(tokens.size());

@@ -10,7 +10,7 @@ int main() {
         double mine = comm.rank(), sum = 0;
         allfold::all_reduce(comm, mine, sum, allfold::sum{});
 
-        allfold::run(comm, 2, [&](auto& threads) {  // two threads in each process: a rank for every thread
+        allfold::run(comm, 2, [&](auto& threads) {  // two threads in each process, each of them a rank
             double greatest = threads.rank();
             allfold::all_reduce(threads, greatest, allfold::max{});
             if (threads.rank() == 0) std::printf("%g %g\n", sum, greatest);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "every_algorithm.hpp"  // both made from the library's headers: see cmake/listed_types.cmake
+#include "every_algorithm.hpp"  // both generated from the library's headers: see cmake/listed_types.cmake
 #include "every_collective.hpp"
 #include <allfold/analysis/claim.hpp>
 #include <allfold/schedule/any_schedule.hpp>
@@ -14,15 +14,15 @@
 #include <allfold/schedule/step.hpp>
 
 /// @file
-/// All collectives of the library, each with its algorithms, as values: what is a type there is a row of a table here.
+/// All collectives of the library, each with its algorithms, as values: each type there is a row of a table here.
 
 namespace examples {
 
 /// What one algorithm does for one collective.
 struct entry {
     const allfold::contract* promise;
-    std::string algorithm;  ///< as one writes it in a program: `ring`
-    const char* name;       ///< as one says it
+    std::string algorithm;  ///< as written in a program: `ring`
+    const char* name;       ///< in words
     allfold::order keeps;
     bool equal_blocks;
     bool in_levels;  ///< it knows which ranks share memory

@@ -4,7 +4,7 @@
 /// Lists, proves, prices and draws the library's schedules.
 ///
 /// A schedule is a value: who sends which blocks to whom, and how they are folded, for any rank and round. Nothing runs
-/// here: a proof follows what each value is made of, a price counts, a picture is a loop over rounds.
+/// here: a proof traces what each value is made of, a price counts, a picture is a loop over rounds.
 
 #include <algorithm>
 #include <cstddef>
@@ -30,8 +30,8 @@ namespace {
 
 constexpr int most_ranks = 1 << 20;
 constexpr int most_ranks_drawn = 64;
-constexpr int most_lines = 100;            // of steps, unless they are asked for
-constexpr long long most_steps = 2000000;  // that a price looks at: a fraction of a second
+constexpr int most_lines = 100;            // of steps, unless requested
+constexpr long long most_steps = 2000000;  // that a price counts: a fraction of a second
 
 struct request {
     std::string collective, algorithm, picture;
@@ -53,11 +53,11 @@ struct subject {
     [[nodiscard]] allfold::any_schedule operator()(int rank) const { return what.schedule(where.at(rank)); }
 };
 
-// --- What there is.
+// --- The catalogue.
 
 [[nodiscard]] bool is_permutation(const entry& e) { return e.promise->cut == allfold::cut_for::owner; }
 
-/// "any", or the first of the numbers of ranks for which there is a schedule.
+/// "any", or the first few numbers of ranks for which there is a schedule.
 [[nodiscard]] std::string ranks_of(const entry& e) {
     std::string listed;
     int missing = 0;
@@ -85,7 +85,7 @@ struct subject {
            "\nschedule COLLECTIVE compares its algorithms; with --algorithm it proves one, and shows its steps.\n";
 }
 
-/// Those of one collective, which may be only one algorithm.
+/// The chosen algorithms of one collective, perhaps only one.
 [[nodiscard]] std::vector<entry> chosen(const std::vector<entry>& all, const request& asked) {
     std::vector<entry> found;
     std::string names;
@@ -112,7 +112,8 @@ struct subject {
     return text;
 }
 
-/// `sent` blocks of 1/`blocks` of an operand: in operands, or in bytes where one has so many.
+/// The volume of `sent` blocks, each 1/`blocks` of an operand: in operands, or in bytes if the size of an operand is
+/// given.
 [[nodiscard]] std::string volume(long long sent, int blocks, std::size_t bytes) {
     const double operands = static_cast<double>(sent) / std::max(blocks, 1);
     if (bytes != 0) return text_of_bytes(operands * static_cast<double>(bytes));
@@ -122,7 +123,7 @@ struct subject {
 }
 
 struct findings {
-    bool tried = false;  ///< to prove it
+    bool tried = false;  ///< whether a proof was attempted
     allfold::proof proof{};
     price costs{};
     int blocks = 1;
@@ -215,7 +216,7 @@ struct findings {
     return found.good() ? 0 : failed;
 }
 
-// --- What is asked for.
+// --- The command line.
 
 void require_ranks(const request& asked) {
     if (*asked.root >= asked.ranks)
@@ -238,7 +239,7 @@ void require_ranks(const request& asked) {
     }
     const std::vector<entry> entries = chosen(all, asked);
     if (!asked.root)
-        asked.root = is_permutation(entries.front()) && asked.ranks > 1 ? 1 : 0;  // of 0 nothing would move
+        asked.root = is_permutation(entries.front()) && asked.ranks > 1 ? 1 : 0;  // with 0, nothing would move
     require_ranks(asked);
     if (asked.algorithm.empty()) {
         bool good = true;

@@ -7,12 +7,12 @@
 #include <allfold/schedule/step.hpp>
 
 /// @file
-/// What a schedule costs, counted from its steps alone: nothing runs, so that there may be a million ranks.
+/// What a schedule costs, counted from its steps alone: nothing runs, so there may be a million ranks.
 
 namespace examples {
 
 struct price {
-    int ranks = 0;  ///< that were counted; the rest of this is about these
+    int ranks = 0;  ///< that were counted; all other members are about these
     int rounds = 0;
     long long messages = 0, blocks = 0;                  ///< sent by all of them
     long long busiest_messages = 0, busiest_blocks = 0;  ///< by the one that sends most
@@ -22,7 +22,7 @@ namespace detail {
 
 struct sent_by_rank {
     long long messages = 0, blocks = 0;
-    long long steps = 0;  ///< that were looked at, to know when to stop
+    long long steps = 0;  ///< examined so far, to know when to stop
 };
 
 [[nodiscard]] inline sent_by_rank sent_by(const allfold::any_schedule& s) {
@@ -46,7 +46,8 @@ struct sent_by_rank {
 
 }  // namespace detail
 
-/// Counts rank by rank, from both ends and the middle on, until all are counted or `most_steps` have been looked at.
+/// Counts rank by rank, starting with both ends and the middle, until all are counted or `most_steps` have been
+/// examined.
 template <class Make>
 [[nodiscard]] price price_of(int size, const Make& make, long long most_steps) {
     price sum;

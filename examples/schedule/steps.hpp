@@ -13,7 +13,7 @@ namespace examples {
 
 namespace detail {
 
-/// "0..3,7" or "5..2": runs upwards and downwards are drawn together.
+/// "0..3,7" or "5..2": ascending and descending runs are contracted.
 template <class Set>
 [[nodiscard]] std::string numbers(const Set& set, int count) {
     std::string text;
@@ -31,7 +31,7 @@ template <class Set>
     return numbers([&](int i) { return blocks[i]; }, blocks.size());
 }
 
-/// Of which blocks, where there are several; and how one says it of those that differ from peer to peer.
+/// Which blocks, if there are several; `each` is the text for blocks that differ from peer to peer.
 [[nodiscard]] inline std::string text_of(const allfold::any_schedule& s, const allfold::block_set& blocks,
                                          allfold::addressed how, const char* each) {
     if (how == allfold::addressed::per_peer) return each;

@@ -37,4 +37,4 @@
 #include "allfold/version.hpp"
 
 /// @file
-/// All that needs nothing but the standard library and threads.
+/// Everything that needs only the standard library and threads.

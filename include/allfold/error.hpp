@@ -10,24 +10,24 @@
 #include <string_view>
 
 /// @file
-/// The one exception type of the library.
+/// The library's only exception type.
 
 namespace allfold {
 
 /// What went wrong, for programs; `error::what()` says it for people.
 enum class errc {
-    mismatch,       ///< ranks disagree: another collective, size, type, operator or root
+    mismatch,       ///< ranks disagree on the collective, size, type, operator or root
     truncated,      ///< a message is shorter or longer than the receiver expects
     bad_rank,       ///< a rank or root outside [0, size)
     bad_partition,  ///< block sizes that do not add up
     bad_argument,   ///< null data with elements, a shape that does not fit
-    overlap,        ///< input and output overlap without being the same
+    overlap,        ///< input and output overlap without being identical
     timeout,        ///< a deadline passed
-    peer_failed,    ///< another rank threw, or left while it was waited for
+    peer_failed,    ///< another rank threw, or left while it was being waited for
     transport,      ///< the transport itself failed
 };
 
-/// Thrown by every collective and transport. The text names the collective, the rank, the peer and both figures.
+/// Thrown by every collective and transport. The text names the collective, the rank, the peer and both values.
 class error : public std::runtime_error {
   public:
     error(errc code, const std::string& text) : std::runtime_error(text), code_(code) {}
@@ -39,7 +39,7 @@ class error : public std::runtime_error {
 
 namespace detail {
 
-/// A word or a number of a message.
+/// A word or a number in a message.
 struct text_piece {
     std::string_view words;
     unsigned long long number = 0;
@@ -57,8 +57,8 @@ struct text_piece {
     }
 };
 
-/// Messages are put together in one place, out of line: a chain of `+` would be compiled anew, with all its temporary
-/// strings, wherever something may be wrong.
+/// Builds messages in one place, out of line: a chain of `+`, with all its temporary strings, would be compiled anew at
+/// every check.
 [[nodiscard, gnu::cold]] inline std::string text(std::initializer_list<text_piece> pieces) {
     std::string all;
     for (const text_piece& piece : pieces) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSL-1.0
-# Makes the port one of a release.
-#   update.sh ARCHIVE.tar.gz   the release's version and hash, from the archive that vcpkg will download
-#   update.sh VERSION          the version before there is a release; vcpkg then says the hash
-#   update.sh FOLDER           this checkout instead of a release: archives it into vcpkg's folder of downloads
+# Updates the port to a release.
+#   update.sh ARCHIVE.tar.gz   to the release's version and hash, from the archive that vcpkg will download
+#   update.sh VERSION          to the version, before there is a release; vcpkg then reports the hash
+#   update.sh FOLDER           to this checkout instead of a release: archives it into vcpkg's downloads folder
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 port=$source/packaging/vcpkg/ports/allfold
@@ -14,7 +14,7 @@ version_in() { sed -n 's/^#define ALLFOLD_VERSION_[A-Z]* //p' | paste -sd.; } # 
 archive=$given
 if [ -d "$given" ]; then
     version=$(version_in <"$source/include/allfold/version.hpp")
-    archive=$given/allfold-allfold-v$version.tar.gz # vcpkg downloads nothing that is there under the name of its choice
+    archive=$given/allfold-allfold-v$version.tar.gz # vcpkg does not download a file that exists under this name
     tar -czf "$archive" -C "$source" --transform "s,^,allfold-$version/," CMakeLists.txt LICENSE cmake include src
 fi
 

@@ -28,7 +28,7 @@ namespace {
 constexpr law_set ring = law::associative | law::commutative;
 constexpr law_set lattice = law::associative | law::commutative | law::idempotent | law::exact;
 
-/// Equal to the sign of a zero; all NaNs with the same sign are one.
+/// An equality that tells -0 from +0. All NaNs of the same sign are equal.
 struct same_float {
     template <std::floating_point T>
     bool operator()(T a, T b) const {
@@ -50,14 +50,14 @@ std::vector<T> edge_floats() {
             limits::infinity(),  limits::quiet_NaN()};
 }
 
-/// Whether min and max of the two, in either order, are the one NaN.
+/// Whether min and max of the two, in either order, are the one canonical NaN.
 template <class T>
 bool all_give_nan(T a, T b) {
     const auto is_the_nan = [](T x) { return same_float{}(x, std::numeric_limits<T>::quiet_NaN()); };
     return is_the_nan(min{}(a, b)) && is_the_nan(min{}(b, a)) && is_the_nan(max{}(a, b)) && is_the_nan(max{}(b, a));
 }
 
-/// A letter whose case does not count in comparisons: equivalent letters can be told apart.
+/// A letter that compares without regard to case, so equivalent letters can still be told apart.
 struct letter {
     char value;
     friend constexpr std::weak_ordering operator<=>(letter a, letter b) { return (a.value | 32) <=> (b.value | 32); }
@@ -68,7 +68,7 @@ struct same_letter {
     constexpr bool operator()(letter a, letter b) const { return a.value == b.value; }
 };
 
-/// A type with + and ·, of which nothing else is known.
+/// A type with + and * about which nothing else is known.
 struct unknown {
     int value;
     friend constexpr unknown operator+(unknown a, unknown b) { return {a.value * 2 + b.value}; }
@@ -101,7 +101,7 @@ TEMPLATE_TEST_CASE("sum, product, min and max keep their laws on the edges of in
 }
 
 TEST_CASE("sums and products of integers wrap around where they overflow, without undefined behaviour") {
-    // Each is a constant expression, in which undefined behaviour does not compile.
+    // All of these are constant expressions, in which undefined behaviour would not compile.
     STATIC_REQUIRE(sum{}(std::int32_t{INT32_MAX}, std::int32_t{1}) == INT32_MIN);
     STATIC_REQUIRE(sum{}(std::int64_t{INT64_MIN}, std::int64_t{-1}) == INT64_MAX);
     STATIC_REQUIRE(sum{}(std::int8_t{127}, std::int8_t{1}) == -128);
@@ -183,7 +183,7 @@ TEST_CASE("min and max have the laws of the order of a type") {
     STATIC_REQUIRE(allfold::laws_of<min, std::string> == lattice);
     STATIC_REQUIRE(allfold::laws_of<min, std::pair<int, std::string>> == lattice);
     STATIC_REQUIRE_FALSE(allfold::operator_with_identity<min, std::string>);
-    // Partially ordered, or nobody knows.
+    // The type is ordered partially, or its kind of order is unknown.
     STATIC_REQUIRE(allfold::laws_of<min, std::pair<float, int>> == law_set{});
     STATIC_REQUIRE(min{}(only_less{2}, only_less{1}).value == 1);
     STATIC_REQUIRE(allfold::laws_of<min, only_less> == law_set{});

@@ -24,7 +24,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-/// Claims laws that `F` does not keep.
+/// Declares these laws for `F`, whether it keeps them or not.
 template <class F, law... Claimed>
 struct claims : F {
     static constexpr law_set laws = (law_set{} | ... | law_set(Claimed));
@@ -45,7 +45,7 @@ struct add_real {
 struct add_from_one : add {
     [[nodiscard]] static constexpr int identity() { return 1; }
 };
-/// Has an identity on the left side only.
+/// Its identity works on the left side only.
 struct right_unless_seven {
     constexpr int operator()(int, int b) const { return b; }
     [[nodiscard]] static constexpr int identity() { return 7; }

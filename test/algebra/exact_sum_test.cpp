@@ -37,7 +37,7 @@ template <class T>
 constexpr T greatest = std::numeric_limits<T>::max();
 template <class T>
 constexpr T least = std::numeric_limits<T>::denorm_min();
-/// Half of the distance from 1 to the next number.
+/// Half the distance from 1 to the next larger number.
 template <class T>
 constexpr T half_ulp = std::numeric_limits<T>::epsilon() / 2;
 
@@ -59,9 +59,10 @@ constexpr T total(std::initializer_list<T> values) {
 }
 
 /// Shewchuk, "Adaptive precision floating-point arithmetic and fast robust geometric predicates", 1997: the sum as an
-/// expansion, doubles that do not overlap; the last rounding as in Python's math.fsum. Partial sums must not overflow.
+/// expansion, a list of doubles that do not overlap, rounded at the end as in Python's math.fsum. Partial sums must not
+/// overflow.
 double fsum(std::span<const double> values) {
-    std::vector<double> parts;  // least first
+    std::vector<double> parts;  // smallest first
     for (double x : values) {
         std::size_t kept = 0;
         for (double y : parts) {
@@ -80,14 +81,14 @@ double fsum(std::span<const double> values) {
         high = x + y;
         low = y - (high - x);
     }
-    if (!parts.empty() && (low < 0) == (parts.back() < 0)) {  // a tie, unless there is more on the same side
+    if (!parts.empty() && (low < 0) == (parts.back() < 0)) {  // if this is a tie, the remaining parts break it
         const double y = 2 * low, x = high + y;
         if (y == x - high) high = x;
     }
     return high;
 }
 
-/// Numbers of all sizes, some of which cancel.
+/// Numbers with exponents from `smallest` to `largest`, some of which cancel.
 std::vector<double> random_doubles(std::size_t count, int smallest, int largest, unsigned seed) {
     std::mt19937_64 random(seed);
     std::uniform_real_distribution<double> mantissa(-1, 1);
@@ -98,7 +99,7 @@ std::vector<double> random_doubles(std::size_t count, int smallest, int largest,
     return values;
 }
 
-/// The elements that rank r of P holds, where P ranks share `values` by turns.
+/// The elements that a rank holds if `values` are dealt out one by one to `size` ranks.
 template <class T>
 std::vector<T> share(const std::vector<T>& values, int rank, int size) {
     std::vector<T> mine;
@@ -117,10 +118,10 @@ TEMPLATE_TEST_CASE("an exact sum is right where numbers cancel, round and overfl
     STATIC_REQUIRE(total<T>({big, small, -big}) == small);
     STATIC_REQUIRE(total<T>({small, -big, -small, small, big}) == small);
     STATIC_REQUIRE(total<T>({-big, -big, -big, big, big}) == -big);
-    STATIC_REQUIRE(total<T>({1, half}) == 1);                        // to even
-    STATIC_REQUIRE(total<T>({1, half, small}) == 1 + 2 * half);      // more than half
-    STATIC_REQUIRE(total<T>({1, half, -small}) == 1);                // less
-    STATIC_REQUIRE(total<T>({1 + 2 * half, half}) == 1 + 4 * half);  // to even, upwards
+    STATIC_REQUIRE(total<T>({1, half}) == 1);                        // tie, to even
+    STATIC_REQUIRE(total<T>({1, half, small}) == 1 + 2 * half);      // more than half a step
+    STATIC_REQUIRE(total<T>({1, half, -small}) == 1);                // less than half
+    STATIC_REQUIRE(total<T>({1 + 2 * half, half}) == 1 + 4 * half);  // tie, to even, upwards
     STATIC_REQUIRE(total<T>({-1, -half, -small}) == -(1 + 2 * half));
     STATIC_REQUIRE(total<T>({2, -half}) == 2);  // carries into the exponent
     STATIC_REQUIRE(total<T>({2, -half, -half, -half}) == 2 - 4 * half);
@@ -242,7 +243,7 @@ TEMPLATE_TEST_CASE("all_reduce gives the same exact bits for every P, algorithm 
             const T from_states = allfold::all_reduce(comm, sum, exact_sum<T>());
             expect(same_bits(from_states, expected), "of accumulators");
 
-            T naive = 0;  // a rank's own sum is rounded; then all ranks' are not
+            T naive = 0;  // each rank rounds its own sum, but the sum over the ranks is exact
             for (const T x : mine) naive += x;
             exact_accumulator<T> of_ranks;
             for (int r = 0; r < size; ++r) {

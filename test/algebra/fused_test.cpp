@@ -44,19 +44,19 @@ constexpr auto join = allfold::associative([](const std::string& a, const std::s
 
 using max_and_sum = fused<max, sum>;
 
-/// x² is folded, in the type of x, and its root taken.
+/// Folds x², in the type of x, and takes the square root of the total.
 struct norm : sum {
     static double lift(double x) { return x * x; }
     static double lower(double total, int) { return std::sqrt(total); }
 };
 
-/// Lifts a float to a double, which is no element of a tensor of floats.
+/// Lifts a float to a double, which cannot be an element of a tensor of floats.
 struct sum_in_double : sum {
     static double lift(float x) { return x; }
 };
 
 constexpr int sizes[] = {1, 2, 3, 5, 8};
-/// In a cell, in a slot, lent.
+/// Short enough for a cell, short enough for a slot, and long enough to be lent.
 constexpr std::size_t lengths[] = {0, 1, 700, 6000};
 
 }  // namespace
@@ -94,7 +94,8 @@ TEST_CASE("fused needs as many operators as there are parts, and each must fold 
     STATIC_REQUIRE_FALSE(allfold::binary_operation<max_and_sum, int>);
     STATIC_REQUIRE_FALSE(allfold::binary_operation<fused<mean, sum>, std::pair<int, int>>);
     STATIC_REQUIRE_FALSE(allfold::binary_operation<fused<mean, sum>, row<int, int>>);
-    STATIC_REQUIRE_FALSE(allfold::binary_operation<fused<sum_in_double, sum>, row<float, int>>);  // would go unlifted
+    STATIC_REQUIRE_FALSE(
+        allfold::binary_operation<fused<sum_in_double, sum>, row<float, int>>);  // would be folded unlifted
     STATIC_REQUIRE(allfold::binary_operation<fused<norm, sum>, row<double, int>>);
 }
 

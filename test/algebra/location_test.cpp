@@ -22,7 +22,7 @@ namespace {
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Equal to the last bit of the value.
+/// Equality down to the last bit of the value.
 constexpr auto same_bits = [](const located<double>& a, const located<double>& b) {
     return a.index == b.index && std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value);
 };

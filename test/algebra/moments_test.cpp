@@ -36,7 +36,7 @@ moments_state<T> of(const std::vector<T>& values) {
     return all;
 }
 
-/// The definition, in two passes.
+/// The definition, computed in two passes.
 moments_state<double> in_two_passes(const std::vector<double>& values) {
     moments_state<double> all;
     all.count = static_cast<std::int64_t>(values.size());
@@ -76,7 +76,7 @@ TEST_CASE("moments lose nothing of numbers that lie far from 0, and of equal one
             const auto folded = of(values), expected = in_two_passes(values);
             CHECK(folded.count == expected.count);
             CHECK(allfold::within(1e-12)(folded.mean, expected.mean));
-            CHECK(allfold::within(1e-9)(folded.m2, expected.m2));  // Σx² - (Σx)²/n has lost all digits but three
+            CHECK(allfold::within(1e-9)(folded.m2, expected.m2));  // Σx² - (Σx)²/n would keep only three digits
         }
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("moments of what all ranks have: of states, of numbers, and their vari
             std::vector<double> numbers{static_cast<double>(rank), 7}, variances(2);
             std::vector<moments_state<double>> states(2);
             allfold::all_reduce(comm, numbers, states, moments());
-            const double expected = (size * size - 1) / 12.0;  // of 0, 1, ..., P - 1
+            const double expected = (size * size - 1) / 12.0;  // the variance of 0, 1, ..., P - 1
             expect(states[0].count == size && std::abs(states[0].mean - (size - 1) / 2.0) < 1e-12 &&
                        std::abs(states[0].variance() - expected) < 1e-12,
                    "of numbers");

@@ -58,7 +58,7 @@ values attention(std::span<const key> keys) {
     return sum;
 }
 
-/// Folds the keys with brackets set at random.
+/// Folds the keys in order, bracketed at random.
 state fold_at_random(std::span<const key> keys, std::mt19937& random) {
     if (keys.empty()) return online_softmax::identity<state>();
     if (keys.size() == 1) return online_softmax::lift(keys[0].logit, keys[0].value);
@@ -87,7 +87,7 @@ struct stored_row {
     }
 };
 
-/// Parts with all that is hard: equal maxima, signed zeros, far distances, masked ones.
+/// States for all the hard cases: equal maxima, signed zeros, logits far apart, no keys.
 template <class T>
 std::vector<softmax_state<T, D>> hard_states() {
     using limits = std::numeric_limits<T>;
@@ -99,7 +99,8 @@ std::vector<softmax_state<T, D>> hard_states() {
     return states;
 }
 
-/// Two states are one if their rows are, after what normalize() and a later merge make of them.
+/// States count as the same if m is equal, and l and s differ only by rounding: normalize() and later merges then give
+/// nearly the same too.
 constexpr auto nearly_same = [](const state& a, const state& b) {
     const allfold::within close(1e-12);
     return a.m == b.m && close(a.l, b.l) && close(a.s, b.s);

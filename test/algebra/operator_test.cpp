@@ -55,13 +55,13 @@ struct one_operand : says_associative {
     int operator()(int a) const { return a; }
 };
 
-/// Declares its commutativity without the associativity that every operator needs.
+/// Declares that it is commutative, but not that it is associative, as every operator must be.
 struct only_commutative {
     int operator()(int a, int b) const { return (a + b) / 2; }
     static constexpr law_set laws = law::commutative | law::idempotent;
 };
 
-/// Addition modulo a number that is known at run time.
+/// Addition modulo a number known only at run time.
 struct add_modulo {
     int modulus;
     constexpr int operator()(int a, int b) const { return (a + b) % modulus; }
@@ -108,13 +108,13 @@ struct final_adder final {
     int operator()(int a, int b) const { return a + b + offset; }
 };
 
-/// Somebody else's operator, which cannot be changed.
+/// A third-party operator whose class cannot be changed.
 struct foreign {
     int operator()(int a, int) const { return a; }
     static constexpr law_set laws = law::associative;
 };
 
-/// Takes many elements at once: the smallest model, and near misses.
+/// Operators on many elements at once: the smallest model, and near misses.
 struct of_stretches {
     void operator()(stretch<const int>, stretch<const int>, stretch<int>) const {}
 };
@@ -136,7 +136,7 @@ struct of_stretches_of_two {
 
 TEST_CASE("an operator that takes many elements at once takes constants on both sides, while const") {
     STATIC_REQUIRE(stretch_operation<of_stretches, int>);
-    STATIC_REQUIRE(allfold::binary_operation<of_stretches, row<int>>);  // each tensor alone
+    STATIC_REQUIRE(allfold::binary_operation<of_stretches, row<int>>);  // each tensor by itself
     STATIC_REQUIRE(stretch_operation<of_stretches_of_two, row<int, float>>);
     STATIC_REQUIRE_FALSE(stretch_operation<of_stretches, float>);
     STATIC_REQUIRE_FALSE(stretch_operation<of_two_stretches, int>);
@@ -269,7 +269,8 @@ TEST_CASE("an operator gets an identity by declaration, and keeps what it has") 
     STATIC_REQUIRE(op.lower(3, 2) == 1.5);
 
     const auto larger = allfold::with_identity([](int a, int b) { return a < b ? b : a; }, -1);
-    STATIC_REQUIRE_FALSE(allfold::associative_operator<decltype(larger), int>);  // which is not declared by an identity
+    STATIC_REQUIRE_FALSE(
+        allfold::associative_operator<decltype(larger), int>);  // an identity does not declare associativity
     const auto declared = allfold::commutative(larger);
     STATIC_REQUIRE(allfold::commutative_operator<decltype(declared), int>);
     CHECK(allfold::identity_of<int>(declared) == -1);

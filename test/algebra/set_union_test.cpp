@@ -38,7 +38,7 @@ struct in_any_case {
 };
 using letters = std::set<char, in_any_case>;
 
-/// Of a half plane of tens and units, rank r has r and all that has its units.
+/// Rank r has r itself, and 10·t + r mod 3 for t = 0 to 4.
 set set_of(int rank) {
     set mine{rank};
     for (int tens = 0; tens < 5; ++tens) mine.insert(10 * tens + rank % 3);
@@ -47,7 +47,7 @@ set set_of(int rank) {
 
 }  // namespace
 
-/// So that sets cross between processes.
+/// Lets sets be sent between ranks that do not share memory.
 template <>
 struct allfold::serializer<set> {
     static std::size_t bytes(const set& x) { return x.size() * sizeof(int); }
@@ -92,7 +92,7 @@ TEST_CASE("unions keep their laws") {
     STATIC_REQUIRE(laws_of<set_union, set> == all_laws);
     STATIC_REQUIRE(laws_of<set_union, std::set<int, std::greater<>>> == all_laws);
     STATIC_REQUIRE(laws_of<set_union, std::vector<std::string>> == all_laws);
-    STATIC_REQUIRE(laws_of<set_union, std::vector<double>> == law_set{});  // what of NaN?
+    STATIC_REQUIRE(laws_of<set_union, std::vector<double>> == law_set{});  // elements may be NaN
     STATIC_REQUIRE(allfold::operator_with_identity<set_union, set>);
     STATIC_REQUIRE(allfold::operator_with_identity<set_union, list>);
 }

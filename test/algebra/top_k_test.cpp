@@ -35,7 +35,7 @@ constexpr top<T, K> top_of(const std::vector<located<T>>& values) {
     return best;
 }
 
-/// Equal to the last bit of the values.
+/// Equality down to the last bit of the values.
 constexpr auto same_bits = []<std::size_t K>(const top<double, K>& a, const top<double, K>& b) {
     return std::equal(a.places.begin(), a.places.end(), b.places.begin(),
                       [](const auto& x, const auto& y) {
@@ -54,7 +54,7 @@ std::vector<located<int>> random_values(std::size_t count, std::int64_t first_in
     return values;
 }
 
-/// The definition.
+/// The definition: sorts all values and takes the first K.
 template <std::size_t K>
 std::vector<located<int>> sorted_top(std::vector<located<int>> values) {
     std::ranges::sort(values, [](const auto& a, const auto& b) {
@@ -102,7 +102,7 @@ TEST_CASE("top_k keeps its laws to the last bit, with zeros, infinities, NaN and
     CHECK(allfold::check_laws(top_k<int, 2>(), {top_k<int, 2>::lift({1, 1}), top_k<int, 2>::lift({1, 1})}));
     STATIC_REQUIRE(allfold::laws_of<top_k<double, 3>, top<double, 3>> ==
                    (law::associative | law::commutative | law::exact));
-    // Exactness is tested by the equality of bits: NaN is not equal to itself.
+    // Exactness is checked by comparing bits, because NaN is not equal to itself.
     const auto op =
         allfold::commutative([](const top<double, 3>& a, const top<double, 3>& b) { return top_k<double, 3>()(a, b); });
     CHECK(allfold::check_laws(op, samples, same_bits).text() == "all declared laws hold on 12 samples");

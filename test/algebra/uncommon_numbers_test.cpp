@@ -14,7 +14,8 @@
 #include "test/support/remote.hpp"
 
 /// @file
-/// Numbers that are none to <type_traits> where the standard is taken strictly, and complex ones.
+/// Numbers that <type_traits> does not recognise in strict standard mode (128-bit integers, 16-bit floats), and complex
+/// numbers.
 
 using allfold::law;
 using allfold::law_set;
@@ -28,7 +29,8 @@ namespace {
 constexpr law_set ring = law::associative | law::commutative;
 constexpr law_set lattice = ring | law::idempotent | law::exact;
 
-/// What `sum` gives on five ranks, on threads and where they share no memory, of three small numbers at each.
+/// Checks what `sum` gives on five ranks, with shared memory and without: for three small numbers on each rank, and in
+/// an exclusive_scan.
 template <class T>
 void check_on_ranks() {
     const auto body = [](auto& comm) {

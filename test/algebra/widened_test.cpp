@@ -34,7 +34,8 @@ using allfold::widened;
 
 namespace {
 
-/// The upper half of a float, as libraries have it that know no such type: converts when asked, rounds to nearest.
+/// The upper half of a float, as libraries define it where the compiler has no such type: conversions are explicit and
+/// round to nearest.
 class bfloat16 {
   public:
     bfloat16() = default;
@@ -51,11 +52,11 @@ class bfloat16 {
 
 constexpr int sizes[] = {1, 2, 3, 5, 8};
 
-/// 256 on rank 0, and 1 on all others: with 8 bits each fold with 1 is rounded down to 256 again.
+/// 256 on rank 0, and 1 on all others: with 8 bits of precision, adding 1 to 256 always rounds back down to 256.
 float operand(int rank) { return rank == 0 ? 256 : 1; }
 float total(int size) { return 255 + static_cast<float>(size); }
 
-/// What holds of every T that converts to and from float.
+/// Checks what must hold for every T that converts to and from float.
 template <class T>
 void check_on_ranks() {
     for (const int size : sizes) {
@@ -87,7 +88,7 @@ void check_on_ranks() {
 }  // namespace
 
 TEST_CASE("bits of 16 are folded in float and rounded once, where the type is a class") {
-    CHECK(static_cast<float>(bfloat16(256 + 1)) == 256);  // which the test relies on
+    CHECK(static_cast<float>(bfloat16(256 + 1)) == 256);  // the test relies on this
     check_on_ranks<bfloat16>();
     SUCCEED();
 }
@@ -110,7 +111,7 @@ TEST_CASE("halves are folded in float and rounded once") {
 
 namespace {
 
-/// Ranks without shared memory that count the bytes which they send.
+/// Ranks without shared memory that count the bytes they send.
 class counting : public remote {
   public:
     using remote::remote;
@@ -123,7 +124,7 @@ class counting : public remote {
     std::size_t sent = 0;
 };
 
-/// Others of the same length.
+/// Another element type of the same size.
 struct sixteenths {
     std::int16_t number = 0;
 
@@ -132,7 +133,7 @@ struct sixteenths {
     explicit operator float() const { return static_cast<float>(number) / 16; }
 };
 
-/// The fold of the canonical tree, whose states travel where the schedule does not fold all at once.
+/// The fold of the canonical tree, by a schedule for which states are sent, because it does not declare `folds_once`.
 template <class T>
 std::vector<T> folded_in_states(auto& comm, const std::vector<T>& in) {
     std::vector<T> out(in.size());
@@ -149,7 +150,7 @@ std::vector<T> random_elements(std::size_t n, unsigned seed) {
     return made;
 }
 
-/// In what `direct` does, elements travel.
+/// Checks the collectives of `direct`, for which the elements themselves are sent.
 template <class T>
 void check_values(auto& comm, std::size_t n, unsigned seed) {
     const auto op = widened<sum, float>();
@@ -185,7 +186,7 @@ void check_values(auto& comm, std::size_t n, unsigned seed) {
     allfold::reduce(comm, in, at_root, op, allfold::root{size - 1}, tree, allfold::direct());
     expect(rank < size - 1 || at_root == expected, where + ", reduce");
 
-    // Every second element of a tensor, at both ends.
+    // Every second element of an array, both for the input and for the result.
     std::vector<T> apart(2 * n, T(1.0F)), result(2 * n, T(2.0F));
     for (std::size_t i = 0; i < n; ++i) apart[2 * i] = in[i];
     const auto every_second = [n](std::vector<T>& of) {
@@ -294,7 +295,7 @@ TEST_CASE("widened has the laws of its operator on the wider type, and folds tha
     STATIC_REQUIRE(allfold::operator_with_identity<op, float>);
     STATIC_REQUIRE(allfold::lifting_operator<op, bfloat16>);
     STATIC_REQUIRE_FALSE(allfold::lifting_operator<op, float>);
-    STATIC_REQUIRE_FALSE(allfold::lifting_operator<op, double>);  // which would lose digits
+    STATIC_REQUIRE_FALSE(allfold::lifting_operator<op, double>);  // it would lose digits
     STATIC_REQUIRE_FALSE(allfold::binary_operation<op, double>);
     STATIC_REQUIRE_FALSE(allfold::binary_operation<op, bfloat16>);
     CHECK(allfold::check_laws(op(), {0.0F, 1.0F, -3.0F, 1e6F}));

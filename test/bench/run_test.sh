@@ -74,7 +74,8 @@ refuses "all_reduce: sizes are missing" threads 2 all_reduce
 refuses "all_gather: 12 bytes are not a multiple of 8" threads 2 all_gather:12
 refuses "'3' is not a number from 4" threads --table 2 all_reduce:3
 
-# --- Known times: one size twice as slow as the bound, one equal; MPI 3 and 12 times slower, the other library never best.
+# --- Known times: one size twice as slow as the bound, one equal to it; MPI 3 and 12 times slower, and the other
+# library never best.
 
 # times <placement> <size> <contestant> <microseconds>
 times() { for _ in 1 2 3; do echo "all_reduce,$3,2,$2,$1,$4,$4,$4,11"; done; }
@@ -113,7 +114,7 @@ echo all_reduce,ours,two >>known.csv
 refuses "known.csv is not what --csv writes" bench --from known.csv
 refuses "is not what --csv writes" bench --from other.csv
 
-# --- What the programs print. That results are right they see to themselves.
+# --- What the programs print. They check for themselves that results are right.
 
 rows="all_reduce merge all_gather reduce_scatter reduce_scatter_bf16 broadcast scatter gather all_to_all all_to_all_by_sizes permute reduce
     inclusive_scan exclusive_scan scan distributed_scan start in_flight persistent list reduce_scatter_list all_gather_list together barrier"
@@ -140,7 +141,7 @@ prints ' +196608 +16384 +float +none .*'
 awk '!/^#/ { factor = (++n == 1) ? 4 / 3 : (n == 2) ? 2 / 3 : 1; off = $7 - factor * $6; if (off > .02 || off < -.02) exit 1 }' \
     out || fail "factors of the bus"
 
-# --- What is missing is said, and the table goes on.
+# --- What is missing is reported, and the rest of the table is still printed.
 
 succeeds "a single processor: near and far are missing" taskset -c 0 bash -c \
     "'$repository/bench/run.py' --programs '$programs' --no-mpi --ranks 2 --rows barrier --rounds 1"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 # cmake -D compiler=<command> -D source=<file> -P reject.cmake
-# Succeeds if the compiler rejects the file, and says what follows `// expect: ` in it.
+# Succeeds if the compiler rejects the file with a message that has the text after its `// expect: `.
 file(READ ${source} text)
 if(NOT text MATCHES "\n// expect: ([^\n]+)")
     message(FATAL_ERROR "${source} has no line `// expect: <text>`")
@@ -12,7 +12,7 @@ if(status EQUAL 0)
     message(FATAL_ERROR "${source} compiles")
 endif()
 
-# The lines of source that a compiler quotes do not count: `   12 |     static_assert(...`.
+# Source lines that a compiler quotes do not count: `   12 |     static_assert(...`.
 string(REGEX REPLACE "\n *[0-9]* \\|[^\n]*" "" said "\n${messages}")
 string(FIND "${said}" "${expected}" position)
 if(position EQUAL -1)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSL-1.0
-# The program that each project here builds and runs, once it has got allfold: main.cpp, or mpi.cpp where it asked for MPI.
+# The program that each project here builds and runs once it has allfold: main.cpp, or mpi.cpp if it asked for MPI.
 enable_testing()
 if(components STREQUAL "mpi")
     add_executable(consumer ${CMAKE_CURRENT_LIST_DIR}/mpi.cpp)
     target_link_libraries(consumer PRIVATE allfold::mpi)
     add_test(NAME consume/${way}_mpi COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 $<TARGET_FILE:consumer>)
-    # Open MPI starts nothing for root unless told.
+    # Open MPI starts nothing as root unless told otherwise.
     set_tests_properties(consume/${way}_mpi PROPERTIES
         ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
 else()

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSL-1.0
-# For each way to get allfold a user's project, built and run: run.sh WORK [WAY...]. WORK is a folder to write in.
+# Builds and runs a user's project for each way to get allfold: run.sh WORK [WAY...]. WORK is a folder to write in.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mkdir -p "$1" && cd "$1" && pwd)
 
-# As a user's shell: what Open MPI has to be told so that it starts ranks for root, the test of a project tells it.
+# Like a user's shell: each project's own test sets what makes Open MPI start ranks as root.
 unset "${!OMPI_@}"
 
 project() { # project FOLDER NAME OPTION...
@@ -14,7 +14,7 @@ project() { # project FOLDER NAME OPTION...
     ctest --test-dir "$work/$2" --no-tests=error --output-on-failure
 }
 
-refuses() { # refuses TEXT COMMAND...: the command fails and says why, in whatever lines
+refuses() { # refuses TEXT COMMAND...: the command fails with this text, however it breaks lines
     local said
     if said=$("${@:2}" 2>&1) || [[ $(tr -s ' \n' ' ' <<<"$said") != *"$1"* ]]; then
         printf '%s\n' "$said" "Not refused with: $1"
@@ -23,11 +23,11 @@ refuses() { # refuses TEXT COMMAND...: the command fails and says why, in whatev
     echo "refused: $1"
 }
 
-refused() { # refused TEXT FOLDER OPTION...: the project does not get what it asks of allfold
+refused() { # refused TEXT FOLDER OPTION...: the project does not get what it asks allfold for
     refuses "$1" cmake --fresh -G Ninja -S "test/consume/$2" -B "$work/refused" "${@:3}"
 }
 
-installed() { # into a prefix that moves afterwards
+installed() { # into a prefix that is moved afterwards
     if [ -e "$work/prefix" ]; then return; fi
     cmake -G Ninja -S . -B "$work/library" -D ALLFOLD_DEVELOPMENT=OFF -D ALLFOLD_BUILD_COMPILED=ON -D CMAKE_BUILD_TYPE=Release
     cmake --build "$work/library"
@@ -35,7 +35,7 @@ installed() { # into a prefix that moves afterwards
     mv "$work/first" "$work/prefix"
 }
 
-# A release, as far as packages need its files.
+# A release, with just the files that packages need.
 version=$(sed -n 's/^#define ALLFOLD_VERSION_[A-Z]* //p' include/allfold/version.hpp | paste -sd.)
 archive=$work/allfold-$version.tar.gz
 archived() { tar -czf "$archive" --transform "s,^,allfold-$version/," CMakeLists.txt LICENSE cmake include src; }
@@ -86,7 +86,7 @@ by_conan() {
     export PATH=$work/venv/bin:$PATH CONAN_HOME=$work/conan
     conan profile detect
     conan remote remove conancenter
-    sed -i s/build_type=Release/build_type=Debug/ "$CONAN_HOME/profiles/default"  # quicker to build
+    sed -i s/build_type=Release/build_type=Debug/ "$CONAN_HOME/profiles/default"  # faster to build
     echo "tools.cmake.cmaketoolchain:generator=Ninja" >"$CONAN_HOME/global.conf"
     conan inspect . | grep -Fx "homepage: $homepage"
     conan create . --build=missing

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t greatest = std::numeric_limits<std::size_t>::max();
 
-/// Puts down position after position, and compares.
+/// Deals out the elements one by one, and compares with what the layout says.
 void check(const block_cyclic& layout, int ranks) {
     INFO(layout.text() << " on " << ranks << " ranks");
     std::vector<std::vector<std::size_t>> held(static_cast<std::size_t>(ranks));
@@ -52,7 +52,7 @@ TEST_CASE("blocks go round the ranks") {
         for (const std::size_t block : {1U, 2U, 3U, 7U, 100U})
             for (const std::size_t offset : {0U, 1U, 5U, 24U, 1000U})
                 for (const std::size_t count : {0U, 1U, 10U, 101U}) check({block, offset, count}, ranks);
-    constexpr block_cyclic layout{.block = 3, .offset = 4, .count = 10};  // the one that the header draws
+    constexpr block_cyclic layout{.block = 3, .offset = 4, .count = 10};  // the layout that the header draws
     STATIC_REQUIRE(layout.extent(0, 3) == 3);
     STATIC_REQUIRE(layout.extent(1, 3) == 4);
     STATIC_REQUIRE(layout.owner(8, 3) == 1);

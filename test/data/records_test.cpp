@@ -76,7 +76,7 @@ void expect_close(const attention& got, const attention& expected, std::size_t f
     }
 }
 
-/// What every rank contributes, and the merges of ranks 0 to r, computed straight from the definition.
+/// What each rank contributes, and for each r the merge of ranks 0 to r, computed straight from the definition.
 struct contributions {
     contributions(int ranks, std::size_t rows) {
         const auto seed = std::random_device()();
@@ -99,7 +99,7 @@ struct contributions {
     std::vector<attention> of_rank, up_to;
 };
 
-/// Calls check(comm, parts, size, rows) on all ranks of groups of some sizes, with rows of random attention.
+/// Calls check(comm, parts, size, rows) on all ranks, for several P and several numbers of rows of random attention.
 template <class Check>
 void on_contributions(Check check) {
     for (const int size : group_sizes_here)
@@ -244,7 +244,7 @@ TEST_CASE("records whose tensors lie in the output in another order, or twice, a
 
 namespace {
 
-/// What `normalize` makes of a fold.
+/// The state after `normalize` on every row.
 attention normalised(attention state) {
     for (std::size_t i = 0; i < state.m.size(); ++i) {
         const std::span row = std::span(state.s).subspan(i * width, width);

@@ -47,9 +47,9 @@ static_assert(tensor_view<tensor<const float, 3>>);
 static_assert(!tensor_view<without_stride>);
 static_assert(!tensor_view<without_data>);
 static_assert(!tensor_view<with_other_elements>);
-static_assert(!tensor_view<std::vector<int>>);  // a range is taken as a tensor, but is no view
+static_assert(!tensor_view<std::vector<int>>);  // a range is accepted as a tensor, but is not a view
 
-/// A matrix of some other library.
+/// A matrix type from another library.
 struct foreign_matrix {
     std::vector<int>* cells;
     int columns;
@@ -71,7 +71,7 @@ struct allfold::tensor_traits<foreign_matrix> {
 
 namespace {
 
-/// all_reduce over three ranks, each of which makes its data, hands a view of it to the collective and checks it.
+/// An all_reduce over three ranks, each of which makes its data, passes a view of it to the collective, and checks it.
 template <class Make, class View, class Check>
 void reduce_on_three(Make make, View view, Check check) {
     CHECK_NOTHROW(test::on_ranks(3, [&](auto& comm) {

@@ -38,7 +38,7 @@ using allfold::tensor;
 
 namespace elsewhere {
 
-/// A view of somebody else's, with names of its own.
+/// A third-party view type with its own member names.
 struct grid {
     float* first;
     int rows, columns;
@@ -64,7 +64,7 @@ namespace {
 float entry(int rank, std::size_t r, std::size_t c) {
     return static_cast<float>(100 * rank) + static_cast<float>(10 * r + c);
 }
-/// The sum of it over all ranks.
+/// The sum of that entry over all ranks.
 float entry_sum(int ranks, std::size_t r, std::size_t c) {
     return static_cast<float>(100 * ranks * (ranks - 1) / 2) +
            static_cast<float>(ranks) * static_cast<float>(10 * r + c);
@@ -272,7 +272,7 @@ struct alignas(Alignment) aligned {
     bool is_aligned() const { return reinterpret_cast<std::uintptr_t>(this) % Alignment == 0; }
 };
 
-/// Fails for an operand that does not lie as its type demands.
+/// A sum that fails if an operand is not aligned as its type demands.
 template <class T>
 auto aligned_sum() {
     return allfold::commutative([](const T& a, const T& b) {
@@ -309,7 +309,7 @@ TEST_CASE("elements aligned to 128 bytes are folded where they are aligned") { c
 
 namespace {
 
-/// Folds products as sums of logarithms: the state is no value.
+/// Folds products as sums of logarithms, so a state is not an element.
 struct product_by_logarithms {
     static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
     double operator()(double a, double b) const { return a + b; }
@@ -427,7 +427,7 @@ TEST_CASE("an operator that deduces what it returns folds the elements of whatev
 
 namespace {
 
-/// Its copy throws when it is time to, and it knows how many of it there are.
+/// Counts its live objects. After `copies_left` copies, the next one throws.
 struct fragile {
     static inline int alive = 0, copies_left = 0;
     fragile() { ++alive; }
@@ -446,7 +446,7 @@ TEST_CASE("an element whose copy throws is none") {
         const fragile one;
         allfold::detail::packed<fragile> several;
         several.reserve(3);
-        fragile::copies_left = 3;  // two of the first one, and one of the second
+        fragile::copies_left = 3;  // two for the first element, and one for the second
         several.put(0, one);
         CHECK_THROWS_WITH(several.put(1, one), "no copy");
         CHECK(fragile::alive == 2);

@@ -25,7 +25,7 @@ using allfold::setting;
 
 constexpr std::size_t KiB = 1024, MiB = 1024 * KiB;
 
-/// The candidates of one collective where ranks can do one kind of thing for each other.
+/// The candidates of one collective for ranks with one kind of `reach`.
 struct place_to_choose {
     const contract* promise;
     std::span<const candidate> candidates;
@@ -48,7 +48,7 @@ std::vector<place_to_choose> everywhere() {
     return all;
 }
 
-/// Each proof is made once.
+/// Proves each schedule only once.
 bool is_proved(const contract& promise, const candidate& c, int size, int group) {
     static std::map<std::tuple<const contract*, const candidate*, int, int>, bool> known;
     const auto [found, is_new] = known.try_emplace({&promise, &c, size, group});
@@ -70,7 +70,7 @@ bool is_proved(const contract& promise, const candidate& c, int size, int group)
     return found->second;
 }
 
-/// What is chosen must give the order that is asked for, exist for so many ranks, and be proved.
+/// The choice must keep the order that is asked for, exist for this P, and be proved.
 void check_choice(const place_to_choose& where, const problem& p, int group) {
     const candidate* const chosen = allfold::detail::choose(where.candidates, p, group, where.promise->folds);
     REQUIRE((chosen != nullptr) == where.can_give(p.level));

@@ -13,7 +13,7 @@
 #include "test/support/ranks.hpp"
 
 /// @file
-/// Nothing is read, packed, lifted or lowered twice: counted.
+/// Counts show that nothing is read, packed, lifted or lowered twice.
 
 using namespace test;
 using allfold::sum;
@@ -21,13 +21,13 @@ using allfold::tensor;
 
 namespace {
 
-/// One counter a rank: ranks are threads.
+/// The counters of one rank: ranks are threads.
 struct counts {
     long copies = 0, lifts = 0, lowers = 0;
 };
 thread_local counts here;
 
-/// An object, so that every copy can be counted.
+/// A class type, so that every copy can be counted.
 struct counted {
     int value = 0;
     counted() = default;
@@ -74,7 +74,7 @@ T counted_in(T counts::* what) {
 }  // namespace
 
 TEST_CASE("a strided view is packed once a call, once with start, and once for each start of what is prepared") {
-    // A lone rank folds nothing: what is copied is packed, and moved from the packed input to the packed output.
+    // A lone rank folds nothing: the only copies are those into the packed input, and from there to the output.
     on_ranks(1, [](auto& comm) {
         constexpr std::size_t n = 10;
         std::vector<counted> in(2 * n), out(n);
@@ -104,12 +104,12 @@ TEST_CASE("each element is lifted and lowered once, in a call, with start and fo
         for (const std::size_t n : {std::size_t{5}, std::size_t{90000}})
             on_ranks(size, [&](auto& comm) {
                 std::vector<double> in(n, 1), out(n);
-                // Long folds on threads are lowered where they are completed, by slices.
+                // On threads, a long fold is lowered in slices, each by the rank that completes it.
                 const auto all = static_cast<long>(n), slice = size > 1 && n > 1000 ? all / size : all;
                 const auto expect_once = [&](const char* where) {
                     const long lifts = counted_in(&counts::lifts), lowers = counted_in(&counts::lowers);
                     expect(lifts == all, where + std::string(": lifts ") + std::to_string(lifts));
-                    expect(lowers <= slice + 8 && lowers >= slice - 8,  // slices end with cache lines
+                    expect(lowers <= slice + 8 && lowers >= slice - 8,  // slices end at cache line boundaries
                            where + std::string(": lowers ") + std::to_string(lowers));
                     expect(out == std::vector<double>(n, size), where);
                 };
@@ -143,7 +143,7 @@ TEST_CASE("in a long all_reduce of ranks that share memory each one lowers its o
 
 namespace {
 
-/// How many elements of a packed output are those that lie in the output before the call.
+/// How many elements of a packed output have the value that the output had before the call.
 template <class Op>
 std::ptrdiff_t elements_read(int contributions) {
     constexpr int before = -123456789;

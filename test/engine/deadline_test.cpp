@@ -129,7 +129,7 @@ TEST_CASE("an absolute deadline is a point in time") {
 TEST_CASE("the deadline of one operation passes while another one is waited for, and tells who waits for whom") {
     for (const auto& tuning : {allfold::thread_tuning(), impatient, noticing})
         for (const bool blocking : {false, true}) {
-            // It goes on soon after the deadline, not when it next wakes up by itself.
+            // The waiting rank continues soon after the deadline, not just when it next wakes up by itself.
             const bool is_soon = succeeds_now_and_then([&] {
                 late_call late(1);
                 std::chrono::steady_clock::duration took{};

@@ -38,7 +38,7 @@ struct boom : std::runtime_error {
 constexpr int group_sizes_here[] = {2, 3, 5, 8};
 constexpr std::size_t lengths[] = {1, 1000, 50000};
 
-/// The rank that fails: not the first one, so that others wait for it.
+/// The rank that fails. It is not the first one, so others wait for it.
 constexpr int culprit = 1;
 
 void check_all_name_the_culprit(const std::vector<outcome>& outcomes, int failing = culprit) {
@@ -52,7 +52,7 @@ void check_all_name_the_culprit(const std::vector<outcome>& outcomes, int failin
     }
 }
 
-/// A sum that fails on one rank.
+/// A sum that throws on one rank.
 auto fragile_sum(int rank, int failing = culprit) {
     return allfold::commutative([rank, failing](int a, int b) {
         if (rank == failing) throw boom();
@@ -90,7 +90,7 @@ TEST_CASE("an operator that throws releases the other ranks, with its rank and r
         for (const std::size_t n : {std::size_t{1000}, std::size_t{50000}})
             for_each_algorithm(allfold::all_reduce, size, [&](std::string name, auto... algorithm) {
                 INFO(name);
-                // The one that folds, where it is one only.
+                // If only one rank folds, that is the one to fail.
                 const int failing = name == allfold::flat_tree::name || name == "automatic" ? 0 : culprit;
                 const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {
                     std::vector<int> x(n, 1);
@@ -222,7 +222,8 @@ TEST_CASE("a rank may return as soon as its own part is done") {
 }
 
 TEST_CASE("when a deadline passes all ranks throw, with a table of who waits for whom") {
-    // Rank 2 stays away. How soon the others are in the barrier is for the machine to say: once all are, it is enough.
+    // Rank 2 stays away. How soon the others reach the barrier depends on the machine: one attempt in which all do is
+    // enough.
     const bool is_whole = succeeds_with_patience([](auto patience) {
         late_call late(2);
         const auto outcomes = outcomes_on_ranks(
@@ -272,7 +273,7 @@ TEST_CASE("a deadline that does not pass changes nothing") {
     SUCCEED();
 }
 
-// For the address and thread sanitizers: the operands die while the ranks unwind.
+// For the address and thread sanitizers: the operands are destroyed while the ranks unwind.
 TEST_CASE("nobody touches the memory of a rank that has left by an exception") {
     for (int turn = 0; turn < 150; ++turn) {
         const int size = 2 + turn % 4, fails = turn % size, kind = turn / 3 % 6;
@@ -306,7 +307,7 @@ TEST_CASE("nobody touches the memory of a rank that has left by an exception") {
 }
 
 TEST_CASE("ranks that give up what is in flight in the midst of another call do not wait for each other") {
-    // The call holds what others have lent, who wait until it lets go.
+    // The call uses buffers that other ranks have lent; those ranks wait until it releases them.
     for (int turn = 0; turn < 40; ++turn) {
         const int size = 3 + turn % 2 * 2;
         const bool is_late = turn % 4 < 2;

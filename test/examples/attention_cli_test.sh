@@ -38,7 +38,7 @@ succeeds 'not checked' --no-check
 grep -q 'from NumPy' out || fail '--no-check: no comparison with NumPy'
 grep -q 'float64 reference  *[0-9]' out && fail 'a reference with --no-check'
 
-# seconds: the times of the table that is on standard input, one a line, each in seconds
+# seconds: the times in the table on standard input, one per line, all in seconds
 seconds() {
     sed -n '/^time of/,/^$/{/^  /{s/^  .\{34\} *\([0-9.]*\) \([mu]\{0,1\}s\).*/\1 \2/p}}' |
         awk '{ print $1 * ($2 == "us" ? 1e-6 : $2 == "ms" ? 1e-3 : 1) }'
@@ -58,7 +58,7 @@ succeeds 'write' "${files[@]}" --out o.npy --trace trace.json
 [ "$(wc -c <o.npy)" -eq "$(wc -c <"$data/q.npy")" ] || fail 'o.npy has another size than q.npy'
 grep -q 'local attention' trace.json || fail 'the trace lacks a phase'
 
-# A picture: well-formed, a bar for each phase and an arrow for each message, with its bytes.
+# A picture: well-formed, with a bar for each phase, and an arrow for each message that shows its bytes.
 succeeds 'total' --plot picture.svg
 if command -v python3 >/dev/null; then
     python3 - <<'END' || fail 'the picture is not well-formed'
@@ -104,20 +104,21 @@ npy k.npy "'<f2'" '(2, 1)' '\0\x3c\0\x3c'
 succeeds 'float16' --q q.npy --k k.npy --v v.npy --out o.npy
 tail -c 2 o.npy | cmp -s - <(printf '\0\x42') || fail 'half precision'
 
-# A result that float cannot hold is told from a right one, also where all of it overflows.
+# A result that float cannot represent is distinguished from a correct one, even if all of it overflows.
 "$program" --scale 1e308 --out scaled.npy >out 2>err
 [ $? -eq 1 ] || fail 'status 0 with scores beyond float'
 grep -q 'deviates by more than rounding explains: element .* is nan' out || fail 'no line on the wrong element'
 npy infinite.npy "'<f4'" '(2, 1)' '\0\0\x80\x7f'"$four"
 succeeds 'at most 0 %' --q q.npy --k k2.npy --v infinite.npy
-# Nor are equal values, whose rounding all goes one way, called wrong.
+# Nor are equal values, whose rounding errors all have the same sign, reported as wrong.
 npy zero.npy "'<f4'" '(1, 1)' '\0\0\0\0'
 many=20000
 npy zeros.npy "'<f4'" "($many, 1)" '' && head -c $((4 * many)) /dev/zero >>zeros.npy
 npy tenths.npy "'<f4'" "($many, 1)" '' && for ((i = 0; i < many; ++i)); do echo -ne '\xcd\xcc\xcc\x3d'; done >>tenths.npy
 succeeds 'of what rounding allows' --q zero.npy --k zeros.npy --v tenths.npy --ranks 1
 
-# Long work shows how far it is on a terminal, and leaves nothing there; elsewhere `succeeds` saw that it shows nothing.
+# Long work shows its progress on a terminal, and leaves nothing there; elsewhere `succeeds` has checked that it shows
+# nothing.
 if command -v script >/dev/null; then
     script -qec "'$program' --ranks 2" /dev/null >terminal </dev/null || fail 'status on a terminal'
     grep -q 'local attention *\[.*\] .* %' terminal || fail 'no bar on a terminal'
@@ -127,7 +128,7 @@ else
     echo 'not tested: the bar on a terminal (util-linux has `script`)'
 fi
 
-# Output appears whole or not at all, with the permissions of a plain one; links and devices stay what they are.
+# Output appears whole or not at all, with the permissions of an ordinary file; links and devices remain what they are.
 mkdir whole && cd whole
 succeeds 'write' --out o.npy --trace t.json --plot p.svg
 [ "$(ls -A | tr '\n' ' ')" = 'err o.npy out p.svg t.json ' ] || fail "left behind: $(ls -A | tr '\n' ' ')"
@@ -142,7 +143,7 @@ refuses 'mirrored doubling has no schedule' --algorithm mirrored_doubling --rank
 [ "$(ls -A)" = "$before" ] || fail "left behind: $(ls -A | tr '\n' ' ')"
 cd ..
 
-# A file given twice, by whatever names.
+# A file given twice, under whatever names.
 cp "$data/q.npy" mine.npy && ln -s mine.npy alias.npy && cp mine.npy copy.npy
 self=(--q mine.npy --k mine.npy --v mine.npy)
 succeeds 'float64 reference' "${self[@]}" --out own.npy
@@ -160,7 +161,7 @@ cmp -s mine.npy copy.npy || fail 'an input changed'
 "$program" --out same >same 2>err
 [ $? -eq 2 ] && grep -q 'standard output' err || fail 'the result in the file of standard output'
 
-# Writing fails: why.
+# Writing fails: the message says why.
 refuses 'attention: whole: cannot be written: Is a directory' --out whole
 refuses 'attention: q.npy/o.npy: cannot be written: Not a directory' --out q.npy/o.npy
 if [ "$(id -u)" != 0 ]; then
@@ -236,7 +237,8 @@ for option in --out --trace --plot; do
     refuses 'attention: /dev/full: cannot be written: No space left on device' $option /dev/full
 done
 
-# ./dev demo finds files where the user is, also when it is called through a link. Nothing is built here.
+# ./dev demo looks for files in the user's working directory, also when it is called through a link. Nothing is built
+# here.
 mkdir -p repository/build/demo/examples tools user
 cp "$repository/dev" repository
 echo '[ "$1" != --version ] || echo cmake version 3.25.0' >tools/cmake

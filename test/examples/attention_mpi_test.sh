@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSL-1.0
 #
-# Runs the attention program over MPI: on processes it gives the bits that it gives on threads, and it ends on all of
-# them when something is wrong.
+# Runs the attention program over MPI: processes give the same bits as threads, and all of them end when something is
+# wrong.
 #
 #     attention_mpi_test.sh <mpirun> <program over MPI> <program on threads> <data directory>
 
 set -u
 export LC_ALL=C OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none # more ranks than processors
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none # more ranks than cores
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe                          # the same for Open MPI 5
 mpirun=$1
 program=$(realpath "$2")
@@ -21,7 +21,7 @@ on() {
     timeout 30 "$mpirun" -n "$1" "$program" "${@:2}" >out 2>err
 }
 
-# succeeds <ranks> <arguments...>: one report, for so many ranks
+# succeeds <ranks> <arguments...>: one report, for that many ranks
 succeeds() {
     on "$@" || fail "status $? instead of 0: $*"
     [ "$(grep -c "on $1 rank" out)" -eq 1 ] || fail "not one report: $*"
@@ -35,7 +35,7 @@ repeats_threads() {
     rm -f processes.npy threads.npy
 }
 
-# refuses <text of the message> <ranks> <arguments...>: status 2, one line of the program, and no result
+# refuses <text of the message> <ranks> <arguments...>: status 2, one line from the program, and no result
 refuses() {
     local text=$1 status
     shift
@@ -54,7 +54,7 @@ for ranks in 1 2 3 5; do
     succeeds $ranks --causal
     grep -q 'from NumPy' out || fail "no comparison with NumPy: $ranks ranks"
 done
-for each in q k v; do sed "1s/'<f4'/'<f8'/; 1s/, 32)/, 16)/" "$data/$each.npy" >$each.npy; done # two floats are a double
+for each in q k v; do sed "1s/'<f4'/'<f8'/; 1s/, 32)/, 16)/" "$data/$each.npy" >$each.npy; done # two floats make a double
 repeats_threads 3 --algorithm ring --q q.npy --k k.npy --v v.npy
 grep -q float64 out || fail 'not in double'
 succeeds 3 --ranks 3 --q "$data/q.npy" --k "$data/k.npy" --v "$data/v.npy" --window 4096 --trace trace.json

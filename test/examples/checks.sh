@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 #
-# For scripts that check programs: a folder of their own, and what to say when a check fails. The last run's output is
-# in the files out and err, that of $program.
+# For scripts that check programs: a folder of their own, and a report of each check that fails. The files out and err
+# have the output of the last run of $program.
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -10,7 +10,7 @@ export LC_ALL=C
 program=$(realpath "$1")
 . "$(dirname "$0")/checks.sh"
 
-# has <records> <text in printf's notation>: so many, for all numbers of ranks
+# has <records> <text in printf's notation>: that many records, for all numbers of ranks
 has() {
     local ranks
     printf '%b' "$2" >file.csv
@@ -19,7 +19,7 @@ has() {
 
 succeeds '--record N' --help
 
-# What one writes by hand.
+# Files as one writes them by hand.
 has 1 'a'
 has 1 'a\n'
 has 2 'a\n\n'
@@ -37,7 +37,7 @@ succeeds 'last' file.csv --record 3 --ranks 3
 succeeds 'z"' file.csv --record 2
 refuses 'csv_index: --record: there are 3 records' file.csv --record 4
 
-# A long one, whatever the cut; and what Python makes of it.
+# A long one, however it is cut; and what Python makes of it.
 succeeds 'both ways find the same records' --make 100K long.csv --check
 [ "$(wc -c <long.csv)" -ge 102400 ] || fail 'a short file'
 records=$(sed -n 's/.*, \([0-9]*\) records.*/\1/p' out)
@@ -63,7 +63,7 @@ mkdir passing
 TMPDIR=$PWD/passing succeeds 'a made file: ' --make 20K --turns 1
 [ -z "$(ls -A passing)" ] || fail 'the made file is left'
 
-# What is wrong with a file or a command line.
+# Bad files and bad command lines.
 refuses 'csv_index: nowhere.csv: cannot be read: No such file or directory' nowhere.csv
 refuses '.: is no file of bytes' .
 : >empty.csv

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSL-1.0
 #
-# Runs the program that explores programs with a mistake.
+# Runs the program that explores faulty programs.
 #
 #     explore_test.sh <program>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSL-1.0
 #
-# Runs the program that trains with parameters in shards.
+# Runs the program that trains with sharded parameters.
 #
 #     fsdp_step_test.sh <program>
 
@@ -11,7 +11,7 @@ program=$(realpath "$1")
 digits=$(realpath "$(dirname "$0")/../../examples/fsdp_step/digits.txt")
 . "$(dirname "$0")/checks.sh"
 
-# curve <arguments...>: the loss, what is right and the bits of all parameters, epoch by epoch
+# curve <arguments...>: the loss, the share of correct answers and the bits of all parameters, epoch by epoch
 curve() {
     succeeds 'bits of parameters' "$@"
     sed -n 's/^ *\([0-9]\{1,\}  *[0-9.]*  .*  [0-9a-f]\{16\}\)  .*/\1/p' out
@@ -19,7 +19,7 @@ curve() {
 
 succeeds '--ranks P' --help
 
-# The same bits for every number of ranks, also where some have no digit of a step, or few parameters.
+# The same bits for every number of ranks, even if some ranks have no digit in a step, or few parameters.
 curve --epochs 2 --ranks 1 >one
 [ "$(wc -l <one)" -eq 3 ] || fail 'not a line for each epoch'
 for ranks in 2 3 4; do
@@ -34,14 +34,14 @@ for ranks in 2 3 4 13; do
     cmp -s one.few other || fail "another curve of few digits on $ranks ranks"
 done
 
-# It learns; and sums that are rounded differ, or this test could not fail.
+# It learns; and rounded sums differ, otherwise this test could not fail.
 learnt=$(awk 'NR == 1 { before = $2 } END { print ($2 < before / 4 && $3 > 80) }' one)
 [ "$learnt" = 1 ] || fail "it has not learnt: $(cat one)"
 curve "${few[@]}" --ranks 1 --rounded >one
 curve "${few[@]}" --ranks 3 --rounded >other
 cmp -s one other && fail 'rounded sums do not depend on the number of ranks'
 
-# A bar on a terminal, and nothing there afterwards; elsewhere `succeeds` saw that it shows nothing.
+# A bar on a terminal, and nothing there afterwards; elsewhere `succeeds` has checked that it shows nothing.
 if command -v script >/dev/null; then
     script -qec "'$program' --data few.txt --held-out 20 --epochs 1" /dev/null >terminal </dev/null || fail 'status on a terminal'
     grep -q 'epoch 1 of 1 \[#.*\.\]' terminal || fail 'no bar on a terminal'

@@ -15,7 +15,7 @@ same='the same bits as on one rank that has all experts'
 for top in 1 2; do
     for ranks in 1 2 3 4 5 7 8 13; do
         succeeds "$same" --tokens 200 --experts 8 --top $top --ranks $ranks --seed $ranks
-        # The rows of the table add up, whoever has the experts.
+        # The rows of the table add up, whichever rank has the experts.
         sum=$(awk '/^ +[0-9]+ +[0-9]+ +[0-9]+ / { sum += $3 } END { print sum }' out)
         [ "$sum" -eq $((200 * top)) ] || fail "$sum tokens in the table: --ranks $ranks --top $top"
     done
@@ -25,7 +25,7 @@ succeeds "$same" --tokens 1 --ranks 5 --experts 2
 succeeds "$same" --tokens 7 --ranks 6 --experts 1 --top 1
 succeeds '100 tokens of 100; 75 went to another rank and back' --tokens 100 --ranks 4 --experts 1 --top 1
 
-# The gate does not know of ranks.
+# The gate knows nothing about ranks.
 "$program" --tokens 300 --ranks 2 | awk '/#/ { print $1, $3 }' >two
 "$program" --tokens 300 --ranks 5 | awk '/#/ { print $1, $3 }' >five
 [ -s two ] && cmp -s two five || fail 'experts get other tokens on other ranks'

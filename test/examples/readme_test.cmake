@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-# The programs in the README are those that are built and run.
+# The programs in the README are the ones that are built and run.
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
 file(READ ${root}/README.md readme)
 foreach(name quick_start mpi/quick_start)

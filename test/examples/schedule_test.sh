@@ -15,7 +15,8 @@ succeeds 'all_to_all       bruck'
 collectives=$(sed -n '2,/^$/s/^\([a-z_]\{1,\}\).*/\1/p' out)
 [ "$(wc -w <<<"$collectives")" -ge 12 ] || fail 'not all collectives are listed'
 
-# Everything that there is, for some numbers of ranks: proved, and counted from the steps as by the prover, or it fails.
+# Every schedule, for some numbers of ranks: proved, and the counts from its steps equal the prover's, or the program
+# fails.
 for collective in $collectives; do
     for ranks in 1 2 7 12; do
         succeeds "$collective of $ranks rank" "$collective" --ranks $ranks
@@ -46,7 +47,7 @@ succeeds 'that were counted' all_reduce --algorithm ring --ranks 1000000
 succeeds 'not all were counted' broadcast --ranks 1000000
 succeeds 'not tried for more than 4 ranks' barrier --algorithm dissemination --ranks 5 --prove 4
 
-# What is wrong with a command line.
+# Bad command lines.
 refuses "schedule: there is no collective 'all_reducer'" all_reducer
 refuses "all_reduce has no algorithm 'bruck', but all_read" all_reduce --algorithm bruck
 refuses 'mirrored_doubling has no schedule for 5 ranks' all_reduce --algorithm mirrored_doubling --ranks 5

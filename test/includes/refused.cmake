@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 # cmake -D compiler=<command> -D source=<file> -D expected=<text> -P refused.cmake
-# Succeeds if the first error is `allfold: <text>...`, and one more that stops the compiler is the last.
+# Succeeds if the first error is `allfold: <text>...`, followed by at most one more, which stops the compiler.
 execute_process(COMMAND ${compiler} ${source} RESULT_VARIABLE status ERROR_VARIABLE messages)
 if(status EQUAL 0)
     message(FATAL_ERROR "${source} compiles")

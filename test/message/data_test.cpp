@@ -71,7 +71,7 @@ TEST_CASE("tensor views with gaps are sent and received, and nothing in the gaps
                 for (std::size_t j = 0; j < n; ++j) own[i * (n + 1) + j] = value(comm.rank(), i, j);
             using view = allfold::tensor<int, 2>;
             const view rows(own.data(), {n, n}, {width, 1}), places(into.data(), {n, n}, {width, 1});
-            const view turned(back.data(), {n, n}, {1, width});  // columns
+            const view turned(back.data(), {n, n}, {1, width});  // column-major
             const auto check = [&](const std::vector<int>& all, bool is_turned) {
                 for (std::size_t i = 0; i < n; ++i) {
                     for (std::size_t j = 0; j < n; ++j)
@@ -87,7 +87,7 @@ TEST_CASE("tensor views with gaps are sent and received, and nothing in the gaps
             receive(found, turned);
             sent.wait();
             check(back, true);
-            // Fewer elements than there is room for: the first ones, in row-major order.
+            // A message shorter than the view fills its first elements, in row-major order.
             std::fill(into.begin(), into.end(), -1);
             const int few = 77;
             exchange(comm, few, to{other}, places, from{other});
@@ -119,7 +119,7 @@ TEST_CASE("lists of tensors and rows of records are one message") {
                 for (std::size_t i = 0; i < n; ++i) expect(first[i] == static_cast<float>(other), "first column");
                 for (std::size_t i = 0; i < 3 * n; ++i) expect(second[i] == value_of(other, i), "second column");
             };
-            // The first column backwards, the second by columns.
+            // The first column is received in reverse; `turned` will receive the second one column by column.
             std::vector<std::int16_t> turned(3 * n);
             const records theirs(tensor<float, 1>(&into[n - 1], {n}, {-1}),
                                  tensor<std::int16_t, 2>(places.data(), {n, 3}));

@@ -12,7 +12,7 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// Receives and sends that a program cancels: whether that succeeds is explored.
+/// Programs that cancel receives and sends: both outcomes of a cancel are explored.
 
 using allfold::explain;
 using allfold::exploration;
@@ -35,7 +35,7 @@ TEST_CASE("whether a cancel succeeds depends on what has come: both are explored
             auto one = allfold::receive.start(comm, x, from{1});
             if (!at_once) allfold::receive(comm, y, from{1}, tag{1});
             const bool is_cancelled = one.cancel();
-            if (is_cancelled) allfold::receive(comm, x, from{1});  // it has taken no message
+            if (is_cancelled) allfold::receive(comm, x, from{1});  // the cancelled receive took no message
             one.wait();
             return 10 * static_cast<int>(is_cancelled) + x;
         });
@@ -70,7 +70,7 @@ TEST_CASE("whether the cancel of a send succeeds depends on whether there has be
         const exploration found = explore(2, program);
         INFO(explain(found));
         REQUIRE(found.complete());
-        if (how == mode::buffered) {  // it is done at once
+        if (how == mode::buffered) {  // complete at once
             CHECK(found.ok());
             continue;
         }
@@ -153,7 +153,7 @@ TEST_CASE("each of several sends is cancelled in time or not, and only those tha
     held.sends = allfold::standard_sends::held;
     const exploration found = explore(2, program, held);
     INFO(explain(found));
-    CHECK((found.complete() && found.findings().size() == 2));  // one message too many, or two
+    CHECK((found.complete() && found.findings().size() == 2));  // one or two messages are never received
     held.executions = 1;
     exploration part = explore(2, program, held);
     std::uint64_t redundant = part.redundant();

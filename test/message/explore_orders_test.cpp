@@ -15,7 +15,8 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// What explore leaves out, held against a search that leaves out nothing: random programs of messages and collectives.
+/// The reduced search of explore, checked against an exhaustive one and against real runs, on random programs of
+/// messages and collectives.
 
 using allfold::explain;
 using allfold::explore_options;
@@ -31,7 +32,7 @@ constexpr std::array kinds{random_program::asks::nothing, random_program::asks::
                            random_program::asks::anything};
 constexpr auto which_comes = random_program::asks::which_comes;
 
-/// Whether its schedule leads to the same fault.
+/// Whether a replay of its schedule leads to the same fault.
 bool is_shown_again(const random_program& program, const allfold::finding& one, const explore_options& options) {
     const auto body = [&](allfold::explored_communicator& comm) {
         std::uint32_t seen = 0;
@@ -58,12 +59,12 @@ TEST_CASE("what explore leaves out has the outcome of what it explores, also wit
         const random_program program(dice, size, 3 + dice() % 3, kinds[static_cast<std::size_t>(i / 2 % 3)]);
         explore_options unreduced, reduced;
         unreduced.reduced = false;
-        unreduced.tests = reduced.tests = 20;  // how often a test is in vain depends on what else comes
+        unreduced.tests = reduced.tests = 20;  // how often a test can find nothing depends on what else arrives
         const outcomes all = outcomes_of(program, unreduced);
         if (!all.found.complete()) continue;
         const outcomes some = outcomes_of(program, reduced);
         ++compared;
-        of_one_order += some.found.executions() <= 2 && all.found.executions() > 2 ? 1 : 0;  // held, and not
+        of_one_order += some.found.executions() <= 2 && all.found.executions() > 2 ? 1 : 0;  // one with sends held, one without
         executions += some.found.executions();
         without += all.found.executions();
         INFO("program " << i << ": " << program.text() << explain(some.found)
@@ -113,8 +114,9 @@ TEST_CASE("sends that wait unless an order needs them held deadlock if any choic
 
 namespace {
 
-/// A hundred runs of each of so many random programs, of these numbers of ranks by turns; `run(size, body)` calls
-/// body(comm) on each rank. How many of them did not always do the same.
+/// Runs each of `programs` random programs a hundred times, on the numbers of ranks in `sizes` in turn, and checks that
+/// each run was predicted. `run(size, body)` calls body(comm) on each rank. Returns how many of the programs did not do
+/// the same in all runs.
 template <class Run>
 int hold_against_prediction(int programs, const std::vector<int>& sizes, Run run) {
     const std::uint32_t seed = std::random_device()();
@@ -154,7 +156,7 @@ TEST_CASE("what threads do is among what explore predicts, and not always the sa
 
 TEST_CASE("what threads of several processes do is among what explore predicts, and not always the same") {
     const int varied = hold_against_prediction(4, {4, 2, 3}, [](int size, auto body) {
-        const int processes = size == 3 ? 3 : 2;  // each is a thread here
+        const int processes = size == 3 ? 3 : 2;  // a thread stands in for each
         allfold::run(processes, [&](auto& across) { allfold::run(across, size / processes, body); });
     });
     CHECK(varied > 0);

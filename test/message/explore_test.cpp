@@ -25,7 +25,7 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// Programs that send messages, in every order in which these may arrive.
+/// Programs that send messages, explored in every order in which these may arrive.
 
 using allfold::explain;
 using allfold::exploration;
@@ -41,14 +41,14 @@ namespace {
 
 int factorial(int n) { return n < 2 ? 1 : n * factorial(n - 1); }
 
-/// Sends need not wait for their receives.
+/// No send waits for its receive.
 allfold::explore_options held() {
     allfold::explore_options options;
     options.sends = allfold::standard_sends::held;
     return options;
 }
 
-/// What comes to rank 0 from all others, each of which sends its number so many times.
+/// Every other rank sends its number to rank 0, `each` times; `take` combines what rank 0 receives.
 template <class Take>
 int take_all(explored_communicator& comm, int each, Take take) {
     int result = 0;
@@ -77,12 +77,12 @@ TEST_CASE("messages from n ranks to one that takes any arrive in n! orders") {
         const exploration both =
             explore(senders + 1, [](explored_communicator& comm) { return take_all(comm, 1, add); });
         INFO(explain(both));
-        CHECK((both.ok() && both.complete()));  // and again where every send waits
+        CHECK((both.ok() && both.complete()));  // and once more with every send waiting
         CHECK(both.executions() == 2 * static_cast<std::size_t>(factorial(senders)));
     }
     const exploration twice = explore(3, [](explored_communicator& comm) { return take_all(comm, 2, add); }, held());
     INFO(explain(twice));
-    CHECK((twice.ok() && twice.executions() == 6));  // two of each: 4! / (2! 2!)
+    CHECK((twice.ok() && twice.executions() == 6));  // two from each rank: 4! / (2! 2!)
 }
 
 TEST_CASE("messages whose sources are named arrive in one order") {
@@ -99,7 +99,7 @@ TEST_CASE("messages whose sources are named arrive in one order") {
     const exploration found = explore(4, program, held()), both = explore(4, program);
     INFO(explain(found) << explain(both));
     CHECK((found.ok() && found.complete() && found.executions() == 1));
-    CHECK((both.ok() && both.complete() && both.executions() == 2));  // and one where sends wait
+    CHECK((both.ok() && both.complete() && both.executions() == 2));  // and one in which sends wait
 }
 
 TEST_CASE("a result that depends on the order of arrival is shown") {
@@ -139,8 +139,8 @@ TEST_CASE("two ranks that send to each other first deadlock unless messages are 
 
 namespace {
 
-/// Where the first send of rank 1 is held, its second one may be what rank 2 takes first; then ranks 2 and 3 send to
-/// each other head to head, so that one of these sends must be held too.
+/// If the first send of rank 1 is held, rank 2 may receive its second one first. Ranks 2 and 3 then send to each other
+/// head to head, which deadlocks unless one of these two sends is held as well.
 void held_here_and_not_there(explored_communicator& comm) {
     int x = 0;
     const tag late{5}, end{1};
@@ -193,7 +193,7 @@ TEST_CASE("a deadlock that needs one send to be held and another one not is foun
 TEST_CASE("a rank that waits with a send takes in what has come before its next collective") {
     const exploration found = explore(3, [](explored_communicator& comm) {
         int x = 0, y = 0;
-        if (comm.rank() == 0) {  // waits for rank 2, which waits for all
+        if (comm.rank() == 0) {  // waits for rank 2, which waits for all ranks
             allfold::send(comm, 5, to{2});
             auto there = allfold::receive.start(comm, x, from{2}, tag{2});
             allfold::barrier(comm);
@@ -210,8 +210,8 @@ TEST_CASE("a rank that waits with a send takes in what has come before its next 
 }
 
 TEST_CASE("a rank that waits with a send takes in what has come before that of another communicator") {
-    // Where the first send of rank 0 waits, so does rank 1, for the second one. The message of rank 1 comes meanwhile,
-    // and where sends are held, after that of the team: nobody can tell.
+    // If the first send of rank 0 waits, rank 1 waits for the second one. The message of rank 1 arrives meanwhile; if
+    // sends are held, it may arrive after the message in the team. The program cannot tell the difference.
     for (const bool asks_at_last : {false, true}) {
         const exploration found = explore(2, [asks_at_last](explored_communicator& comm) {
             auto team = allfold::subset(comm, allfold::rank_list({0, 1}));
@@ -356,7 +356,7 @@ TEST_CASE("a test of a user's own says that a program has no fault, or which one
     CHECK_THAT(matcher.toString(), Catch::Matchers::ContainsSubstring("different values: rank 0 returns 21, but 12"));
     allfold::explore_options few;
     few.executions = 2;
-    CHECK_FALSE(matcher.match(explore(4, adds, few)));  // there are more, and one of them may have a fault
+    CHECK_FALSE(matcher.match(explore(4, adds, few)));  // there are more executions, and one of them may have a fault
 }
 
 TEST_CASE("a fault names the calls, where they stand if the program says it, and how it comes to it") {
@@ -406,7 +406,7 @@ TEST_CASE("of several executions with the same fault the one with the shortest s
     const exploration found = explore(4, program, held());
     INFO(explain(found));
     REQUIRE(found.findings().size() == 1);
-    CHECK(found.first().schedule == "4:1");  // 01 is found first
+    CHECK(found.first().schedule == "4:1");  // 4:01 is found first
     CHECK(!allfold::replay(4, program, found.first().schedule, held()).ok());
 }
 
@@ -447,7 +447,7 @@ TEST_CASE("memory of an operation in flight that the program writes is found: se
         auto first = allfold::receive.start(comm, x, from{1}, tag{1});
         auto second = allfold::receive.start(comm, y, from{1}, tag{2});
         y = 7;
-        first.wait();  // which takes in the message of the other one too
+        first.wait();  // this also takes in the message of the other receive
         second.wait();
     };
     finds(receives_two, "rank 0 writes it before it is done: receive from rank 1, tag 2 (its 2nd call)");
@@ -500,7 +500,7 @@ TEST_CASE("every mode, prepared messages, probes that wait, and every way to ask
         const char* name;
         int ranks;
         void (*run)(explored_communicator&);
-        std::uint64_t executions;  // 0: not known beforehand
+        std::uint64_t executions;  // 0: not known in advance
     };
     const program programs[]{
         {"a ready send whose receive is there", 2,
@@ -532,7 +532,7 @@ TEST_CASE("every mode, prepared messages, probes that wait, and every way to ask
                  if (x != found.about().source && found) throw std::logic_error("another message");
              }
          },
-         12},  // 3! where sends are held, and where they wait
+         12},  // 3! with sends held, and 3! with sends that wait
         {"a send that is let go of, and done at once", 2,
          [](explored_communicator& comm) {
              static const int seven = 7;
@@ -594,7 +594,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
         std::vector<std::string> words;
     };
     const mistake mistakes[]{
-        {3,  // a ready send that comes before its receive where another message was late
+        {3,  // a ready send that arrives before its receive is posted, if another message is late
          [](explored_communicator& comm) {
              int x = 0;
              if (comm.rank() == 0) return allfold::send(here(comm), 7, to{1}, allfold::mode::ready);
@@ -605,7 +605,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          verdict::failed,
          {"rank 0 sends to rank 1 under tag 0 in mode::ready, and rank 1 had not posted a receive",
           ": send to rank 1 (its 1st call, explore_test.cpp:"}},
-        {2,  // the same between two calls of its receiver
+        {2,  // the same, between two calls of its receiver
          [](explored_communicator& comm) {
              int x = 0;
              if (comm.rank() == 0) {
@@ -618,7 +618,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          verdict::failed,
          {"mode::ready, and rank 1 had not posted a receive",
           ": send to rank 1, tag 1 (its 2nd call, explore_test.cpp:"}},
-        {2,  // lost, and kept for its sender until it has left
+        {2,  // never received; its sender keeps it until it has been sent
          [](explored_communicator& comm) {
              allfold::attach_buffer(comm, sizeof(int));
              if (comm.rank() == 1) allfold::send(here(comm), 5, to{0}, allfold::mode::buffered);
@@ -626,18 +626,18 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          },
          verdict::never_received,
          {"from rank 1 to rank 0 is never received: send to rank 0 (its 1st call, explore_test.cpp:"}},
-        {2,  // too long
+        {2,  // a message that is too long
          [](explored_communicator& comm) {
              std::vector<int> x(2);
              if (comm.rank() == 0) return allfold::send(here(comm), std::array{1, 2, 3}, to{1});
              auto first = allfold::receive.start(here(comm), x, from{0});
-             allfold::send(comm, 0, to{allfold::none});  // its latest call
+             allfold::send(comm, 0, to{allfold::none});  // its latest call, which is not the one that fails
              first.wait();
          },
          verdict::failed,
          {"rank 1 has room for 2 elements, and rank 0 has sent 3",
           ": receive from rank 0 (its 1st call, explore_test.cpp:"}},
-        {2,  // of another type
+        {2,  // a message of another type
          [](explored_communicator& comm) {
              float x = 0;
              if (comm.rank() == 0) return allfold::send(here(comm), 1, to{1});
@@ -656,7 +656,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          },
          verdict::disagreement,
          {"folds with", "sum", "max: all_reduce (its 1st call, explore_test.cpp:"}},
-        {2,  // who gives up ends it for all
+        {2,  // a rank that aborts ends the program for all
          [](explored_communicator& comm) {
              allfold::barrier(here(comm));
              if (comm.rank() == 1) allfold::abort(comm, "the input is empty");
@@ -664,7 +664,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          },
          verdict::failed,
          {"rank 1", "the input is empty; its latest call: barrier (its 1st call, explore_test.cpp:"}},
-        {2,  // tests for ever
+        {2,  // tests forever
          [](explored_communicator& comm) {
              int x = 0;
              auto never = allfold::receive.start(here(comm), x, from{1 - comm.rank()});
@@ -674,7 +674,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          },
          verdict::no_progress,
          {"rank 0"}},
-        {2,  // let go of, and nobody knows when it is done
+        {2,  // released: nobody can tell when it is done
          [](explored_communicator& comm) {
              static const int seven = 7;
              int x = 0;
@@ -685,7 +685,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
          verdict::never_completed,
          {"send: its communicator ended before it was done: rank 0 waits for rank 1",
           ": send to rank 1 (its 1st call, explore_test.cpp:"}},
-        {2,  // forgotten: it is in flight when its communicator ends
+        {2,  // forgotten: still in flight when its communicator ends
          [](explored_communicator& comm) {
              static int x = 0;
              static std::vector<allfold::operation> kept;
@@ -717,7 +717,7 @@ TEST_CASE("a communicator that a rank keeps is told, and may be used, and end, w
         auto own = allfold::subset(here(comm), both);
         allfold::barrier(*own);
         auto& place = kept[static_cast<std::size_t>(comm.rank())];
-        place = std::move(own);  // that of the execution before ends
+        place = std::move(own);  // ends the one from the previous execution
     });
     INFO(explain(found));
     REQUIRE(found.findings().size() == 1);

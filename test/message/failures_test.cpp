@@ -12,7 +12,7 @@ using namespace test;
 
 TEST_CASE("nobody waits for who has returned, or failed") {
     for (const auto& tuning : {allfold::thread_tuning{}, noticing}) {
-        // The one that it names, and all that might be meant: each has left a message before.
+        // The rank that a receive names, or all that `any` could mean, returned after sending one message each.
         const auto named = outcomes_on_ranks(
             3,
             [](auto& comm) {
@@ -78,7 +78,7 @@ TEST_CASE("nobody waits for who has returned, or failed") {
 TEST_CASE("abort ends a communicator for all its ranks, with a reason") {
     const auto outcomes = outcomes_on_ranks(3, [](auto& comm) {
         int x = 0;
-        if (comm.rank() == 1) {  // and stays there
+        if (comm.rank() == 1) {  // and goes on
             const outcome own = outcome_of([&] { allfold::abort(comm, "no more paper"); });
             expect_error(own, errc::peer_failed, {"abort", "rank 1", "no more paper"});
         }

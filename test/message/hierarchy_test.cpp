@@ -22,21 +22,21 @@
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 
-// What messages do on all transports they do here too: the other tests of this folder. Over MPI: test/mpi/messages.cpp.
+// The other tests in this folder run on hierarchies too, as on all transports. Over MPI: test/mpi/messages.cpp.
 
 using namespace test;
 using namespace std::chrono_literals;
 
 namespace {
 
-/// Two processes of two threads; how each of these four ranks ended.
+/// Runs `fn` on two processes of two threads, and returns how each of these four ranks ended.
 template <class Fn>
 std::vector<outcome> outcomes_of_threads(Fn fn) {
     std::vector<outcome> all(4);
     static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
         allfold::run(across, 2, [&](auto& comm) {
             try {
-                allfold::barrier(comm);  // or a process may hear of a failure before it has begun
+                allfold::barrier(comm);  // otherwise a process may learn of a failure before it has begun
                 fn(comm);
             } catch (...) {
                 all[static_cast<std::size_t>(comm.rank())] = outcome_of_exception();
@@ -121,7 +121,7 @@ TEST_CASE("the first thread of a process moves messages while its end of a team 
                 if (first_two) allfold::broadcast(*first_two, x, allfold::root{0}, allfold::out_sync::none);
             }
             if (comm.rank() == 2) {
-                std::this_thread::sleep_for(20ms);  // until that end waits
+                std::this_thread::sleep_for(20ms);  // until rank 0 waits in the destructor of its end
                 send(comm, word, to{1});
             }
             allfold::barrier(comm);
@@ -167,7 +167,7 @@ TEST_CASE("who waits for a rank of a hierarchy that has returned, with messages 
                 if (r != gone) CHECK(each.code == errc::peer_failed);
             }
         }
-    const auto silent = outcomes_of_threads([](auto& comm) {  // whose process has not returned
+    const auto silent = outcomes_of_threads([](auto& comm) {  // rank 3 returns, but its process does not
         int x = 0;
         if (comm.rank() == 1) receive(comm, x, from{3});
         if (comm.rank() == 2) receive(comm, x, from{1});

@@ -28,7 +28,7 @@ constexpr std::size_t least = shared_copy::least_bytes;
 constexpr std::array<std::size_t, 8> lengths{least - 1,     least,         least + 1, 5 * least / 2 - 7,
                                              4 * least - 1, 4 * least + 1, 1 << 20,   (1 << 20) + 12345};
 
-/// Other bytes at each place, of each rank and in each turn.
+/// Bytes that differ between positions, ranks and turns.
 std::vector<std::byte> bytes_of(int rank, std::size_t turn, std::size_t length) {
     std::vector<std::byte> made(length);
     std::uint32_t state = static_cast<std::uint32_t>(rank) * 77777 + static_cast<std::uint32_t>(turn) * 13 + 1;
@@ -63,7 +63,7 @@ TEST_CASE("a sender who waits copies pieces of a long message, and all of them c
         if (length < 4 * least) continue;
         shared_copy copy;
         const std::vector<std::byte> from = bytes_of(1, 0, length);
-        for (std::size_t turn = 0, helped = 0; helped < 6; ++turn) {  // until the sender was in time that often
+        for (std::size_t turn = 0, helped = 0; helped < 6; ++turn) {  // until the sender has helped in 6 turns
             std::vector<std::byte> to(length);
             shared_copy::call helper;
             std::barrier<> offered(2);
@@ -71,7 +71,7 @@ TEST_CASE("a sender who waits copies pieces of a long message, and all of them c
             std::thread receiver([&] {
                 offered.arrive_and_wait();
                 copy.copy_to(to.data(), turn % 2 == 0);
-                has_all = std::equal(to.rbegin(), to.rend(), from.rbegin());  // the last pieces first
+                has_all = std::equal(to.rbegin(), to.rend(), from.rbegin());  // checks the last pieces first
             });
             copy.offer(from.data(), length, &helper);
             offered.arrive_and_wait();
@@ -96,7 +96,7 @@ TEST_CASE("long messages of all lengths around those that are copied by both") {
                 expect(y == wanted, what);
                 y.assign(length, std::byte{});
             };
-            // One after the other: who sends only waits.
+            // One direction at a time: the sender only waits.
             for (const int sender : {0, 1}) {
                 if (self == sender)
                     send(comm, sent, to{other});
@@ -154,7 +154,7 @@ TEST_CASE("as many messages as are awaited at one time, of late, exceed a cache 
     using allfold::detail::awaited_receives;
     CHECK(allfold::detail::cache_bytes() >= 256 << 10);
     constexpr std::size_t counted = awaited_receives::least_bytes;
-    awaited_receives all(1, 2 * 2 * counted);  // a share of 2 · counted, since as much is sent
+    awaited_receives all(1, 2 * 2 * counted);  // a share of 2 · counted: half is for what is sent
     const auto exceed = [&all](std::size_t bytes) { return all.exceed_cache(bytes); };
     CHECK_FALSE(exceed(2 * counted));
     CHECK(exceed(2 * counted + 1));
@@ -165,18 +165,18 @@ TEST_CASE("as many messages as are awaited at one time, of late, exceed a cache 
     CHECK(exceed(counted + 1));
     for (int i = 0; i < 4; ++i) all.add(counted);
     CHECK(exceed(counted));
-    CHECK_FALSE(exceed(counted - 1));  // that is short
+    CHECK_FALSE(exceed(counted - 1));  // too short for streaming stores
     for (int i = 0; i < 5; ++i) all.remove();
-    CHECK(exceed(counted));  // the last of them
+    CHECK(exceed(counted));  // the last one is treated like the others
     all.add(counted);
     all.remove();
-    CHECK(exceed(counted));  // 3 of late: half of 6
+    CHECK(exceed(counted));  // 3 recently: half of 6
     all.begin(counted);
     CHECK_FALSE(exceed(counted));  // 2
     all.add(10 * counted);
     all.remove();
     all.remove();
-    all.begin(1);  // short ones tell nothing
+    all.begin(1);  // short ones do not count
     CHECK_FALSE(exceed(counted));
     CHECK(exceed(counted + 1));
     for (int i = 0; i < 6; ++i) all.add(counted);

@@ -30,10 +30,10 @@ TEST_CASE("thousands of messages that nobody expects keep nobody from going on, 
         } else if (comm.rank() == 1) {
             int last = 0;
             std::array<int, 16> y{};
-            allfold::barrier(comm);  // while the others' messages lie somewhere
+            allfold::barrier(comm);  // with the messages of rank 0 sent, and no receive posted
             receive(comm, last, from{0}, tag{2});
             expect(last == 42, "the last one first");
-            // Of those that were held no more than agreed have been copied.
+            // No more of the messages that were held have been copied than was agreed.
             std::size_t copied = 0;
             const auto& office = allfold::detail::office_of(comm);
             office.for_each_held([&](const auto& held) { copied += held.data.empty() ? 0 : 64 + held.data.size(); });
@@ -60,11 +60,11 @@ TEST_CASE("twenty thousand messages in flight, received in the opposite order of
             for (int i = 0; i < many; ++i) all.push_back(send.start(comm, at(x, i), to{1}, tag{i}));
             allfold::barrier(comm);
         } else {
-            allfold::barrier(comm);  // so that all come before a receive
+            allfold::barrier(comm);  // so that all arrive before any receive is posted
             for (int i = many; i-- > 0;) all.push_back(receive.start(comm, at(y, i), from{0}, tag{i}));
         }
         wait_all(all);
-        // The other way round: receives first.
+        // The other way round: receives are posted first.
         all.clear();
         if (comm.rank() == 0) {
             for (int i = many; i-- > 0;) all.push_back(receive.start(comm, at(y, i), from{1}, tag{i}));
@@ -128,7 +128,8 @@ TEST_CASE("a rank that sends no messages may wait in collectives for long while 
     SUCCEED();
 }
 
-// Rank 1 has sent as many as there is room for, and rank 0 takes in none: so there is none for the next one.
+// Rank 1 has sent as many messages as the channel has room for, and rank 0 takes none of them in, so the next one finds
+// no room.
 TEST_CASE("a send that finds no room takes in what has come") {
     std::barrier<> apart(2);
     on_ranks(2, [&](allfold::thread_communicator& comm) {
@@ -136,10 +137,10 @@ TEST_CASE("a send that finds no room takes in what has come") {
         const std::vector<int> x(100, 42);
         std::vector<int> y(100);
         if (comm.rank() == 0) {
-            apart.arrive_and_wait();  // once it is waited for
+            apart.arrive_and_wait();  // once the receive has been posted
             send(comm, x, to{1});
             apart.arrive_and_wait();
-            apart.arrive_and_wait();  // while what the other one sends lies in the channel
+            apart.arrive_and_wait();  // while the messages of rank 1 stay in the channel
             for (std::size_t i = 0; i < many; ++i) {
                 receive(comm, y, from{1});
                 expect(y == x, "each of them");
@@ -164,7 +165,7 @@ TEST_CASE("a send that finds no room takes in what has come") {
 TEST_CASE("between threads a long message is read while its sender does something else") {
     std::barrier<> apart(2);
     const auto program = [&](allfold::thread_communicator& comm) {
-        for (int turn = 1; turn <= 3; ++turn) {  // after the first one it is known who is far
+        for (int turn = 1; turn <= 3; ++turn) {  // after the first one it is known which cores are far apart
             std::vector<int> x(100000, 0x01010101 * turn), y(100000);
             if (comm.rank() == 0) {
                 operation sent = send.start(comm, x, to{1});
@@ -173,7 +174,7 @@ TEST_CASE("between threads a long message is read while its sender does somethin
             } else {
                 receive(comm, y, from{0});
                 expect(x == y, "it has come");
-                apart.arrive_and_wait();  // the sender does not take part before
+                apart.arrive_and_wait();  // the sender takes no part until then
             }
         }
     };

@@ -48,7 +48,7 @@ TEST_CASE("messages of one rank under one tag come in their order, whatever come
             for (int i = 0; i < rounds / 2; ++i) check(receive(comm, y, from{any}, tag{0}));
             for (int i = 0; i < rounds; ++i) check(receive(comm, y, from{any}, tag{any}));
         }
-        int total = 1;  // and a collective is none of it
+        int total = 1;  // and a collective does not mix with them
         allfold::all_reduce(comm, total, allfold::sum());
         expect(total == 3, "sum");
     });
@@ -59,7 +59,7 @@ TEST_CASE("an empty message that waits for its receive has no place, and nothing
     on_all_transports(2, [](auto& comm) {
         std::vector<int> nothing, one{7};
         send(comm, one, to{comm.rank()});
-        receive(comm, one, from{comm.rank()});  // the memory in which it was held is used again
+        receive(comm, one, from{comm.rank()});  // the memory that held it is reused
         auto sent = send.start(comm, nothing, to{comm.rank()}, mode::synchronous);
         expect(receive(comm, one, from{comm.rank()}).elements == 0, "empty");
         sent.wait();
@@ -162,7 +162,7 @@ TEST_CASE("arguments are checked before anything is sent") {
         expect_error(outcome_of([&] { receive(comm, null, from{any}); }), errc::bad_argument, {"without memory"});
         expect_error(outcome_of([&] { send(comm, x, to{1 - comm.rank()}, mode::buffered); }), errc::bad_argument,
                      {"mode::buffered", "4 bytes", "0 bytes"});
-        // Nobody is a partner like any other.
+        // `none` is a peer like any other.
         send(comm, x, to{none});
         expect(receive(comm, x, from{none}) == status{}, "from nobody");
         exchange(comm, x, to{none}, from{none}, mode::synchronous);
@@ -207,7 +207,7 @@ TEST_CASE("a synchronous send ends when a receive has been matched, and no earli
                 expect(test_any(all) == std::nullopt, "told twice");
                 send(comm, 2, to{1}, tag{2});
                 wait_all(all);
-                // Started together they go in their order.
+                // Started together, they are sent in order.
                 std::array<persistent, 2> again{send.prepare(comm, x, to{1}, tag{3}),
                                                 send.prepare(comm, y, to{1}, tag{3}, mode::synchronous)};
                 start_all(again);

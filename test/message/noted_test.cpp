@@ -22,12 +22,12 @@
 
 using namespace test;
 
-// A started receive is a note (message/detail/receive_note.hpp) as long as nobody asks more of it than that it end. One
-// with a deadline never is: whatever happens, both must do the same.
+// A started receive is a note (message/detail/receive_note.hpp) as long as it only has to wait for its message. A receive
+// with a deadline is never a note. Whatever happens, both must behave the same.
 
 namespace {
 
-/// There is none before ranks have talked.
+/// Exchanges messages between all ranks: there are no notes before that.
 template <class Comm>
 void talk(Comm& comm) {
     for (int r = 0; r < comm.size(); ++r) {
@@ -51,11 +51,11 @@ template <class Comm, class Y>
                    : receive.start(comm, y, from{source}, tag{5}, status_in{told}, some_time);
 }
 
-/// All that can be seen of a receive of up to three numbers.
+/// Everything that a program can see of a receive of up to three numbers.
 struct seen {
     std::vector<int> place;
     status told;
-    std::string text;  // of what it throws
+    std::string text;  // of the exception that it throws
     int calls_back = 0;
     bool is_cancelled = false;
     friend bool operator==(const seen&, const seen&) = default;
@@ -102,12 +102,12 @@ void ask(asked what, operation& given, seen& all) {
         case asked::cancels: all.is_cancelled = one.cancel(); return one.wait();
         case asked::lets_go:
             one.release();
-            all.told = {};  // nobody hears what comes later
+            all.told = {};  // what happens later is not reported
             return;
     }
 }
 
-/// What rank 1 sends, and when: before rank 0 asks, or because it does.
+/// What rank 1 sends, and when: before rank 0 asks for it, or when rank 0 does.
 struct delivery {
     bool comes_first;
     std::size_t length;
@@ -133,7 +133,7 @@ template <class Comm>
         operation one = started(as_note, comm, all.place, 1, all.told);
         if (d.comes_first) {
             allfold::barrier(comm);
-            expect(!try_probe(comm, from{1}, tag{98}), "nothing of that tag");  // takes in what has come
+            expect(!try_probe(comm, from{1}, tag{98}), "nothing of that tag");  // takes in what has arrived
         } else if (what != asked::cancels) {
             send(comm, go, to{1});
         }
@@ -194,7 +194,7 @@ TEST_CASE("messages to oneself, noted or not, are received in their order") {
                                          : receive.start(comm, y[i], from{comm.rank()}, tag{5}));
                 if (i == 0) all[0].then([] {});
             }
-            if (round % 4 == 1) static_cast<void>(all[4].done());  // its place among the others stays
+            if (round % 4 == 1) static_cast<void>(all[4].done());  // it keeps its place among the others
             for (const int& each : x) send(comm, each, to{comm.rank()}, tag{5});
             wait_all(all);
             expect(x == y, "their order");
@@ -250,7 +250,7 @@ TEST_CASE("what is tested for ends, though the first of it had ended when it was
                 all[1] = receive.start(comm, z, from{other}, tag{3});
                 if (i % 2 == 1) {
                     allfold::barrier(comm);
-                    expect(!try_probe(comm, from{other}, tag{98}), "nothing of that tag");  // takes in what has come
+                    expect(!try_probe(comm, from{other}, tag{98}), "nothing of that tag");  // takes in what has arrived
                 }
                 expect(!test_all(all), "the second one has not come");
                 send(comm, go, to{other}, tag{4});
@@ -309,7 +309,7 @@ TEST_CASE("notes are pushed on by who waits for something else") {
         for (int i = 0; i < 20; ++i) {
             if (comm.rank() == 0) {
                 operation one = receive.start(comm, y, from{1});
-                receive(other, z, from{1});  // sent when that has been received
+                receive(other, z, from{1});  // sent once the other message has been received
                 expect(one.done(), "received while its rank waits elsewhere");
             } else {
                 send(comm, x, to{0}, mode::synchronous);
@@ -384,7 +384,7 @@ TEST_CASE("in an operator a note is asked for, or let go of, and completes after
         asked_for.wait();
         left.reset();
         int last = 0;
-        exchange(comm, x, to{1 - comm.rank()}, last, from{1 - comm.rank()}, tag{2});  // behind what was let go of
+        exchange(comm, x, to{1 - comm.rank()}, last, from{1 - comm.rank()}, tag{2});  // after the destroyed receive
         expect(y == 4 && z == 4 && sum == 2, "what comes after");
     });
     SUCCEED();

@@ -16,7 +16,7 @@
 
 using namespace test;
 
-// Otherwise to start one takes twice as long, or longer.
+// Were they larger, starting one would take twice as long, or longer.
 static_assert(sizeof(allfold::detail::message_task<allfold::thread_communicator>) <=
               allfold::detail::spare_memory::block_bytes);
 static_assert(sizeof(allfold::detail::receive_note) <= 128);
@@ -112,7 +112,7 @@ TEST_CASE("prepared in every mode, and tested for until they are done") {
             const auto k = static_cast<std::size_t>(i % 4);
             std::fill(x.begin(), x.end(), comm.rank() + i);
             receives[k].start();
-            allfold::barrier(comm);  // for the ready one
+            allfold::barrier(comm);  // for the ready send
             sends[k].start();
             std::array<persistent, 2> both{std::move(receives[k]), std::move(sends[k])};
             std::size_t ended = 0;
@@ -195,7 +195,7 @@ TEST_CASE("while a buffer is detached a function at the end of an operation may 
             operation asked = receive.start(comm, y, from{1});
             asked.then([&] { send(comm, x, to{1}, mode::buffered); });
             send(comm, x, to{1}, mode::buffered);
-            while (!has_all) std::this_thread::yield();  // so that both end in one pass
+            while (!has_all) std::this_thread::yield();  // so that both end in the same pass
             detach_buffer(comm);
             asked.wait();
         } else {

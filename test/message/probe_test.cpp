@@ -36,7 +36,7 @@ TEST_CASE("a probe hands out a message that nobody else gets") {
             expect(receive(comm, y, from{0}, tag{1}).elements == 9000, "the one after it");
             {
                 const message unread = probe(comm, from{0}, tag{any});
-            }  // is there again
+            }  // which puts the message back
             message second;
             while (!second)
                 if (auto found = try_probe(comm, from{any}, tag{0})) second = std::move(*found);
@@ -129,7 +129,7 @@ TEST_CASE("a send is cancelled as long as nothing of it has left its rank, or co
                 std::vector<status> told(many);
                 for (std::size_t i = 0; i < many; ++i)
                     sent.push_back(send.start(comm, x, to{1}, tag{3}, status_in{told[i]}));
-                int cancelled = 0;  // the other rank takes nothing in, and there is room for fewer
+                int cancelled = 0;  // the other rank takes in none, and there is not room for all
                 for (std::size_t i = many; i-- > 0 && sent[i].cancel();) {
                     ++cancelled;
                     expect(sent[i].done() && told[i].cancelled && !sent[i].cancel(), "cancelled");
@@ -160,11 +160,11 @@ TEST_CASE("what is released completes in the background; an operation that is no
         std::vector<int> x(100000, comm.rank()), y(100000, -1);
         status told{7, 7, 7, false};
         receive.start(comm, y, from{other}, tag{1}, status_in{told}).release();
-        allfold::barrier(comm);  // what is there already when it lets go would be told
+        allfold::barrier(comm);  // a message that is already there at the release would be reported
         send.start(comm, x, to{other}, tag{1}, mode::synchronous).release();
         allfold::barrier(comm);
         int word = 0;
-        exchange(comm, 5, to{other}, word, from{other}, mode::synchronous);  // comes after it
+        exchange(comm, 5, to{other}, word, from{other}, mode::synchronous);  // arrives after it
         while (y.back() < 0) static_cast<void>(try_probe(comm, from{other}, tag{9}));
         expect(y == std::vector<int>(y.size(), other), "received");
         expect(told == status{7, 7, 7, false}, "nobody hears how");

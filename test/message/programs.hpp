@@ -19,11 +19,11 @@
 #include "test/support/oracle.hpp"
 
 /// @file
-/// What messages do between ranks of any transport.
+/// Checks of messages between the ranks of any transport.
 
 namespace test {
 
-/// Between the first two ranks; the others do nothing.
+/// Checks messages of every mode between the first two ranks; the others do nothing.
 template <class Comm>
 void check_every_mode(Comm& comm) {
     using namespace allfold;
@@ -45,13 +45,13 @@ void check_every_mode(Comm& comm) {
                 send(comm, sent, to{other}, tag{4}, how);
             }
             expect(y == expected, "another message, or more than that");
-            // Both at the same time, and once more in place.
+            // In both directions at once, then again in place.
             std::fill(y.begin(), y.end(), -1);
             exchange(comm, sent, to{other}, y, from{other}, how);
             expect(y == expected, "exchanged");
             exchange(comm, x, to{other}, from{other}, how);
             expect(x == expected, "exchanged in place");
-            // With itself.
+            // To itself.
             std::fill(y.begin(), y.end(), -1);
             operation own = send.start(comm, std::span<const int>(expected.data(), n), to{comm.rank()}, how);
             receive(comm, y, from{comm.rank()});
@@ -63,7 +63,8 @@ void check_every_mode(Comm& comm) {
     expect(detach_buffer(comm) == 4 << 20, "the buffer");
 }
 
-/// A short send in any mode goes with its data: who has received a later message has all of it. Its sender may free it.
+/// Checks that a short send in any mode carries its data: a rank that has received a later message has all of it, and
+/// the sender may free it.
 template <class Comm>
 void check_data_comes_along(Comm& comm, std::size_t longest) {
     using namespace allfold;
@@ -87,7 +88,7 @@ void check_data_comes_along(Comm& comm, std::size_t longest) {
 
 /// A step of a random program: a message, or a collective.
 struct step_of_program {
-    int sender = 0, receiver = 0;  // the same: a message to itself
+    int sender = 0, receiver = 0;  // equal: a message to itself
     int label = 0;
     std::size_t elements = 0;
     allfold::mode how = allfold::mode::standard;
@@ -113,8 +114,8 @@ inline std::vector<step_of_program> random_messages(std::mt19937& random, int si
     return all;
 }
 
-/// Every rank starts what is its own, in the order of the program, the receives among it in a random order that keeps
-/// that of each sender and tag; what each gets is what a sequential matching says.
+/// Every rank starts its own steps in program order, except that receives are started in a random order which preserves
+/// the order within each sender and tag. Checks that each receives what a sequential matching gives it.
 template <class Comm>
 void run_program(Comm& comm, const std::vector<step_of_program>& program, unsigned seed) {
     using namespace allfold;
@@ -137,7 +138,7 @@ void run_program(Comm& comm, const std::vector<step_of_program>& program, unsign
     const auto catch_up = [&] {
         while (!put_off.empty()) {
             std::size_t i = random() % put_off.size();
-            for (std::size_t j = 0; j < i; ++j)  // not before an older one of the same sender and tag
+            for (std::size_t j = 0; j < i; ++j)  // not before an older one with the same sender and tag
                 if (put_off[j]->sender == put_off[i]->sender && put_off[j]->label == put_off[i]->label) i = j;
             receive_one(*put_off[i]);
             put_off.erase(put_off.begin() + static_cast<std::ptrdiff_t>(i));

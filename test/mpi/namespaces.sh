@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSL-1.0
 #
-# Runs a program of Open MPI as three processes, each in a network namespace of its own: all that they say to each other
-# goes by TCP over lines with a delay. The counters of the lines prove that it did.
+# Runs an Open MPI program as three processes, each in its own network namespace: all their messages go over TCP on
+# lines with a delay. The counters of the lines prove that they did.
 #
 #     namespaces.sh <mpirun> <program> [argument...]
 #
@@ -11,7 +11,7 @@
 #       port2 ---------------------- line 10.213.47.2
 #       port3 ------------------------------------------ line 10.213.47.3
 #
-# Exit status 77: this machine does not permit it.
+# Exit status 77: this machine does not allow it.
 
 set -euo pipefail
 export LC_ALL=C OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -34,7 +34,7 @@ skip() {
     exit 77
 }
 
-permitted() { # permitted COMMAND...: or skips
+permitted() { # permitted COMMAND...: skips the test if it fails
     "$@" 2>"$scratch/why" || skip "$* does not work here: $(tail -n 1 "$scratch/why")"
 }
 
@@ -45,7 +45,7 @@ connect() { # connect NAMESPACE: to the bridge
     ip -n "$space$1" link set line up
 }
 
-slow_down() { # slow_down NAMESPACE INTERFACE: what leaves there
+slow_down() { # slow_down NAMESPACE INTERFACE: what is sent from there
     local queue
     for queue in "netem delay 2ms" "tbf rate 50mbit burst 4kb latency 50ms"; do
         # shellcheck disable=SC2086 # words of a command
@@ -57,7 +57,7 @@ slow_down() { # slow_down NAMESPACE INTERFACE: what leaves there
     echo "a line without delay: $(tail -n 1 "$scratch/why")"
 }
 
-carried() { # carried NAMESPACE: bytes by its line, the fewer of both directions
+carried() { # carried NAMESPACE: the bytes over its line, in the direction with fewer
     ip netns exec "$space$1" cat /sys/class/net/line/statistics/{rx,tx}_bytes | sort -n | head -n 1
 }
 
@@ -76,7 +76,7 @@ for each in 2 3; do
     slow_down $each line
 done
 
-# What ssh is elsewhere: agent ADDRESS COMMAND...
+# What stands in for ssh: agent ADDRESS COMMAND...
 cat >"$scratch/agent" <<END
 #!/bin/sh
 number=\${1##*.}
@@ -93,5 +93,5 @@ TMPDIR="$scratch" ip netns exec ${space}1 timeout 100 "$1" -n 3 --host $subnet.1
 for each in 2 3; do
     bytes=$(carried $each)
     echo "line $each has carried at least $bytes bytes each way"
-    [ "$bytes" -ge 100000 ] || exit 1 # starting the processes takes a tenth
+    [ "$bytes" -ge 100000 ] || exit 1 # starting the processes alone takes a tenth of that
 done

@@ -14,13 +14,13 @@ using ring_then_direct = composed<allfold::ring::reduce_scatter, allfold::direct
 
 namespace {
 
-/// An algorithm whose all_reduce is that schedule.
+/// An algorithm whose all_reduce is schedule `S`.
 template <class S>
 struct made_of {
     using all_reduce = S;
 };
 
-/// Halving with its partial folds in scratch_b: a reduce_scatter that declares two slots.
+/// Recursive halving with its partial folds in scratch_b: a reduce_scatter that declares two slots.
 class two_slots : public allfold::recursive_halving::reduce_scatter {
   public:
     static constexpr int scratch_slots = 2;

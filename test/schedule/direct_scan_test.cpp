@@ -4,7 +4,7 @@
 #include "test/schedule/steps.hpp"
 
 /// @file
-/// Apart from direct_test.cpp because the proofs at compile time take memory.
+/// Separate from direct_test.cpp because the compile-time proofs need a lot of memory.
 
 using allfold::direct;
 

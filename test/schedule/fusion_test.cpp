@@ -20,7 +20,7 @@ using allfold::step;
 
 namespace {
 
-/// A schedule with a mistake: `edit(round, step)` changes its steps.
+/// A schedule with a bug: `edit(round, step)` changes its steps.
 template <class Schedule, class Edit>
 struct edited : Schedule {
     constexpr edited(int rank, Edit e) : Schedule({rank, 4}), edit(e) {}
@@ -37,7 +37,7 @@ bool is_fused(Edit edit, int rank = 1) {
     return fused_pass_of(edited<Schedule, Edit>(rank, edit)).has_value();
 }
 
-/// Edits of the second step.
+/// Applies `edit` to the second step only.
 template <class Edit>
 auto then(Edit edit) {
     return [edit](int round, step& s) {
@@ -45,7 +45,7 @@ auto then(Edit edit) {
     };
 }
 
-/// A direct inclusive_scan whose messages of the second step, or whose scratch, are others.
+/// Direct inclusive_scans that differ in the messages of the second step, in their scratch, or in the blocks received.
 struct other_messages : direct::inclusive_scan {
     using inclusive_scan::inclusive_scan;
     [[nodiscard]] constexpr block_set sent_to(int round, int peer) const {

@@ -41,7 +41,7 @@ TEST_CASE("but for powers of two near first has a round with messages less than 
         const auto near = allfold::prove(allfold::reduce_scatter, near_first{}, size);
         const auto halving = allfold::prove(allfold::reduce_scatter, allfold::recursive_halving{}, size);
         INFO("P = " << size);
-        CHECK(near.rounds == halving.rounds);  // and the last one is without messages
+        CHECK(near.rounds == halving.rounds);  // but the last round of near first has no messages
         CHECK(near.busiest_folds < halving.busiest_folds);
     }
 }

@@ -7,8 +7,8 @@
 #include "allfold/analysis/prove.hpp"
 
 /// @file
-/// How many proofs a compiler makes. One build makes all of them. Builds with another compiler make the largest ones
-/// only: those that come nearest to its limit for a constant expression.
+/// How many schedules a build proves at compile time. One build proves all of them; builds with other compilers prove
+/// only the largest, which come closest to the compiler's limit for constant expressions.
 
 namespace test {
 
@@ -16,7 +16,7 @@ namespace test {
 template <const auto& Collective, auto Algorithm, int Last, int Group = 1>
 inline constexpr bool proved_up_to =
     allfold::supports<allfold::schedule_in<std::remove_cvref_t<decltype(Collective)>, decltype(Algorithm)>>(
-        Last / Group * Group, Group) &&  // else nothing would be proved
+        Last / Group * Group, Group) &&  // otherwise nothing would be proved
     allfold::detail::proved_for_roots<Collective, Algorithm, Last / Group * Group, Group>(
         std::make_integer_sequence<int, allfold::detail::roots_to_prove(
                                             std::remove_cvref_t<decltype(Collective)>::promise, Last)>());

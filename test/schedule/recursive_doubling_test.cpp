@@ -44,6 +44,6 @@ TEST_CASE("recursive doubling is proved up to P = 4096 and costs what it says") 
 }
 
 TEST_CASE("recursive doubling is proved for a hundred thousand ranks") {
-    int size = 100000;  // no constant: a compiler would try to prove it itself
+    int size = 100000;  // not a constant, or the compiler would try to evaluate the proof itself
     CHECK(allfold::prove(allfold::all_reduce, recursive_doubling{}, size).busiest_blocks_sent == 17);
 }

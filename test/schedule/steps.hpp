@@ -12,15 +12,15 @@
 
 namespace test {
 
-/// Steps in words, rank by rank and round by round. Operations of a step stand one behind another: local work, a send,
-/// a receive. Blocks stand in braces where there are several, `[1]` is what comes from rank 1.
+/// Steps as text, one row for each rank and one entry for each round. An entry lists what the step does, in this order:
+/// local work, a send, a receive. Blocks are listed in braces if there are several; `[1]` is what rank 1 sent.
 ///
-///     a=input          a copy                input{0,2}->1    blocks 0 and 2 of the input go to rank 1
-///     b=a+input        a local fold          result<-1        what comes from rank 1 is stored
+///     a=input          a copy                input{0,2}->1    blocks 0 and 2 of the input are sent to rank 1
+///     b=a+input        a local fold          result<-1        what rank 1 sent is stored
 ///     a=[1]+input      a fold from the left  a=ordered([lower],input)
-///     -                nothing               input{p}->all    to each peer its own block
-///     input->1,2       to two of a group
-///     a=prefixes{1}([all],input)  copy i of block 1 is what the ranks 0 to i have, folded
+///     -                nothing               input{p}->all    each peer is sent its own block
+///     input->1,2       sent to two of a group
+///     a=prefixes{1}([all],input)  copy i of block 1 is the fold of what ranks 0 to i have
 using table = std::vector<std::vector<std::string>>;
 
 namespace detail {
@@ -30,7 +30,7 @@ inline std::string name_of(allfold::slot s) {
     return names[static_cast<int>(s)];
 }
 
-/// The partners of one rank.
+/// The peers that a step of rank `self` names.
 inline std::string name_of(const allfold::peers& who, const allfold::schedule auto& self) {
     std::string listed;
     switch (who.which()) {
@@ -49,7 +49,8 @@ inline std::string name_of(const allfold::peers& who, const allfold::schedule au
 
 inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks, int of) {
     if (of == 0) return "";
-    if (of == 1 && (blocks.size() != 1 || blocks[0] == 0)) return name_of(s);  // scratch may have copies of the one
+    if (of == 1 && (blocks.size() != 1 || blocks[0] == 0))
+        return name_of(s);  // scratch may hold several copies of the single block
     std::string text = name_of(s) + "{";
     for (int i = 0; i < blocks.size(); ++i) text += (i ? "," : "") + std::to_string(blocks[i]);
     return text + "}";
@@ -62,8 +63,9 @@ inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks
 inline std::string text_of_local(const allfold::local_work& work, int blocks) {
     const allfold::block_set& targets = work.targets.empty() ? work.blocks : work.targets;
     if (work.what == allfold::local_work::kind::identity) return with_blocks(work.into, targets, blocks) + "=identity";
-    const std::string left =
-        work.targets.empty() ? name_of(work.left) : with_blocks(work.left, work.blocks, blocks);  // of other names
+    const std::string left = work.targets.empty()
+                                 ? name_of(work.left)
+                                 : with_blocks(work.left, work.blocks, blocks);  // copied under other numbers
     const std::string copied = with_blocks(work.into, targets, blocks) + "=" + left;
     return work.what != allfold::local_work::kind::fold ? copied : copied + "+" + name_of(work.right);
 }
@@ -96,7 +98,7 @@ inline std::string text_of(const allfold::step& s, const allfold::schedule auto&
 
 }  // namespace detail
 
-/// The steps of the schedule that an algorithm has for a collective.
+/// The steps of an algorithm's schedule for a collective.
 template <class Collective, class Algorithm>
 table steps_of(const Collective&, const Algorithm& algorithm, const allfold::setting& where) {
     using S = allfold::schedule_in<Collective, Algorithm>;
@@ -114,14 +116,14 @@ table steps_of(const Collective& what, const Algorithm& algorithm, int size, int
     return steps_of(what, algorithm, allfold::setting{0, size, root, group});
 }
 
-/// Up to how many ranks to go in a proof that takes time or memory in proportion to P²: fewer in a slow build.
+/// The largest P for proofs whose time or memory grows with P²; smaller in a build that is not optimised.
 #ifdef __OPTIMIZE__
 inline constexpr int many = 4096;
 #else
 inline constexpr int many = 512;
 #endif
 
-/// All numbers of ranks up to 130, and those around powers of two up to `last`.
+/// Every P up to 130, and values at and near powers of two, up to `last`.
 inline std::vector<int> sizes_up_to(int last) {
     std::vector<int> sizes;
     for (int size = 1; size <= std::min(last, 130); ++size) sizes.push_back(size);
@@ -131,7 +133,7 @@ inline std::vector<int> sizes_up_to(int last) {
     return sizes;
 }
 
-/// Proves the schedule for all sizes that it supports, and calls check(proof, ranks) for each.
+/// Proves the schedule for each of these sizes that it supports, and calls check(proof, ranks) for each.
 template <class Collective, class Algorithm, class Check>
 void prove_for(const Collective& what, const Algorithm& algorithm, const std::vector<int>& sizes, Check check) {
     using S = allfold::schedule_in<Collective, Algorithm>;

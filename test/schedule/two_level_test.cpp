@@ -46,7 +46,7 @@ static_assert(allfold::proved(allfold::exclusive_scan, two_level{}, 48, 8) &&
 
 namespace {
 
-/// What crosses from one group to another.
+/// The traffic between groups.
 struct crossing {
     bool between_leaders = true;
     long long busiest_blocks_sent = 0;
@@ -74,7 +74,7 @@ crossing crossing_of(int size, int group, int root = 0) {
     return all;
 }
 
-/// G groups of g ranks, and what the banner of the schedules says about them.
+/// G groups of g ranks each, and the quantities that the header comment of two_level.hpp names.
 struct hierarchy {
     int group;
     int groups;
@@ -102,7 +102,7 @@ void prove_hierarchy(const Collective& what, const Algorithm& algorithm, const h
     check(p, h, c, root);
 }
 
-/// The same for groups of 1 to 8 ranks and up to `most` groups: for the first root, one within and the last, or all.
+/// The same for 1 to `most` groups of 1 to 8 ranks: with the first, a middle and the last rank as root, or every rank.
 template <class Collective, class Algorithm, class Check>
 void prove_hierarchies(const Collective& what, const Algorithm& algorithm, int most, bool all_roots, Check check) {
     for (int group = 1; group <= 8; ++group)
@@ -115,7 +115,7 @@ void prove_hierarchies(const Collective& what, const Algorithm& algorithm, int m
         }
 }
 
-/// A schedule with a mistake: `edit(rank, round, step)` changes its steps.
+/// A schedule with a bug: `edit(rank, round, step)` changes its steps.
 template <class S, class Edit>
 class edited : public S {
   public:
@@ -425,7 +425,7 @@ TEST_CASE("groups of a power of two bracket as the canonical tree of all ranks")
 }
 
 TEST_CASE("a thousand groups of sixteen are proved") {
-    int size = 16000;  // no constant: a compiler would try to prove it itself
+    int size = 16000;  // not a constant, or the compiler would try to evaluate the proof itself
     CHECK(prove(allfold::all_reduce, two_level{}, size, 0, 16).ok());
     CHECK(prove(allfold::reduce, two_level{}, size, 12345, 16).ok());
     CHECK(prove(allfold::inclusive_scan, two_level{}, size, 0, 16).rounds == 12);

@@ -11,7 +11,7 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// What steps can say, tried on algorithms of the literature that the library does not have, or has in another form.
+/// What steps can express, tried on algorithms from the literature that the library lacks or implements differently.
 
 using allfold::addressed;
 using allfold::block_run;
@@ -32,7 +32,7 @@ namespace {
 
 constexpr int modulo(int n, int size) { return (n % size + size) % size; }
 
-/// The least number of digits in which all numbers below `size` can be written.
+/// The smallest number of digits in base `base` that can write every number below `size`.
 constexpr int digits(int size, int base) {
     int n = 0;
     for (long long power = 1; power < size; power *= base) ++n;
@@ -44,8 +44,8 @@ constexpr int power(int base, int exponent) {
     return n;
 }
 
-// Trees of intervals, for any root: rank v (counted from the root) stands for the ranks from v on that share its digits
-// of base k above the lowest ones, which are 0.
+// Trees of intervals, for any root. If v (the rank counted from the root) ends in some zeros in base k, rank v stands
+// for the interval of ranks from v on that share its other digits.
 
 struct k_nomial {
     int k = 2;
@@ -64,7 +64,7 @@ struct k_nomial {
         [[nodiscard]] constexpr int v() const { return modulo(this->rank() - this->root(), this->size()); }
         [[nodiscard]] constexpr int rank_of(int n) const { return modulo(n + this->root(), this->size()); }
         [[nodiscard]] constexpr int unit(int level) const { return power(k_, level); }
-        /// The parent on this level, or -1 for a rank that has none there.
+        /// The parent on this level, or -1 if the rank has none there.
         [[nodiscard]] constexpr int parent(int level) const {
             const int digit = v() / unit(level) % k_;
             return v() % unit(level) == 0 && digit != 0 ? rank_of(v() - digit * unit(level)) : -1;
@@ -74,7 +74,7 @@ struct k_nomial {
             const int left = (this->size() - 1 - v()) / unit(level), count = std::min(left, k_ - 1);
             return count > 0 ? peers::strided(rank_of(v() + unit(level)), count, unit(level), this->size()) : peers();
         }
-        /// The blocks of all ranks for which a child on this level stands; after its own, those of the others.
+        /// The blocks of all ranks that a child on this level stands for; `others_of` leaves out the first, its own.
         [[nodiscard]] constexpr block_set interval_of(int rank, int level) const {
             return block_set::wrapping(rank, interval_size(rank, level), this->size());
         }
@@ -140,7 +140,7 @@ struct k_nomial {
     };
 };
 
-// Everyone has a block for everyone
+// All-to-all: every rank has a block for every rank.
 
 struct pairwise {
     class all_to_all : public schedule_of<pairwise> {
@@ -179,7 +179,7 @@ struct linear {
     };
 };
 
-/// Scratch block j holds what has j ranks to go yet or behind it: in round i it goes on by 2^i if j has that bit.
+/// Scratch block j holds a block that travels j ranks up in all: in round i it moves on by 2^i ranks if j has that bit.
 struct bruck {
     class all_to_all : public schedule_of<bruck> {
       public:
@@ -220,7 +220,7 @@ struct bruck {
     };
 };
 
-/// Everyone's operand goes `By` ranks up.
+/// Every operand moves up by `By` ranks.
 template <int By>
 struct rotate_fn {
     static constexpr contract promise{
@@ -257,7 +257,7 @@ struct rotation {
     };
 };
 
-/// Several messages at once.
+/// Algorithms that exchange several messages at once.
 struct k_ported {
     int ports = 2;
 
@@ -289,7 +289,7 @@ struct k_ported {
         [[nodiscard]] constexpr step operator[](int round) const { return {.to = above(round), .from = below(round)}; }
     };
 
-    /// Bruck's, without a rotation: before round i a rank has the `unit(i)` blocks from its own on.
+    /// Bruck's all_gather without the rotation: before round i a rank holds `unit(i)` blocks, starting with its own.
     class all_gather : public dissemination {
       public:
         using dissemination::dissemination;
@@ -308,7 +308,7 @@ struct k_ported {
         }
 
       private:
-        /// What the sender has, less what the receiver has already.
+        /// The sender's blocks that the receiver does not have yet.
         [[nodiscard]] constexpr block_set from_on(int sender, int receiver, int round) const {
             const int distance = modulo(sender - receiver, size());
             return block_set::wrapping(sender, std::min(unit(round), size() - distance), size());
@@ -316,7 +316,7 @@ struct k_ported {
     };
 };
 
-/// The root's n blocks in n - 1 + ⌈log2 P⌉ rounds.
+/// Broadcasts n blocks in n - 1 + ⌈log2 P⌉ rounds.
 struct circulant_broadcast {
     int segments = 1;
 
@@ -344,7 +344,7 @@ struct circulant_broadcast {
 
       private:
         [[nodiscard]] constexpr int q() const { return digits(size(), 2); }
-        /// P halved q - k times, each time rounded up.
+        /// P halved q - k times, rounding up each time.
         [[nodiscard]] constexpr int skip(int k) const { return ((size() - 1) >> (q() - k)) + 1; }
         /// The smallest skip in the greedy decomposition of v.
         [[nodiscard]] constexpr int base_block(int v) const {
@@ -356,7 +356,8 @@ struct circulant_broadcast {
                 }
             return last;
         }
-        /// Entry k of the receive row of v, which holds base_block(v) once and otherwise blocks of the phase before.
+        /// Entry k of the receive schedule of v: base_block(v) appears in it once, the others are blocks of the phase
+        /// before.
         [[nodiscard]] constexpr int received_at(int v, int k) const {
             unsigned used = 1U << base_block(v);
             int entry = 0;
@@ -376,7 +377,7 @@ struct circulant_broadcast {
     };
 };
 
-/// One behind another from the root on, with segments of its own number.
+/// A chain of all ranks, starting at the root. The schedule chooses the number of segments.
 struct chain {
     int segments = 1;
 
@@ -406,7 +407,8 @@ struct chain {
     };
 };
 
-/// Two binary trees below the root, one the mirror image of the other, with every other segment each and in turn.
+/// Two binary trees below the root, mirror images of each other. One carries the even segments, the other the odd ones,
+/// in alternating rounds.
 struct double_tree {
     int segments = 2;
 
@@ -435,7 +437,7 @@ struct double_tree {
         }
 
       private:
-        /// Nodes are numbered level by level; the root stands above node 0.
+        /// Nodes are numbered level by level; the root is the parent of node 0.
         [[nodiscard]] static constexpr int level_of(int node) {
             return static_cast<int>(std::bit_width(static_cast<unsigned>(node) + 1)) - 1;
         }
@@ -462,7 +464,7 @@ static_assert(test::proved_up_to<allfold::broadcast, chain{4}, 16>);
 static_assert(test::proved_up_to<allfold::broadcast, double_tree{5}, 16>);
 static_assert(test::proved_up_to<allfold::broadcast, circulant_broadcast{3}, 8>);
 
-/// Proves it for all numbers of ranks up to `most`, and calls check(proof).
+/// Proves the schedule for every P up to `most`, with three roots if it has a root, and calls check(proof) for each.
 template <class Collective, class Algorithm, class Check>
 void prove_for(const Collective& what, const Algorithm& algorithm, int most, Check check) {
     for (int size = 1; size <= most; ++size)

@@ -17,7 +17,7 @@
 
 namespace test {
 
-/// Concatenation: objects that own memory, and every mistake in the order of operands can be read in the result.
+/// Concatenation: objects that own memory, and any mistake in the order of operands shows in the result.
 struct words {
     using element = std::string;
     static constexpr const char* name = "words";
@@ -35,7 +35,7 @@ struct matrix {
     }
 };
 
-/// Products of matrices: bytes to a transport, and the order matters.
+/// Products of matrices: bytes to a transport, but the order matters.
 struct matrices {
     using element = matrix;
     static constexpr const char* name = "matrices";
@@ -50,7 +50,7 @@ struct matrices {
     static element margin() { return {0xdead, 0xbeef, 0xdead, 0xbeef}; }
 };
 
-/// Sums of floating point: commutative, but the bits depend on the bracketing.
+/// Sums of floating-point numbers: commutative, but the bits depend on the bracketing.
 struct floats {
     using element = float;
     static constexpr const char* name = "floats";

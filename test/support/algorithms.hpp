@@ -9,7 +9,7 @@
 
 namespace test {
 
-/// Whether an algorithm can do the collective and gives the order level.
+/// Whether an algorithm has the collective and keeps the order level.
 template <class Algorithm, class Collective, int Level>
 consteval bool can() {
     if constexpr (allfold::detail::algorithm_for<Algorithm, Collective>) {
@@ -19,8 +19,8 @@ consteval bool can() {
     return false;
 }
 
-/// Calls check(name, options...) for no algorithm, which leaves the choice to the library, and for each one that can do
-/// the collective on so many ranks, in groups of one, and gives the order level.
+/// Calls check(name, options...) once without an algorithm, which leaves the choice to the library, and once for each
+/// algorithm that has the collective on this many ranks, in groups of one, and keeps the order level.
 template <int Level = 0, class Collective, class Check>
 void for_each_algorithm(const Collective&, int ranks, Check check) {
     check("automatic");

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Catch2, whichever of version 2 and 3 is installed. Tests write version 3's names.
+/// Catch2, whichever of versions 2 and 3 is installed. Tests use version 3's names.
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>

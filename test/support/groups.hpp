@@ -23,7 +23,8 @@ inline constexpr int group_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16};
 
 static_assert(allfold::thread_tuning().eager_bytes <= copied_bytes);
 
-/// Those of other tunings, which are fewer: ranks that sleep take longest.
+/// Whether groups of this size are tested with this tuning; for special tunings these are fewer, because ranks that
+/// sleep take longest.
 constexpr bool is_tested_with(const allfold::thread_tuning& tuning, int size) {
     if (tuning == impatient) return size == 2 || size == 3 || size == 5;
     if (tuning == noticing) return size == 2 || size == 3 || size == 8;
@@ -57,7 +58,7 @@ void on_all_groups(Check check) {
     });
 }
 
-/// The same for ranks that share no memory.
+/// The same for ranks that do not share memory.
 template <class Algebra, class Check>
 void on_remote_groups(Check check) {
     for (const int size : group_sizes) {

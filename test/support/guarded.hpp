@@ -9,7 +9,7 @@
 
 namespace test {
 
-/// Elements between two margins that nobody may write.
+/// Elements between two margins that must not be written.
 template <class T>
 class guarded {
   public:

@@ -16,11 +16,11 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// What a collective must give: a sequential fold in rank order.
+/// The expected results of collectives: a sequential fold in rank order.
 
 namespace test {
 
-/// Thrown by a rank that finds something wrong. (Catch's macros are for one thread.)
+/// Thrown by a rank that finds something wrong. (Catch's macros work on one thread only.)
 struct wrong : std::logic_error {
     using std::logic_error::logic_error;
 };
@@ -29,7 +29,7 @@ inline void expect(bool fine, const std::string& text) {
     if (!fine) throw wrong(text);
 }
 
-/// Operands for a group of ranks, and all their folds.
+/// Operands for a group of ranks, and the folds of all their prefixes.
 template <class Algebra>
 class problem {
   public:
@@ -61,8 +61,8 @@ class problem {
     std::vector<std::vector<element>> operands_, prefixes_;
 };
 
-/// Whether both have the same bytes, and so equal elements, none of which is a NaN: in a build that is not optimised
-/// the quickest way to say so of many.
+/// Whether both have the same bytes, and so equal elements, none of which is a NaN: the fastest way to compare many of
+/// them in an unoptimised build.
 template <class A, class B>
 bool same_bytes(const A& a, const B& b) {
     if constexpr (std::ranges::contiguous_range<A> && std::ranges::contiguous_range<B>) {
@@ -84,7 +84,7 @@ bool same(const T& got, const T& expected) {
         return std::abs(got - expected) <= 1e-4F * std::abs(expected);
 }
 
-/// Throws unless `got` is `expected`, up to rounding where the algebra has any.
+/// Throws unless `got` equals `expected`, up to rounding if the algebra has any.
 template <class Algebra>
 void expect_same(std::span<const typename Algebra::element> got, std::span<const typename Algebra::element> expected,
                  const std::string& where) {

@@ -4,11 +4,12 @@
 #include <chrono>
 
 /// @file
-/// How soon a thread goes on is for the machine to say, and no test may depend on it.
+/// How soon a thread continues is up to the machine, and no test may depend on it.
 
 namespace test {
 
-/// Whether `attempt(patience)` succeeds once, with more and more patience: what only a busy machine prevents.
+/// Whether `attempt(patience)` succeeds once, with increasing patience: for attempts that only a busy machine makes
+/// fail.
 template <class Attempt>
 [[nodiscard]] bool succeeds_with_patience(Attempt attempt) {
     using namespace std::chrono_literals;
@@ -17,7 +18,8 @@ template <class Attempt>
     return false;
 }
 
-/// Whether `attempt()` succeeds once of several times: what a busy machine prevents now and then.
+/// Whether `attempt()` succeeds at least once in several tries: for attempts that a busy machine makes fail now and
+/// then.
 template <class Attempt>
 [[nodiscard]] bool succeeds_now_and_then(Attempt attempt) {
     for (int turn = 0; turn < 8; ++turn)

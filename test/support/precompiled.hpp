@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// What compilers read once for all tests, and the engines that tests find in engines.cpp. Tests include what they use
-/// all the same.
+/// What compilers read once for all tests, and the engines that tests find in engines.cpp. Tests nevertheless include
+/// what they use.
 
 #include "allfold/allfold.hpp"
 #include "test/support/catch.hpp"

@@ -16,14 +16,15 @@
 #include "test/support/oracle.hpp"
 
 /// @file
-/// The sizes of operands, the windows, roots and partitions with which every collective is tested on any transport.
+/// The operand sizes, windows, roots and partitions with which every collective is tested on any transport.
 
 namespace test {
 
-/// A transport that lends messages, instead of copying them, lends longer ones than this. (Its tests assert that.)
+/// A transport that lends messages instead of copying them lends all that are longer than this. (Its tests assert
+/// that.)
 inline constexpr std::size_t copied_bytes = std::size_t{32} << 10;
 
-/// So many elements that a block of an operand in as many blocks as ranks is lent, not copied.
+/// A number of elements large enough that each block is lent, not copied, if the operand has one block per rank.
 template <class T>
 std::size_t long_enough_to_lend(int ranks) {
     return static_cast<std::size_t>(ranks) * (copied_bytes / sizeof(T) + 100);
@@ -35,7 +36,7 @@ inline constexpr int most_that_lend = 3;
 inline constexpr int most_that_lend = 8;
 #endif
 
-/// Few elements and many: none, around the number of ranks, some hundreds; bytes also so many that they are lent.
+/// Few elements and many: none, around the number of ranks, some hundreds; for plain bytes, also enough to be lent.
 template <class Algebra>
 std::vector<problem<Algebra>> problems_for(int ranks) {
     const auto P = static_cast<std::size_t>(ranks);
@@ -54,13 +55,13 @@ std::string place_of(const Comm& comm, const problem<Algebra>& p) {
            ", n = " + std::to_string(p.size());
 }
 
-/// Windows of a few elements where the operand is short; a score of them where it is long.
+/// Windows of a few elements if the operand is short; about twenty windows if it is long.
 template <class Algebra>
 allfold::window narrow(const problem<Algebra>& p) {
     return {std::max<std::size_t>(64, p.size() * sizeof(typename Algebra::element) / 20)};
 }
 
-/// All roots of a small group, or where so few elements are enough for blocks of two lengths; else some.
+/// All roots of a small group, or of one with just enough elements for blocks of two lengths; otherwise some.
 inline std::vector<int> roots_of(int ranks, std::size_t elements = 0) {
     if (ranks > 5 && elements != static_cast<std::size_t>(ranks) + 1) return {0, ranks / 2, ranks - 1};
     std::vector<int> all(static_cast<std::size_t>(ranks));
@@ -80,7 +81,7 @@ inline std::vector<allfold::partition> partitions_of(std::size_t n, int ranks) {
             allfold::partition::sizes(one)};
 }
 
-/// To the last bit, where an element is its bytes; elements with padding are not meant.
+/// Whether both are equal to the last bit, if an element is its bytes; not meant for elements with padding.
 template <class T>
 bool same_bits(std::span<const T> a, std::span<const T> b) {
     if constexpr (std::is_trivially_copyable_v<T>)
@@ -89,8 +90,9 @@ bool same_bits(std::span<const T> a, std::span<const T> b) {
         return std::ranges::equal(a, b);
 }
 
-/// Throws unless all ranks hold the same, to the last bit. Every rank must ask at the same points. Rank 0's elements
-/// come to all, in memory that held others: ranks may share none, and a broadcast that does nothing shall not pass.
+/// Throws unless all ranks hold the same elements, to the last bit. Every rank must call it at the same points. Rank
+/// 0's elements are broadcast into memory that held others, because ranks may not share memory, and a broadcast that
+/// does nothing must not pass.
 template <class Comm, class T>
 void expect_agreement(Comm& comm, std::span<const T> mine, const std::string& where) {
     std::vector<T> first(mine.size());

@@ -4,7 +4,7 @@
 #include "allfold/analysis/prove.hpp"
 
 /// @file
-/// What proofs at run time run through, in provers.cpp: compiled once, and optimised.
+/// What proofs at run time use, instantiated in provers.cpp: compiled once, and optimised.
 
 namespace allfold::detail {
 

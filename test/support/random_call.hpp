@@ -23,7 +23,7 @@
 #include "test/support/oracle.hpp"
 
 /// @file
-/// The collectives of random programs, with data of which everyone knows what comes out.
+/// The collectives of random programs, with data for which every rank knows the result.
 
 namespace test::random_programs {
 
@@ -46,7 +46,7 @@ enum class kind : std::uint8_t {
     mirror,
     broadcast,
     barrier,
-    // In rank order, and of elements that are lifted.
+    // In rank order, with lifted elements.
     composed,
     composed_scan,
     composed_blocks,
@@ -57,14 +57,14 @@ enum class kind : std::uint8_t {
 };
 constexpr int kinds = 23;
 
-/// Composes the affine maps that numbers stand for: the order matters, and what is folded is longer than a number.
+/// Composes the affine maps that numbers represent: the order matters, and what is folded is longer than a number.
 struct composition {
     struct map {
         std::uint64_t factor, summand;
     };
     [[nodiscard]] map lift(long x) const {
         const auto n = static_cast<std::uint64_t>(x);
-        return {2 * n + 1, n * n};  // without a fixed point that all share: such maps commute
+        return {2 * n + 1, n * n};  // without a fixed point common to all, because such maps commute
     }
     [[nodiscard]] map operator()(const map& f, const map& g) const {
         return {f.factor * g.factor, f.summand * g.factor + g.summand};
@@ -84,15 +84,15 @@ inline std::size_t throw_below(dice& d, std::size_t n) {
 /// One collective, the same on all ranks.
 struct call {
     kind what = kind::barrier;
-    int root = 0;       // or by how much operands are shifted
-    std::size_t n = 0;  // elements of the whole operand; of a permutation, of the longest one
+    int root = 0;       // or the distance by which operands are shifted
+    std::size_t n = 0;  // elements of the whole operand; in a permutation, of the longest one
     int salt = 0;
 
     [[nodiscard]] bool permutes() const { return what == kind::shift || what == kind::mirror; }
-    /// From where the operand comes that rank r of P gets.
+    /// The rank whose operand rank r of P gets.
     [[nodiscard]] int origin(int r, int P) const { return what == kind::shift ? (r - root + P) % P : P - 1 - r; }
     [[nodiscard]] std::size_t length_of(int r) const { return n / static_cast<std::size_t>(1 + r % 3); }
-    /// What goes from one of P ranks to another, where only the sender knows it.
+    /// The number of elements that one of P ranks sends to another, if only the sender knows it.
     [[nodiscard]] std::size_t length_between(int from, int to, int P) const {
         return n * static_cast<std::size_t>((from + 2 * to + salt) % 3) / static_cast<std::size_t>(P);
     }
@@ -109,8 +109,8 @@ inline long sum_below(const call& c, int end, std::size_t i) {
     return total;
 }
 
-/// What becomes of what the ranks below `end` contribute where it is composed, each of them one operand, or two: the
-/// second one of rank r is as that of rank `second` + r.
+/// The composition of what the ranks below `end` contribute, each of them one operand, or two: the second operand of
+/// rank r is the one that rank `second` + r would contribute.
 inline long composed_below(const call& c, int end, std::size_t i, int second = 0) {
     const composition op;
     composition::map all = op.identity();
@@ -142,7 +142,7 @@ class flight {
         second_.resize(in_.size());
         for (std::size_t i = 0; i < in_.size(); ++i) second_[i] = contribution(what_, size_ + rank_, i);
     }
-    /// use(collective, arguments...)
+    /// Calls use(collective, arguments...).
     template <class Use>
     auto issue(Use use) {
         const allfold::root root{what_.root};
@@ -199,7 +199,7 @@ class flight {
         expected_ = allfold::partition::sizes(coming);
         out_.assign(static_cast<std::size_t>(what_.salt) % 2 * 10, -1);
     }
-    /// Of an array with blocks of one element, and with few blocks.
+    /// The layout of an array with blocks of one element, or with few blocks.
     [[nodiscard]] allfold::block_cyclic layout() const {
         const std::size_t few = what_.n / static_cast<std::size_t>(3 * size_ + what_.root) + 1;
         return {what_.n % 1000 == 0 ? 1 : few, static_cast<std::size_t>(what_.root), what_.n};
@@ -255,7 +255,7 @@ class flight {
         for (int r = 0; r < size_; ++r) list.push_back(size_ - 1 - r);
         return allfold::destinations(std::move(list));
     }
-    /// In whose block of the whole an element lies.
+    /// The rank whose block of the whole contains this element.
     [[nodiscard]] int owner_of(std::size_t i) const {
         int owner = 0;
         while (blocks().offset(owner + 1) <= i) ++owner;
@@ -284,7 +284,7 @@ class flight {
             case kind::by_sizes: {
                 int sender = 0;
                 while (expected_.bounds_of(sender).end <= i) ++sender;
-                std::size_t before = 0;  // in what it sends
+                std::size_t before = 0;  // elements that precede it in what the sender sends
                 for (int r = 0; r < rank_; ++r) before += what_.length_between(sender, r, size_);
                 return contribution(what_, sender, before + i - expected_.offset(sender));
             }
@@ -298,9 +298,9 @@ class flight {
     int rank_;
     int size_;
     std::vector<long> in_, out_;
-    std::vector<long> second_;        // of two images
-    std::vector<long> scanned_;       // what the output of an array's scan should be
-    std::vector<std::size_t> sizes_;  // where each rank knows only what it sends
+    std::vector<long> second_;        // the second of two images
+    std::vector<long> scanned_;       // the expected output of an array's scan
+    std::vector<std::size_t> sizes_;  // if each rank knows only what it sends
     allfold::partition came_ = allfold::partition::even(0, 1), expected_ = came_;
 };
 

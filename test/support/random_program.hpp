@@ -22,23 +22,23 @@
 #include "test/support/random_call.hpp"
 
 /// @file
-/// Programs that nobody wrote: collectives in random order on two communicators and on teams that come and go, teams of
-/// teams among them, several in flight, prepared ones too, and each rank waits as it likes.
+/// Generated programs: collectives in random order on two communicators and on teams that come and go, teams of teams
+/// among them, with several in flight, prepared ones too, while each rank waits as it likes.
 
 namespace test::random_programs {
 
 using allfold::operation;
 using allfold::persistent;
 
-/// A communicator of the program, known to all ranks, whether they are in it or not.
+/// A communicator of the program, known to all ranks, whether they are members or not.
 template <class communicator>
 struct site {
     int size = 0;
-    communicator* comm = nullptr;       // null at a rank that is not in it
-    allfold::team<communicator> own{};  // of which that is the communicator, where it is a team
+    communicator* comm = nullptr;       // null at a rank that is not a member
+    allfold::team<communicator> own{};  // the team whose communicator that is, if it is one
 };
 
-/// One rank's run of the program that a seed makes.
+/// One rank's run of the program generated from a seed.
 template <class communicator>
 class runner {
   public:
@@ -67,14 +67,14 @@ class runner {
         operation op;
     };
     struct prepared {
-        const place* at;  // null once that is gone
+        const place* at;  // null once that communicator is gone
         std::unique_ptr<flight> data;
         persistent op;
         bool in_flight = false;
     };
 
-    /// All that the ranks must agree about is thrown with the shared dice; each throws the same, also for what happens
-    /// in teams that it is not in.
+    /// Everything the ranks must agree on is drawn from the shared dice; each rank draws the same numbers, even for
+    /// what happens in teams it is not a member of.
     void step() {
         switch (throw_below(shared_, 12)) {
             case 0: return start_prepared();
@@ -91,7 +91,7 @@ class runner {
     void call_some() {
         const place& at = any_site();
         const call what = random_call(shared_, at.size, 0);
-        const std::size_t times = 1 + throw_below(shared_, 3);  // the next ones are remembered
+        const std::size_t times = 1 + throw_below(shared_, 3);  // the later ones reuse what the first one remembers
         for (std::size_t i = 0; i < times; ++i) {
             ++salt_;
             if (at.comm == nullptr) continue;
@@ -124,7 +124,7 @@ class runner {
         p.data = std::make_unique<flight>(what, at.comm->rank(), at.size);
         p.op = p.data->issue([&](auto& collective, auto&&... args) { return collective.prepare(*at.comm, args...); });
     }
-    /// All of them, in an order of this rank's own.
+    /// Starts all prepared operations, in this rank's own order.
     void start_prepared() {
         ++salt_;
         std::vector<prepared*> all;
@@ -205,7 +205,7 @@ class runner {
         }
         sites_.push_back(std::move(made));
     }
-    /// While all that was made of it, and that of which it was made, goes on.
+    /// Drops a team while the teams made from it, and the communicator it was made from, live on.
     void drop_team() {
         if (sites_.size() == 2) return;
         const std::size_t which = 2 + throw_below(shared_, sites_.size() - 2);
@@ -224,7 +224,7 @@ class runner {
 
     // Waiting
 
-    /// Waits for something, or asks whether it is done, or sleeps.
+    /// Waits for something, tests whether something is done, or sleeps.
     void look_away() {
         switch (throw_below(own_, 7)) {
             case 0: return std::this_thread::yield();
@@ -243,7 +243,7 @@ class runner {
                 return finish(prepared_[throw_below(own_, prepared_.size())]);
         }
     }
-    /// For some of the operations, by any of the functions that do so.
+    /// Waits for some of the operations, with any of the functions that do so.
     void wait_for_some() {
         std::ranges::shuffle(operations_, own_);
         const std::size_t others = throw_below(own_, operations_.size() + 1), count = operations_.size() - others;
@@ -251,10 +251,10 @@ class runner {
         for (std::size_t i = others; i < operations_.size(); ++i) handles.push_back(std::move(operations_[i].op));
         std::vector<std::size_t> done = wait_for_some(handles);
         for (std::size_t i = 0; i < count; ++i) operations_[others + i].op = std::move(handles[i]);
-        std::ranges::sort(done, std::greater<>());  // the rest stays where it is
+        std::ranges::sort(done, std::greater<>());  // so that the others stay in place
         for (const std::size_t each : done) finish(others + each);
     }
-    /// Those that are done.
+    /// Returns those that are done.
     std::vector<std::size_t> wait_for_some(std::vector<operation>& handles) {
         const auto all = [&] {
             std::vector<std::size_t> every(handles.size());
@@ -305,7 +305,7 @@ class runner {
     dice shared_, own_;
     std::string where_;
     int salt_ = 0;
-    std::vector<std::unique_ptr<place>> sites_;  // before what uses them; two, and teams
+    std::vector<std::unique_ptr<place>> sites_;  // declared before its users; two communicators, and teams
     std::vector<started> operations_;
     std::vector<prepared> prepared_;
 };

@@ -17,11 +17,11 @@
 #include "test/support/watchdog.hpp"
 
 /// @file
-/// Groups of threads, none of which hangs.
+/// Groups of threads that cannot hang.
 
 namespace test {
 
-/// `allfold::run`, watched.
+/// `allfold::run` under a watchdog.
 template <class Fn>
 void on_ranks(int size, Fn&& fn, const allfold::thread_tuning& tuning = {}) {
     const watchdog watch(std::to_string(size) + " ranks");
@@ -31,13 +31,13 @@ void on_ranks(int size, Fn&& fn, const allfold::thread_tuning& tuning = {}) {
 /// How a rank's part of a test ended.
 struct outcome {
     std::optional<allfold::errc> code;  ///< of an allfold::error
-    std::string text;                   ///< of any exception; empty where there was none
+    std::string text;                   ///< of any exception; empty if there was none
 
     [[nodiscard]] bool succeeded() const { return text.empty(); }
     [[nodiscard]] bool says(std::string_view part) const { return text.find(part) != std::string::npos; }
 };
 
-/// In a handler.
+/// To be called in an exception handler.
 [[nodiscard]] inline outcome outcome_of_exception() {
     try {
         throw;
@@ -58,7 +58,7 @@ template <class Body>
     return {};
 }
 
-/// Runs `fn` on all ranks, and returns how it ended on each. An exception goes on its way after it has been looked at.
+/// Runs `fn` on all ranks, and returns how it ended on each. Exceptions propagate after they have been recorded.
 template <class Fn>
 std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_tuning& tuning = {}) {
     std::vector<outcome> outcomes(static_cast<std::size_t>(size));
@@ -73,17 +73,18 @@ std::vector<outcome> outcomes_on_ranks(int size, Fn&& fn, const allfold::thread_
     };
     try {
         on_ranks(size, body, tuning);
-    } catch (const std::exception&) {  // has been looked at
+    } catch (const std::exception&) {  // already recorded
     }
     return outcomes;
 }
 
-/// A call that one rank makes when it has ended on all others: whatever their deadlines are, that one comes too late.
+/// A call that one rank makes only after it has ended on all others: whatever their deadlines are, this call is too
+/// late.
 class late_call {
   public:
     explicit late_call(int rank) : late_(rank) {}
 
-    /// On each rank. The one that is late does `meanwhile()` until then.
+    /// Called on each rank. The late rank runs `meanwhile()` until the others have ended.
     template <class Comm, class Call, class Meanwhile>
     void operator()(const Comm& comm, Call call, Meanwhile meanwhile) {
         if (comm.rank() == late_) {
@@ -108,11 +109,11 @@ class late_call {
     std::atomic<int> ended_ = 0;
 };
 
-/// Buffers of 64 bytes, so that messages of a few elements are lent already; and ranks that go to sleep at once.
+/// Buffers of 64 bytes, so that messages of only a few elements are already lent; and ranks that go to sleep at once.
 inline constexpr allfold::thread_tuning impatient{.eager_bytes = 64, .spins = 0, .yields = 1};
-/// The same where each message that all others get is written once for them, as it is with many ranks.
+/// The same, but each message to all other ranks is written once for all of them, as it is with many ranks.
 inline constexpr allfold::thread_tuning noticing{.eager_bytes = 64, .spins = 0, .yields = 1, .notice_readers = 1};
-/// Every core counts as far from every other one, wherever threads run.
+/// Every core counts as far from every other core, wherever threads run.
 inline constexpr allfold::thread_tuning scattered{.far_latency = std::chrono::nanoseconds::min()};
 
 }  // namespace test

@@ -9,7 +9,8 @@
 
 namespace test {
 
-/// Ranks that do not share memory, or behave like it: all messages are copied. Its group needs `roomy` buffers.
+/// Ranks that do not share memory, or behave as if they did not: all messages are copied. The group needs `roomy`
+/// buffers.
 class remote : public allfold::forwarding<allfold::thread_communicator> {
   public:
     static constexpr bool shares_memory = false;

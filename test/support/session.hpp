@@ -3,7 +3,7 @@
 
 namespace test {
 
-/// Runs the test cases of a program as its arguments say; returns its exit status.
+/// Runs the test cases of a program as its arguments say, and returns its exit status.
 int run_session(int argc, char* argv[]);
 
 }  // namespace test

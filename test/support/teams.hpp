@@ -15,11 +15,11 @@
 #include "test/support/oracle.hpp"
 
 /// @file
-/// Teams on any transport that forms them.
+/// Tests of teams, on any transport that can form them.
 
 namespace test {
 
-/// The members of a team, in its order, as one gathers them from all: each gives its rank in the parent.
+/// Checks the members of a team, in its order, by gathering them from all: each contributes its rank in the parent.
 template <class Comm>
 void expect_members(const allfold::team<Comm>& some, int own_rank, const std::string& where) {
     const int size = some->size();
@@ -71,14 +71,14 @@ void check_teams(Comm& comm) {
     expect(static_cast<bool>(some) == (self != 0), "no color");
     if (some) expect_members(some, self, "all but the first");
 
-    // In one order in the parent, in another in the team: the fold follows that of the team.
+    // The order in the team differs from that in the parent: the fold follows the team's order.
     std::vector<matrix> mine(5, matrices::sample(self, 0)), folded(5);
     allfold::all_reduce(*down, mine, folded, matrices::operation());
     matrix expected = matrices::sample(P - 1, 0);
     for (int r = P - 2; r >= 0; --r) expected = expected * matrices::sample(r, 0);
     for (const matrix& each : folded) expect(each == expected, "the team's order");
 
-    // In flight on all of them at once, waited for from the last one back.
+    // In flight on all of them at once, waited for in reverse order.
     std::vector<int> x{self, self, self, self};
     std::vector<allfold::operation> started;
     started.push_back(allfold::all_reduce.start(comm, x[0], allfold::sum()));
@@ -98,8 +98,8 @@ void check_teams(Comm& comm) {
     if (even) expect(x[2] == of_even, "the sum of the even ones");
 }
 
-/// Splits at random down to one rank, the same way on all of them; each waits for what is in flight on all levels in an
-/// order of its own.
+/// Splits at random, the same way on all ranks, until a split leaves a team whole; each rank waits for what is in
+/// flight on all levels in its own order.
 template <class Comm>
 void check_nested_splits(Comm& comm, unsigned seed, int depth = 0) {
     std::mt19937 shared(seed * 31 + static_cast<unsigned>(depth)), own(seed + static_cast<unsigned>(comm.rank()) * 97);

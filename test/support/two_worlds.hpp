@@ -8,7 +8,7 @@
 
 namespace test {
 
-/// Runs `fn(a, b)` on all ranks, watched: two communicators of the same threads.
+/// Runs `fn(a, b)` on all ranks under a watchdog; a and b are two communicators of the same threads.
 template <class Fn>
 void on_two_communicators(int size, Fn fn, const allfold::thread_tuning& tuning = {}) {
     const watchdog watch("two communicators", std::chrono::seconds(40));

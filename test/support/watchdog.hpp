@@ -12,7 +12,7 @@
 
 namespace test {
 
-/// Ends the program with a message when it lives too long: a test that hangs fails, and says where.
+/// Aborts the program with a message if it runs too long: a test that hangs fails, and says where.
 class watchdog {
   public:
     explicit watchdog(std::string what, std::chrono::seconds limit = std::chrono::seconds(100))

@@ -13,7 +13,7 @@
 #include "allfold/algebra/laws.hpp"
 
 /// @file
-/// sum, product, min and max: ordinary values, one for all element types.
+/// sum, product, min and max: ordinary values, each for all element types.
 
 namespace allfold {
 namespace detail {
@@ -21,7 +21,7 @@ namespace detail {
 #ifdef __SIZEOF_INT128__
 __extension__ using int128 = __int128;
 __extension__ using uint128 = unsigned __int128;
-/// The integers of compilers that are none to <type_traits> and <limits> where the standard is taken strictly.
+/// The compiler's integers that <type_traits> and <limits> do not recognise as such in strict standard mode.
 template <class T>
 inline constexpr bool is_wide_integer = std::same_as<T, int128> || std::same_as<T, uint128>;
 #else
@@ -33,8 +33,8 @@ inline constexpr bool is_wide_integer = false;
 template <class T>
 concept integer = (std::integral<T> && !std::same_as<T, bool>) || is_wide_integer<T>;
 
-/// What computes with fractions and is no class: also _Float16, __bf16 and others that are no floating point to
-/// <type_traits> of C++20.
+/// Non-class types that compute with fractions, including _Float16, __bf16 and others that <type_traits> of C++20 does
+/// not count as floating point.
 template <class T>
 concept real_number = std::floating_point<T> || (!std::is_class_v<T> && !std::same_as<T, bool> && requires(const T& x) {
                           { x* x } -> std::same_as<T>;
@@ -42,7 +42,7 @@ concept real_number = std::floating_point<T> || (!std::is_class_v<T> && !std::sa
                           requires static_cast<T>(0.5) != static_cast<T>(0);
                       });
 
-/// std::complex and its look-alikes, known by their shape: who uses <complex> includes it, nobody else pays for it.
+/// std::complex and types like it, recognised by shape, so that only users of <complex> pay for including it.
 template <class T>
 concept complex_number = real_number<typename T::value_type> && requires(const T& z) {
     { z.real() } -> std::same_as<typename T::value_type>;
@@ -53,7 +53,7 @@ concept complex_number = real_number<typename T::value_type> && requires(const T
 template <class T>
 concept number = integer<T> || real_number<T> || complex_number<T>;
 
-/// Where integers are added and multiplied: overflow wraps, and no short type is promoted to a signed int.
+/// The type in which integers are added and multiplied: overflow wraps, and no short type is promoted to a signed int.
 template <integer T>
 struct wrapping_integer {
     using type = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
@@ -66,14 +66,14 @@ struct wrapping_integer<T> {
 template <integer T>
 using wrapping = typename wrapping_integer<T>::type;
 
-/// Laws of + and · on numbers. Nothing is known of other types: their + may be a concatenation.
+/// Laws of + and · on numbers. Nothing is assumed about other types: their + may be a concatenation.
 template <class T>
 inline constexpr law_set number_laws = integer<T>  ? law::associative | law::commutative | law::exact
                                        : number<T> ? law::associative | law::commutative
                                                    : law_set{};
 
-/// Laws of the lesser and the greater of two. Values that are merely equivalent can be told apart by the order of the
-/// operands; a partial order (one with a NaN in it) is not associative.
+/// Laws of min and max. Values that are equivalent but not equal expose the order of the operands; a partial order (one
+/// with NaN) is not associative.
 template <class T>
 inline constexpr law_set order_laws =
     real_number<T> || std::three_way_comparable<T, std::strong_ordering>
@@ -90,7 +90,7 @@ template <class T>
 concept bounded =
     std::numeric_limits<T>::is_bounded || std::numeric_limits<T>::has_infinity || is_wide_integer<T> || real_number<T>;
 
-/// The number above all others, infinity where there is one.
+/// The greatest value of T: infinity if it has one.
 template <bounded T>
 [[nodiscard]] constexpr T greatest_value() {
     using limits = std::numeric_limits<T>;
@@ -101,7 +101,7 @@ template <bounded T>
     else
         return static_cast<T>(std::numeric_limits<float>::infinity());
 }
-/// The number below all others.
+/// The least value of T: -infinity if it has one.
 template <bounded T>
 [[nodiscard]] constexpr T least_value() {
     using limits = std::numeric_limits<T>;
@@ -118,11 +118,11 @@ using bits_of =
     std::conditional_t<sizeof(T) == sizeof(std::uint16_t), std::uint16_t,
                        std::conditional_t<sizeof(T) == sizeof(std::uint32_t), std::uint32_t, std::uint64_t>>;
 
-/// Whether T is as wide as an unsigned integer; long double is not.
+/// Whether T has the width of an unsigned integer; long double does not.
 template <class T>
 inline constexpr bool has_bits = sizeof(T) == sizeof(bits_of<T>);
 
-/// x; or -0 where x and y are zeros of different sign. x == y.
+/// Requires x == y. Returns x, or -0 if x and y are zeros of different sign.
 template <real_number T>
 [[nodiscard]] constexpr T lower_of_equal(T x, T y) noexcept {
     if constexpr (has_bits<T>)
@@ -131,7 +131,7 @@ template <real_number T>
         return x == 0 ? -(-x - y) : x;
 }
 
-/// x; or +0 where x and y are zeros of different sign. x == y.
+/// Requires x == y. Returns x, or +0 if x and y are zeros of different sign.
 template <real_number T>
 [[nodiscard]] constexpr T upper_of_equal(T x, T y) noexcept {
     if constexpr (has_bits<T>)
@@ -140,15 +140,15 @@ template <real_number T>
         return x == 0 ? x + y : x;
 }
 
-/// `ordered`, or the one NaN that min and max know where a or b is one.
+/// `ordered`, or, if a or b is NaN, the one NaN that min and max return.
 template <real_number T>
 [[nodiscard]] constexpr T unless_nan(T a, T b, T ordered) noexcept {
     const bool unordered = (a != a) | (b != b);
     return unordered ? static_cast<T>(std::numeric_limits<float>::quiet_NaN()) : ordered;
 }
 
-// Each of the two takes the winner twice. The two differ only where a == b; what is then left to decide is the sign of
-// a zero. Selects instead of branches, so that loops over them are vectorised.
+// Both functions select the winner twice. The two selections differ only if a == b, which leaves just the sign of a
+// zero to decide. They are selects rather than branches, so that loops over them vectorise.
 
 template <real_number T>
 [[nodiscard]] constexpr T lesser(T a, T b) noexcept {
@@ -162,8 +162,8 @@ template <real_number T>
 
 }  // namespace detail
 
-/// a + b. Integers wrap around; the sum of floats depends on the bracketing. On other types with a + it can be called,
-/// but laws are not declared: write `associative(sum{})` or `commutative(sum{})` for your own.
+/// a + b. Integers wrap around; the sum of floats depends on the bracketing. It can be called on any other type with a
+/// +, but no laws are declared for those: write `associative(sum{})` or `commutative(sum{})` for your own types.
 struct sum {
     template <class T>
         requires(!std::same_as<T, bool>) && requires(const T& a, const T& b) {
@@ -187,7 +187,7 @@ struct sum {
     }
 };
 
-/// a · b. As `sum`: integers wrap around, laws are declared for numbers.
+/// a · b. As for `sum`, integers wrap around, and laws are declared for numbers only.
 struct product {
     template <class T>
         requires(!std::same_as<T, bool>) && requires(const T& a, const T& b) {
@@ -211,9 +211,9 @@ struct product {
     }
 };
 
-/// The lesser of two by <, the left one where they are equivalent. Of floats: -0 is less than +0, and a NaN on either
-/// side gives NaN (always the same one), so that the result depends neither on order nor on bracketing.
-/// Laws are declared where the order is total or weak, which is read off operator<=>.
+/// The lesser of two by <, or the left one if they are equivalent. For floats, -0 is less than +0, and NaN on either
+/// side gives NaN (always the same one), so that the result depends neither on order nor on bracketing. Laws are
+/// declared if the order is total or weak, as operator<=> tells.
 struct min {
     template <detail::less_than_comparable T>
     [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {
@@ -232,7 +232,7 @@ struct min {
     }
 };
 
-/// The greater of two by <, the left one where they are equivalent. Zeros, NaN and laws as with `min`.
+/// The greater of two by <, or the left one if they are equivalent. Zeros, NaN and laws as for `min`.
 struct max {
     template <detail::less_than_comparable T>
     [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {

@@ -17,17 +17,17 @@
 #include "allfold/algebra/operator.hpp"
 
 /// @file
-/// Tests the laws that an operator declares on samples of its elements, at run time or in a static_assert:
+/// Tests the laws that an operator declares on sample elements, at run time or in a static_assert:
 ///
 ///     static_assert(check_laws(max{}, {-1, 0, 7}));
 ///     const law_report report = check_laws(my_operator, samples, within(1e-6));
 ///     if (!report) std::puts(report.text().c_str());
 ///
-/// Samples cannot prove a law. Take such as have caught others: identities, opposites, extremes, equal values, NaN.
+/// Samples cannot prove a law. Use those that tend to break laws: identities, opposites, extremes, equal values, NaN.
 
 namespace allfold {
 
-/// Equality by ==, where values that differ from themselves (NaN) equal each other.
+/// Equality by ==, except that values which differ from themselves (NaN) equal each other.
 struct same_value {
     template <std::equality_comparable T>
     [[nodiscard]] constexpr bool operator()(const T& a, const T& b) const {
@@ -35,8 +35,8 @@ struct same_value {
     }
 };
 
-/// Equality up to `tolerance`, relative to the larger of the two where that is above 1, else absolute. For floating
-/// point and complex numbers and ranges of them.
+/// Equality up to `tolerance`, relative to the larger of the two magnitudes if that is above 1, absolute otherwise. For
+/// floating point and complex numbers and for ranges of them.
 class within {
   public:
     constexpr explicit within(double tolerance) noexcept : tolerance_(tolerance) {}
@@ -75,19 +75,19 @@ class within {
     double tolerance_;
 };
 
-/// What samples can show to be wrong. Besides the laws themselves: that a copy of the operator is the same operator,
-/// and that its identity is one.
+/// What samples can refute: the laws themselves, that a copy of the operator is the same operator, and that its
+/// identity is one.
 enum class broken_law { none, copyable, identity, idempotent, commutative, associative, exact };
 
-/// The first declared law that samples break, and which samples; true if all laws hold.
+/// The first declared law that the samples break, and which samples break it. Converts to true if all laws hold.
 struct law_report {
     broken_law broken = broken_law::none;
-    std::size_t at[3] = {};   ///< places of the operands among the samples, as many as the law has operands
-    std::size_t samples = 0;  ///< how many there were
+    std::size_t at[3] = {};   ///< indices of the operands among the samples, as many as the law has operands
+    std::size_t samples = 0;  ///< how many samples there were
 
     [[nodiscard]] constexpr explicit operator bool() const noexcept { return broken == broken_law::none; }
 
-    /// For people: "not commutative: op(x[0], x[2]) differs from op(x[2], x[0])".
+    /// A readable report: "not commutative: op(x[0], x[2]) differs from op(x[2], x[0])".
     [[nodiscard]] std::string text() const {
         const std::string a = operand(0), b = operand(1), c = operand(2);
         const auto op = [](const std::string& l, const std::string& r) { return "op(" + l + ", " + r + ")"; };
@@ -173,8 +173,8 @@ class law_check {
 
 }  // namespace detail
 
-/// Tests every law that `op` declares on all samples, pairs and triples of them: n³ folds for n samples. Results are
-/// compared by `equal`; those of an `exact` operator by == too. `samples` is a contiguous range.
+/// Tests every law that `op` declares on all samples, pairs and triples of samples: O(n³) folds for n samples. Results
+/// are compared with `equal`, and those of an `exact` operator with == too. `samples` is a contiguous range.
 template <class Op, class Range, class Equal = same_value>
 [[nodiscard]] constexpr law_report check_laws(const Op& op, const Range& samples, const Equal& equal = {}) {
     using T = std::remove_cvref_t<decltype(*std::begin(samples))>;

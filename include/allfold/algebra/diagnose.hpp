@@ -15,8 +15,8 @@
 #include "allfold/algebra/stretch.hpp"
 
 /// @file
-/// Says in one line what is wrong with an operator, and what to write instead. A collective asks first and leaves the
-/// rest of its body out if the answer is no, so that this line is the only error:
+/// Reports in one line what is wrong with an operator and what to write instead. A collective asks first and compiles
+/// the rest of its body only if the answer is yes, so that this line is the only error:
 ///
 ///     if constexpr (detail::require_associative<Op, T>()) run(...);
 
@@ -45,7 +45,7 @@ inline constexpr bool is_divides = false;
 template <class T>
 inline constexpr bool is_divides<std::divides<T>> = true;
 
-/// Whether an operator looks as if it meant to fold stretches, but cannot do it with constants on both sides, or while
+/// Whether an operator seems intended to fold stretches, but cannot be called with constants on both sides, or while
 /// const.
 template <class Op, class T>
 inline constexpr bool nearly_folds_stretches =
@@ -59,7 +59,7 @@ inline constexpr bool is_row = false;
 template <class... Ts>
 inline constexpr bool is_row<row<Ts...>> = true;
 
-/// Whether the identity given to an associative operator fits; a compile-time error where it does not.
+/// Whether the identity given to an associative operator fits; a compile-time error if it does not.
 template <class Op, class T>
 [[nodiscard]] consteval bool require_fitting_identity() {
     constexpr bool fits = given_identity_fits<Op, T>;
@@ -69,7 +69,7 @@ template <class Op, class T>
     return fits;
 }
 
-/// Whether `Op` is an associative operator on T; a compile-time error where it is not.
+/// Whether `Op` is an associative operator on T; a compile-time error if it is not.
 template <class Op, class T>
 [[nodiscard]] consteval bool require_associative() {
     using operation = std::remove_cvref_t<Op>;
@@ -133,7 +133,7 @@ template <class Op, class T>
     return false;
 }
 
-/// Whether `Op` is a commutative operator on T; a compile-time error where it is not.
+/// Whether `Op` is a commutative operator on T; a compile-time error if it is not.
 template <class Op, class T>
 [[nodiscard]] consteval bool require_commutative() {
     constexpr bool fine = commutative_operator<Op, T>;

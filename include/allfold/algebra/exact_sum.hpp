@@ -18,27 +18,27 @@
 /// Sums of floating point numbers without rounding errors.
 ///
 ///     double:  2^1024 ┬───────────────┬───────────────┬─ ... ─┬───────────────┐ 2^-1074
-///       sign, room ───┘  one integer in two's complement, whose last bit is the least bit of any double
-///                  ▲ a double is added to two words, carries to those above; a state, word by word
+///     sign, headroom ─┘  one two's complement integer, whose last bit is the least significant bit of any double
+///                  ▲ a double is added to two words, and carries ripple upwards; a state is added word by word
 ///
 /// Kulisch, "Very fast and exact accumulation of products", Computing 91, 2011: the long fixed point register. Neal,
 /// "Fast exact summation using small and large superaccumulators", 2015, and Collange, Defour, Graillat and Iakymchuk,
 /// "Numerical reproducibility for the parallel reduction on multi- and many-core architectures", Parallel Computing 49,
-/// 2015: the same in software. Departure from both: words overlap nowhere and carries are never put off, so that a sum
-/// has one representation, and equal sums are equal bytes, however they came about.
+/// 2015: the same in software. Departure from both: words do not overlap and carries are never deferred. A sum
+/// therefore has a single representation, and equal sums have equal bytes, however they were computed.
 
 namespace allfold {
 
-/// The exact sum of floating point numbers: an integer so long that it has a bit for every power of two of T, and room
-/// for 2^64 addends of any size. 280 bytes for double, 56 for float.
+/// The exact sum of floating point numbers: an integer with one bit for every power of two of T and enough headroom for
+/// 2^64 addends of any magnitude. Takes 280 bytes for double, 56 for float.
 ///
 ///     exact_accumulator<double> mine;
 ///     for (const double x : values) mine += x;
 ///     const double total = all_reduce(comm, mine, exact_sum<double>());
 ///
-/// Converts to T by rounding once, to nearest, ties to even, whatever the rounding mode; a sum beyond the greatest T
-/// becomes infinite. The sum of nothing is +0. Two are equal if they hold the same sum of the same kinds of numbers
-/// (below); then they are the same bytes.
+/// Converts to T with a single rounding: to nearest, ties to even, regardless of the rounding mode; a sum greater than
+/// the greatest T becomes infinite. An empty sum is +0. Two accumulators compare equal if they hold the same sum of the
+/// same kinds of numbers (below), and then have the same bytes.
 template <class T>
     requires std::same_as<T, float> || std::same_as<T, double>
 class exact_accumulator {
@@ -59,7 +59,7 @@ class exact_accumulator {
             seen_ |= negative ? kind::negative_zero : kind::other_number;
         } else {
             seen_ |= kind::other_number;
-            // The least bit of a subnormal number and of the first normal ones is the same one, bit 0.
+            // The least significant bit of subnormal numbers and of the smallest normal ones is the same: bit 0.
             add(exponent == 0 ? fraction : fraction | implicit_one,
                 static_cast<std::size_t>(exponent == 0 ? 0 : exponent - 1), negative);
         }
@@ -91,12 +91,12 @@ class exact_accumulator {
     using limits = std::numeric_limits<T>;
     static_assert(limits::is_iec559);
 
-    /// What has been added, besides the sum: bits of a set.
+    /// What kinds of numbers have been added, as a bit set kept beside the sum.
     enum kind : std::uint64_t { negative_zero = 1, other_number = 2, infinity = 4, negative_infinity = 8, nan = 16 };
 
     static constexpr std::size_t word_bits = 64;
     static constexpr std::size_t number_bits = limits::max_exponent - limits::min_exponent + limits::digits;
-    static constexpr std::size_t words = (number_bits + 64 + 1 + word_bits - 1) / word_bits;  // room and a sign
+    static constexpr std::size_t words = (number_bits + 64 + 1 + word_bits - 1) / word_bits;  // headroom and a sign
     using long_integer = std::array<std::uint64_t, words>;
 
     static constexpr std::size_t digits = limits::digits;
@@ -136,27 +136,28 @@ class exact_accumulator {
         return x;
     }
 
-    /// The bits from `first` on, as many as a word has.
+    /// One word's worth of bits, starting at bit `first`.
     [[nodiscard]] static constexpr std::uint64_t bits_from(const long_integer& x, std::size_t first) noexcept {
         const std::size_t i = first / word_bits, at = first % word_bits;
         const std::uint64_t above = i + 1 < words && at != 0 ? x[i + 1] << (word_bits - at) : 0;
         return (x[i] >> at) | above;
     }
 
-    /// The bits of the T next to x, which is not negative.
+    /// The bits of the T nearest to x; x must not be negative.
     [[nodiscard]] static constexpr std::uint64_t rounded(const long_integer& x) noexcept {
         std::size_t used = words;
         while (used > 0 && x[used - 1] == 0) --used;
         if (used == 0) return 0;
         const std::size_t length = used * word_bits - static_cast<std::size_t>(std::countl_zero(x[used - 1]));
-        if (length <= digits) return x[0];  // such a T, and a subnormal one, is encoded as its mantissa
+        if (length <= digits) return x[0];  // a number this short, normal or subnormal, is encoded as its mantissa
         const std::size_t dropped = length - digits;
         std::uint64_t mantissa = bits_from(x, dropped) & (2 * implicit_one - 1);
         if (rounds_up(x, dropped, mantissa % 2 != 0)) ++mantissa;
-        // The implicit one counts in the exponent; so does a mantissa that became a power of two.
+        // The implicit one adds to the exponent, and so does a mantissa rounded up to a power of two.
         return std::min((std::uint64_t{dropped} << fraction_bits) + mantissa, infinite);
     }
-    /// Whether the last `dropped` bits are more than half of the one above, or half of it and that is odd.
+    /// Whether the last `dropped` bits are more than half a unit of the bit above them, or exactly half and that bit is
+    /// 1.
     [[nodiscard]] static constexpr bool rounds_up(const long_integer& x, std::size_t dropped, bool odd) noexcept {
         const std::size_t half = dropped - 1, i = half / word_bits;
         const std::uint64_t bit = std::uint64_t{1} << (half % word_bits);
@@ -172,21 +173,21 @@ class exact_accumulator {
         return std::bit_cast<T>(static_cast<detail::bits_of<T>>(magnitude | sign));
     }
 
-    long_integer words_{};  // least first
+    long_integer words_{};  // least significant first
     std::uint64_t seen_ = 0;
 };
 
-/// The sum as if computed with unlimited precision and rounded once, to nearest: the same bits for every P, order,
-/// schedule and partition, also where numbers cancel (1e300 + 1 - 1e300 is 1) or where partial sums are beyond the
-/// greatest T. Folds numbers of type T, which travel as `exact_accumulator`s, or `exact_accumulator`s that a rank has
-/// made of many numbers of its own: that is the faster way, for only one of them is then sent.
+/// The sum as if computed with unlimited precision and rounded once, to nearest. The bits are the same for every P,
+/// order, schedule and partition, even if numbers cancel (1e300 + 1 - 1e300 is 1) or partial sums exceed the greatest
+/// T. Folds numbers of type T, which are sent as `exact_accumulator`s, or `exact_accumulator`s into which a rank has
+/// already added many numbers of its own. The latter is faster, because only one accumulator is sent.
 ///
-/// NaN, or infinities of both signs, give NaN, always the same one; infinities of one sign, that infinity; a sum beyond
-/// the greatest T, infinity too. A sum of zero is +0, and -0 if all that was added was -0, as with +. Of no
-/// contributions it is +0.
+/// NaN, or infinities of both signs, give NaN, always the same one; infinities of one sign give that infinity; a sum
+/// greater than the greatest T is infinite, too. A zero sum is +0, or -0 if nothing but -0 was added, as with +. The
+/// sum of no contributions is +0.
 ///
-/// Cost: 35 words of 8 bytes for each double, 7 for each float, on the wire and twice in memory for the time of the
-/// call; one addition with carry for each word and fold.
+/// Cost: 35 words of 8 bytes per double, 7 per float, both on the wire and, twice, in memory for the duration of the
+/// call; one addition with carry per word and fold.
 template <class T>
     requires std::same_as<T, float> || std::same_as<T, double>
 struct exact_sum {
@@ -202,7 +203,7 @@ struct exact_sum {
 
     [[nodiscard]] static constexpr state identity() noexcept { return {}; }
 
-    /// A template, so that an accumulator is not rounded to be lifted.
+    /// A template, so that an accumulator is not converted to T, and thereby rounded, in order to be lifted.
     template <std::same_as<T> Number>
     [[nodiscard]] static constexpr state lift(const Number& x) noexcept {
         return state(x);

@@ -17,7 +17,7 @@
 #include "allfold/algebra/row.hpp"
 
 /// @file
-/// One operator of several, each for one tensor of records or one member of a tuple.
+/// Several operators combined into one, each for one tensor of records or one member of a tuple.
 
 namespace allfold {
 namespace detail {
@@ -27,8 +27,8 @@ inline constexpr bool is_tuple = requires { std::tuple_size<T>::value; };
 template <class... Ts>
 inline constexpr bool is_tuple<row<Ts...>> = false;
 
-/// The parts of an element, one for each operator: the types of the tensors of rows, or of the members of a tuple, pair
-/// or array.
+/// The types of the parts of an element, one part per operator: the tensors of rows, or the members of a tuple, pair or
+/// array.
 template <class T>
 struct parts_of {
     using types = void;
@@ -45,7 +45,7 @@ struct parts_of<T> {
     using types = decltype(list(std::make_index_sequence<std::tuple_size_v<T>>()));
 };
 
-/// In rows there is no room for a state of another type than the value's.
+/// Whether the state has the type of the value: rows have no room for a state of another type.
 template <class Op, class T>
 inline constexpr bool keeps_type = true;
 template <class Op, class T>
@@ -54,7 +54,7 @@ inline constexpr bool keeps_type<Op, T> = requires(const Op& op, const T& x) {
     { op.lift(x) } -> std::same_as<T>;
 };
 
-/// What several operators are on the parts of an element, one operator for each part.
+/// What several operators can do together on the parts of an element, with one operator per part.
 template <class Parts, class... Ops>
 struct fusion_on {
     static constexpr bool folds = false, folds_in_rows = false, lifts = false, lowers = false, has_identity = false;
@@ -81,7 +81,7 @@ inline constexpr bool is_pair = false;
 template <class First, class Second>
 inline constexpr bool is_pair<std::pair<First, Second>> = true;
 
-/// The parts as a T, or in something of its kind where a part has another type.
+/// The parts as a T or, if the type of any part has changed, as a pair or tuple of the new types.
 template <class T, class... Parts>
 [[nodiscard]] constexpr auto gather_parts(Parts... parts) {
     if constexpr (std::same_as<typename parts_of<T>::types, std::tuple<Parts...>>)
@@ -95,20 +95,21 @@ template <class T, class... Parts>
 }  // namespace detail
 
 /// Several operators as one: `fused{max(), sum()}` folds the first tensor of records with max and the second with sum,
-/// so that both travel in the same messages; or the members of a std::pair, std::tuple or std::array.
+/// so that both are sent in the same messages. The parts may also be the members of a std::pair, std::tuple or
+/// std::array.
 ///
 ///     all_reduce(comm, records(extremes, totals), fused{max(), sum()});
 ///
-/// Each tensor or member is folded as by its own operator alone. Laws are those that all operators have on their parts;
-/// the identity is that of each, if all have one. Operators may lift and lower: members of tuples to states of any
-/// type, elements of records to states of their own type. An operator that folds whole rows, such as `online_softmax`,
-/// cannot be a part.
+/// Each tensor or member is folded as its own operator alone would fold it. The laws are those that every operator has
+/// on its part; the identity consists of theirs, if all have one. Operators may lift and lower: members of tuples to
+/// states of any type, elements of records only to states of their own type. An operator that folds whole rows, such as
+/// `online_softmax`, cannot be a part.
 template <class... Ops>
 class fused {
   public:
     constexpr explicit fused(Ops... operators) : operators_(std::move(operators)...) {}
 
-    /// The operator of part I.
+    /// The operator for part I.
     template <std::size_t I>
     [[nodiscard]] constexpr const auto& part() const noexcept {
         return std::get<I>(operators_);
@@ -207,7 +208,7 @@ class fused {
 
 namespace detail {
 
-/// It has a `lower`, but lowers only where a part of it does.
+/// It has a member `lower`, but lowers only if one of its parts does.
 template <class... Ops>
 inline constexpr bool has_member_lower<fused<Ops...>> = (has_member_lower<Ops> || ...);
 

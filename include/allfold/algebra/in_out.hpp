@@ -15,12 +15,13 @@
 #include "allfold/algebra/stretch.hpp"
 
 /// @file
-/// Callbacks that fold into their second operand.
+/// Operators made of callbacks that fold into their second operand.
 
 namespace allfold {
 namespace detail {
 
-/// Memory for rows that a callback has to write elsewhere than where they belong: as aligned as any that it is given.
+/// Scratch for rows that a callback cannot write to their destination, at least as strictly aligned as any memory that
+/// it is given.
 template <class T>
 class rows_aside {
   public:
@@ -59,7 +60,7 @@ struct in_out_operator : as_base<F> {
     static void copy(stretch<const T> from, stretch<T> to) {
         if (from.data() != to.data() && from.size() != 0) std::memcpy(to.data(), from.data(), from.size() * sizeof(T));
     }
-    /// The result belongs where the left operand lies, which is read until the end.
+    /// The result goes where the left operand is, which is read until the end.
     template <class T>
     void fold_aside(stretch<const T> left, stretch<const T> right, stretch<T> out) const {
         const as_base<F>& f = *this;
@@ -79,8 +80,8 @@ struct in_out_operator : as_base<F> {
 }  // namespace detail
 
 /// An operator on stretches made of `f(in, in_out)`, which writes in ∘ in_out to in_out, row by row, as the callbacks
-/// of MPI and of many C interfaces do. Elements are trivially copyable; where `in_out` lies, all alignments hold. Its
-/// laws have to be declared around it:
+/// of MPI and of many C interfaces do. Elements must be trivially copyable; `in_out` always satisfies their alignment.
+/// Laws are declared around it:
 ///
 ///     const auto op = commutative_if(flag, in_out([=](stretch<const std::byte> in, stretch<std::byte> in_out) {
 ///         int count = static_cast<int>(in.rows());
@@ -88,8 +89,8 @@ struct in_out_operator : as_base<F> {
 ///     }));
 ///     all_reduce(comm, raw_rows(data, count, size, alignment), op);
 ///
-/// Where the result belongs on the left operand, or on neither, it copies the right one: about what the copy of as many
-/// bytes within the cache costs.
+/// If the result overwrites the left operand, or neither, the right operand is copied first. This costs about as much
+/// as an in-cache copy of the same number of bytes.
 template <class F>
 [[nodiscard]] constexpr auto in_out(F f) {
     return detail::in_out_operator<F>{{std::move(f)}};

@@ -8,10 +8,10 @@
 
 namespace allfold {
 
-/// One algebraic law. `check_laws` tests declared laws on samples. Where elements are floating point, the first two
-/// hold up to rounding (even a product of complex numbers may round otherwise when its factors are exchanged).
+/// One algebraic law. `check_laws` tests declared laws on samples. For floating point elements, the first two hold up
+/// to rounding (even a product of complex numbers may round differently if its factors are swapped).
 enum class law : unsigned {
-    associative = 1,  ///< (a ∘ b) ∘ c = a ∘ (b ∘ c). Every collective needs it.
+    associative = 1,  ///< (a ∘ b) ∘ c = a ∘ (b ∘ c): required by every collective
     commutative = 2,  ///< a ∘ b = b ∘ a: allows schedules that rotate the order, such as a ring
     idempotent = 4,   ///< a ∘ a = a: allows overlapping windows of ranks
     exact = 8,        ///< associativity holds to the last bit: the result does not depend on the bracketing

@@ -11,12 +11,12 @@
 #include "allfold/algebra/arithmetic.hpp"
 
 /// @file
-/// min_loc and max_loc: the extreme value and where it lies.
+/// min_loc and max_loc: the extreme value and where it was found.
 
 namespace allfold {
 
-/// A value and the index at which it was found, `located{0.5, 7}`: the element type of `min_loc` and `max_loc`. What
-/// the index counts is the caller's choice: elements, ranks, rows.
+/// A value and the index where it was found, `located{0.5, 7}`: the element type of `min_loc` and `max_loc`. What the
+/// index counts is up to the caller: elements, ranks, rows.
 template <class T>
 struct located {
     using value_type = T;
@@ -26,19 +26,19 @@ struct located {
 
     friend constexpr bool operator==(const located&, const located&) = default;
 };
-/// `located{value, index}` needs no type.
+/// Lets `located{value, index}` deduce its type.
 template <class T>
 located(T, std::int64_t) -> located<T>;
 
 namespace detail {
 
-/// For a zero only; float keeps its sign.
+/// For zeros only: conversion to float keeps the sign.
 template <real_number T>
 [[nodiscard]] constexpr bool is_negative_zero(T zero) noexcept {
     return std::bit_cast<std::uint32_t>(static_cast<float>(zero)) != 0;
 }
 
-/// The order in which `min` ranks values: by <, and of floats -0 below +0.
+/// The order in which `min` ranks values: by <, and for floats -0 below +0.
 template <class T>
 [[nodiscard]] constexpr bool below(const T& a, const T& b) {
     if constexpr (real_number<T>)
@@ -55,7 +55,7 @@ template <class T>
         return false;
 }
 
-/// A NaN before any number, then by `better(value, other)`, then the lower index.
+/// NaN before any number, then by `better(value, other)`, then the lower index.
 template <class T, class Better>
 [[nodiscard]] constexpr located<T> best_of(const located<T>& a, const located<T>& b, Better better) {
     const bool a_is_nan = is_nan(a.value), b_is_nan = is_nan(b.value);
@@ -73,13 +73,13 @@ inline constexpr law_set location_laws<located<T>> = order_laws<T>;
 template <class T>
 concept bounded_location = bounded<typename T::value_type> && std::same_as<T, located<typename T::value_type>>;
 
-/// The index of the identity: every found one is lower.
+/// The index of the identity, greater than that of any value that was found.
 inline constexpr std::int64_t nowhere = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace detail
 
-/// The least value, and of several equal ones that with the lowest index. Ranks values as `min` does: -0 is less than
-/// +0, and a NaN wins over every number, the lowest-placed NaN over the others.
+/// The least value, and of equal ones the one with the lowest index. Ranks values as `min` does: -0 is less than +0,
+/// and NaN wins over every number; of several NaN the one with the lowest index wins.
 struct min_loc {
     template <detail::less_than_comparable T>
     [[nodiscard]] constexpr located<T> operator()(const located<T>& a, const located<T>& b) const {
@@ -95,7 +95,7 @@ struct min_loc {
     }
 };
 
-/// The greatest value, and of several equal ones that with the lowest index. Zeros and NaN as with `min_loc`.
+/// The greatest value, and of equal ones the one with the lowest index. Zeros and NaN as for `min_loc`.
 struct max_loc {
     template <detail::less_than_comparable T>
     [[nodiscard]] constexpr located<T> operator()(const located<T>& a, const located<T>& b) const {

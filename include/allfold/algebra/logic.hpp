@@ -19,8 +19,8 @@ namespace detail {
 template <class T>
 concept truth_value = std::same_as<T, bool> || integer<T> || real_number<T>;
 
-/// Laws of "and" and "or" on truth values. A number has many ways to be true and becomes 1, so that 2 ∘ 2 is not 2;
-/// for the same reason only bool has an identity.
+/// Laws of "and" and "or" on truth values. Any nonzero number is true, but results are 1, so that 2 ∘ 2 is not 2; for
+/// the same reason only bool has an identity.
 template <class T>
 inline constexpr law_set logical_laws =
     std::same_as<T, bool> ? law::associative | law::commutative | law::exact | law::idempotent
@@ -72,7 +72,8 @@ struct logical_or {
     }
 };
 
-/// Whether exactly one is true (not zero): true or false, as T. Over many: whether an odd number of them is.
+/// Whether exactly one is true (not zero): true or false, as T. Over many operands: whether an odd number of them is
+/// true.
 struct logical_xor {
     template <detail::truth_value T>
     [[nodiscard]] constexpr T operator()(T a, T b) const noexcept {
@@ -89,8 +90,8 @@ struct logical_xor {
     }
 };
 
-/// a & b. On types other than integers and std::byte (a bitset, say) it can be called, but laws are not declared: write
-/// `commutative(bit_and{})`.
+/// a & b. It can be called on types other than integers and std::byte (a bitset, say), but no laws are declared for
+/// them: write `commutative(bit_and{})`.
 struct bit_and {
     template <class T>
         requires requires(const T& a, const T& b) {
@@ -112,7 +113,7 @@ struct bit_and {
     }
 };
 
-/// a | b. Types as with `bit_and`.
+/// a | b. Types as for `bit_and`.
 struct bit_or {
     template <class T>
         requires requires(const T& a, const T& b) {
@@ -131,7 +132,7 @@ struct bit_or {
     }
 };
 
-/// a ^ b. Types as with `bit_and`.
+/// a ^ b. Types as for `bit_and`.
 struct bit_xor {
     template <class T>
         requires requires(const T& a, const T& b) {

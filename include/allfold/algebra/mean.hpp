@@ -13,14 +13,15 @@
 namespace allfold {
 namespace detail {
 
-/// The mean of integers is no integer, so they have none.
+/// Integers are excluded: the mean of integers is not an integer.
 template <class T>
 concept divisible = real_number<T> || complex_number<T>;
 
 }  // namespace detail
 
-/// Folds by `sum` and divides the result by the number of contributions, once, at the end. Of integers there is no
-/// mean: convert them to floating point, or fold with `sum` and divide as you see fit. The mean of nothing is NaN.
+/// Folds with `sum` and divides the result once, at the end, by the number of contributions. There is no mean for
+/// integers: convert them to floating point, or fold with `sum` and divide as you see fit. The mean of no contributions
+/// is NaN.
 struct mean {
     template <detail::divisible T>
     [[nodiscard]] constexpr T operator()(const T& a, const T& b) const {

@@ -17,8 +17,8 @@
 ///     n = n1 + n2     mean = mean1 + (mean2 - mean1)·n2/n     m2 = m2_1 + m2_2 + |mean2 - mean1|²·n1·n2/n
 ///
 /// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", Stanford
-/// STAN-CS-79-773, 1979. Departure: the mean is corrected from that of the part with more numbers, and is halfway
-/// between those of equal parts, so that a merge is commutative to the last bit.
+/// STAN-CS-79-773, 1979. Departure: the mean is computed as a correction to the mean of the part with more numbers, or,
+/// for parts of equal size, halfway between their means, so that a merge is commutative to the last bit.
 
 namespace allfold {
 namespace detail {
@@ -32,7 +32,7 @@ struct real_part_of<T> {
     using type = typename T::value_type;
 };
 
-/// Where short numbers are squared and counted: half of them end at 65504.
+/// The type in which narrow numbers are squared and counted: half precision ends at 65504.
 template <class Real>
 using at_least_double = std::conditional_t<sizeof(Real) < sizeof(double), double, Real>;
 
@@ -47,7 +47,7 @@ template <divisible T>
         return static_cast<wide>(x) * static_cast<wide>(x);
 }
 
-/// Their sum may be greater than all numbers; it is rounded less where it is not.
+/// (a + b) / 2. Halving the sum rounds less; if the sum overflows, each is halved first.
 template <divisible T>
 [[nodiscard]] constexpr T halfway(const T& a, const T& b) {
     const auto half = static_cast<typename real_part_of<T>::type>(0.5);
@@ -58,7 +58,7 @@ template <divisible T>
 
 }  // namespace detail
 
-/// How many numbers there were, their mean, and m2, the sum of the squares of their distances from it.
+/// How many numbers there are, their mean, and m2, the sum of their squared distances from the mean.
 template <detail::divisible T>
 struct moments_state {
     using real = typename detail::real_part_of<T>::type;
@@ -70,12 +70,13 @@ struct moments_state {
     constexpr moments_state() = default;
     constexpr moments_state(std::int64_t numbers, const T& mean_of_them, const real& m2_of_them)
         : count(numbers), mean(mean_of_them), m2(m2_of_them) {}
-    /// Of one number.
+    /// The state of one number.
     constexpr explicit moments_state(const T& x) : count(1), mean(x) {}
 
-    /// The mean square of the distances from the mean: of the numbers as they are. NaN of none.
+    /// The population variance: the mean squared distance from the mean. NaN if there are no numbers.
     [[nodiscard]] constexpr real variance() const { return m2_over(count); }
-    /// What the numbers, as a sample, tell of the variance of what they were drawn from. NaN of one or none.
+    /// The sample variance: an estimate of the variance of the distribution that the numbers were drawn from. NaN for
+    /// fewer than two numbers.
     [[nodiscard]] constexpr real sample_variance() const { return m2_over(count - 1); }
 
     friend constexpr bool operator==(const moments_state&, const moments_state&) = default;
@@ -97,15 +98,15 @@ inline constexpr bool is_moments_state<moments_state<T>> = true;
 }  // namespace detail
 
 /// Merges counts, means and sums of squared distances. Folds numbers, each as a part of one, or `moments_state`s that a
-/// rank has made of numbers of its own; the outcome is a `moments_state`:
+/// rank has built from its own numbers; the result is a `moments_state`:
 ///
 ///     moments_state<double> mine;
 ///     for (const double x : values) mine = moments()(mine, moments_state(x));
 ///     all_reduce(comm, mine, moments());  // mine.mean, mine.variance()
 ///
-/// Commutative to the last bit, associative up to rounding; the count is exact. Nothing is squared that is not a
-/// difference, so that numbers far from 0 lose nothing. Of equal numbers the variance is 0. A part without numbers is
-/// the identity. Where a number is NaN or infinite, neither mean nor m2 is finite.
+/// Commutative to the last bit, associative up to rounding; the count is exact. Only differences are squared, so that
+/// numbers far from 0 lose no precision. The variance of equal numbers is 0. A part without numbers is the identity. If
+/// any number is NaN or infinite, neither mean nor m2 is finite.
 struct moments {
     template <detail::divisible T>
     [[nodiscard]] constexpr moments_state<T> operator()(const moments_state<T>& a, const moments_state<T>& b) const {
@@ -140,9 +141,9 @@ struct moments {
     }
 };
 
-/// The variance of the numbers of all ranks, element by element: `moments` with the division inside the collective, of
-/// numbers or of `moments_state`s to numbers. It is that of the numbers as they are; of a sample, fold with `moments`
-/// and ask for its `sample_variance()`.
+/// The variance of the numbers of all ranks, element by element: `moments` with the division done inside the
+/// collective, from numbers or `moments_state`s to numbers. This is the population variance; for the sample variance,
+/// fold with `moments` and call `sample_variance()`.
 struct variance : moments {
     template <detail::divisible T>
     [[nodiscard]] static constexpr typename moments_state<T>::real lower(const moments_state<T>& state,

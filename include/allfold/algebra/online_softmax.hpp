@@ -19,18 +19,19 @@
 /// @file
 /// The merge of partial attention results.
 ///
-///     a part of the keys, with logits x_i and values v_i:   m = max x_i   l = Σ exp(x_i - m)   s = Σ exp(x_i - m) ·
-///     v_i two parts:   m = max(m1, m2)   l = l1·exp(m1 - m) + l2·exp(m2 - m)   s = s1·exp(m1 - m) + s2·exp(m2 - m) all
-///     parts:   softmax(x)·v = s / l
+///     part of the keys, with logits x_i and values v_i:
+///                     m = max x_i       l = Σ exp(x_i - m)                   s = Σ exp(x_i - m) · v_i
+///     two parts:      m = max(m1, m2)   l = l1·exp(m1 - m) + l2·exp(m2 - m)  s = s1·exp(m1 - m) + s2·exp(m2 - m)
+///     all parts:      softmax(x)·v = s / l
 ///
 /// Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, Fu, Ermon, Rudra and Ré,
-/// "FlashAttention", 2022. Departure: of the two factors that with the greater m is exactly 1, so one exp is computed
-/// and one product added to the other part as it stands.
+/// "FlashAttention", 2022. Departure: the factor of the part with the greater m is exactly 1, so only one exp is
+/// computed, and the scaled part is added to the other, which stays unscaled.
 
 namespace allfold {
 
-/// What is known of attention after some of the keys: their greatest logit m, the denominator l and the numerator s,
-/// both relative to exp(m). Without a key it is the identity of the merge.
+/// The state of attention after some of the keys: their greatest logit m, and the denominator l and the numerator s,
+/// both relative to exp(m). Without keys it is the identity of the merge.
 template <std::floating_point T, std::size_t D>
 struct softmax_state {
     T m = -std::numeric_limits<T>::infinity();
@@ -47,14 +48,14 @@ inline constexpr bool is_softmax_state = false;
 template <class T, std::size_t D>
 inline constexpr bool is_softmax_state<softmax_state<T, D>> = true;
 
-/// exp(-|m1 - m2|), with which the part of the lower maximum is multiplied. Equal maxima have the factor 1, also where
-/// both are -inf and their difference would be NaN.
+/// exp(-|m1 - m2|), the factor for the part with the lower maximum. For equal maxima it is 1, even if both are -inf and
+/// their difference would be NaN.
 template <std::floating_point T>
 [[nodiscard]] T lower_factor(T m1, T m2) {
     return m1 == m2 ? T{1} : std::exp(-std::abs(m1 - m2));
 }
 
-/// out = higher + factor · lower, where `out` may be either.
+/// out = higher + factor · lower. `out` may be either operand.
 template <std::floating_point T>
 void add_scaled(std::span<const T> higher, T factor, std::span<const T> lower, std::span<T> out) noexcept {
     elementwise<touches::nothing>(higher.data(), lower.data(), out.data(), out.size(),
@@ -72,20 +73,20 @@ template <class T, std::size_t D>
 
 }  // namespace detail
 
-/// Merges partial attention results: `softmax_state` values, or rows (m, l, s[D]) of three tensors of the caller's,
-/// with one m and one l a row.
+/// Merges partial attention results: `softmax_state` values, or rows (m, l, s[D]) of three of the caller's tensors,
+/// with one m and one l per row.
 ///
-/// Commutative to the last bit, associative up to rounding; m is exact. No exponent is above 0, so that logits of any
-/// size neither overflow nor cancel: a part whose maximum lies so far below the other's that its factor underflows
-/// (by 104 for float, 746 for double) vanishes. A part without keys, or with masked ones only (logit -inf), is the
-/// identity (-inf, 0, 0), and the merge of two of those is one again, not NaN. A logit NaN makes the whole row NaN.
+/// Commutative to the last bit, associative up to rounding; m is exact. No exponent is above 0, so logits of any size
+/// neither overflow nor cancel: a part vanishes if its maximum is so far below the other's that its factor underflows
+/// (by 104 for float, 746 for double). A part without keys, or with masked keys only (logit -inf), is the identity
+/// (-inf, 0, 0), and merging two of those gives the identity again, not NaN. A NaN logit makes the whole row NaN.
 ///
-/// One exp and D multiply-adds a merge.
+/// A merge costs one exp and D multiply-adds.
 struct online_softmax {
     template <std::floating_point M, std::floating_point L, std::floating_point S>
     void operator()(row<const M, const L, const S> left, row<const M, const L, const S> right, row<M, L, S> out) const {
         const M left_m = std::get<0>(left)[0], right_m = std::get<0>(right)[0];
-        // A branch, so that s is fetched while m is still on its way from another core.
+        // A branch, so that s is fetched while m is still in transit from another core.
         if (left_m < right_m)
             merge(right, left, out);
         else
@@ -109,7 +110,7 @@ struct online_softmax {
         return {};
     }
 
-    /// Makes a row the identity: no keys yet.
+    /// Sets a row to the identity: no keys yet.
     template <std::floating_point M, std::floating_point L, std::floating_point S>
     static void set_identity(row<M, L, S> out) {
         std::get<0>(out)[0] = -std::numeric_limits<M>::infinity();
@@ -117,15 +118,15 @@ struct online_softmax {
         for (S& s : std::get<2>(out)) s = 0;
     }
 
-    /// The state of one key. A masked key, one with logit -inf, counts as none.
+    /// The state of one key. A masked key, with logit -inf, counts as no key.
     template <std::floating_point T, std::size_t D>
     [[nodiscard]] static constexpr softmax_state<T, D> lift(T logit, const std::array<T, D>& value) {
         if (logit == -std::numeric_limits<T>::infinity()) return {};
         return {logit, T{1}, value};
     }
 
-    /// s / l, the attention over all keys merged so far; zeros where there were none. It is for the caller to apply: a
-    /// collective leaves states, which can be merged further; `normalised_softmax` applies it.
+    /// s / l, the attention over all keys merged so far, or zeros if there were none. Collectives do not apply it: they
+    /// leave states, which can be merged further. `normalised_softmax` does.
     template <std::floating_point L, std::floating_point S>
     static void normalize(L l, std::span<const S> s, std::span<S> out) noexcept {
         const S divisor = l == 0 ? S{1} : static_cast<S>(l);  // no keys: s is zero already
@@ -148,10 +149,10 @@ struct online_softmax {
     }
 };
 
-/// `online_softmax` with the last division inside the collective: what arrives is (m, l, s / l), the attention over all
-/// keys, with zeros where there were none. The same bits as `online_softmax` and `normalize` after it, each row divided
-/// once: in a long `all_reduce` of ranks that share memory each rank divides its own part. What arrives is no state any
-/// more and cannot be merged further; m and l are kept, so that m + log(l) still tells how much it weighs.
+/// `online_softmax` with the final division inside the collective: the result is (m, l, s / l), the attention over all
+/// keys, with zeros if there were none. Has the same bits as `online_softmax` followed by `normalize`, with each row
+/// divided once: in a long `all_reduce` between ranks that share memory, each rank divides its own part. The result is
+/// no longer a state and cannot be merged further; m and l are kept, so that m + log(l) still tells its weight.
 struct normalised_softmax : online_softmax {
     template <std::floating_point M, std::floating_point L, std::floating_point S>
     static void lower(row<const M, const L, const S> state, int /*contributions*/, row<M, L, S> out) noexcept {

@@ -15,12 +15,12 @@
 #include "allfold/algebra/stretch.hpp"
 
 /// @file
-/// The operator concept: what a type must offer to be folded with, and how it states its laws.
+/// The operator concepts: what a type must offer to be folded with, and how it declares its laws.
 
 namespace allfold {
 
-/// Laws of a foreign operator type (one that cannot get a member): specialise and give `static constexpr law_set
-/// value`.
+/// The laws of a third-party operator type, to which no member can be added: specialise this with a `static constexpr
+/// law_set value`.
 template <class Op, class T>
 struct operator_laws {};
 
@@ -41,7 +41,8 @@ template <class Op, class T>
 /// Whether the operator folds many rows at once.
 template <class Op, class T>
 inline constexpr bool folds_stretches = requires(const Op& op, stretch<const T> x, stretch<T> out) { op(x, x, out); };
-/// Of several tensors one that folds row by row is not asked, since it may be a generic lambda.
+/// On several tensors, an operator that folds single rows is not probed with stretches, since it may be a generic
+/// lambda.
 template <class Op, class... Ts>
 concept folds_single_rows = requires(const Op& op, row<const Ts...> x, row<Ts...> out) { op(x, x, out); };
 template <class Op, class... Ts>
@@ -56,7 +57,7 @@ inline constexpr bool folds_rows = false;
 template <class Op, class... Ts>
 inline constexpr bool folds_rows<Op, row<Ts...>> = folds_single_rows<Op, Ts...> || folds_rows_in_stretches<Op, Ts...>;
 
-/// Whether an operator folds each tensor of rows by an operator of its own, `part<C>()`, as `fused` does.
+/// Whether an operator folds each tensor of rows with a separate operator, `part<C>()`, as `fused` does.
 template <class Op>
 inline constexpr bool has_parts = requires(const Op& op) { op.template part<0>(); };
 
@@ -70,12 +71,12 @@ inline constexpr bool is_binary_operation<Op, row<Ts...>> =
 
 }  // namespace detail
 
-/// The laws that `Op` declares on elements of type T: of `operator_laws<Op, T>`, else of the members
-/// `Op::laws_on<T>` (depends on the element type) or `Op::laws`.
+/// The laws that `Op` declares on elements of type T: `operator_laws<Op, T>`, else the member `Op::laws_on<T>` (depends
+/// on the element type), else `Op::laws`.
 template <class Op, class T>
 inline constexpr law_set laws_of = detail::find_laws<std::remove_cvref_t<Op>, T>();
 
-/// An operator that is applied to rows element by element has the laws there that it has on all their element types.
+/// An operator that is applied to rows element by element has the laws that it has on all of their element types.
 template <class Op, class... Ts>
     requires(!detail::folds_rows<std::remove_cvref_t<Op>, row<Ts...>>)
 inline constexpr law_set laws_of<Op, row<Ts...>> = [] {
@@ -84,11 +85,11 @@ inline constexpr law_set laws_of<Op, row<Ts...>> = [] {
     return common;
 }();
 
-/// A binary operation on T: a copyable value, callable while const as `T(const T&, const T&)`, or as `op(left, right,
-/// out)` with many elements at once: see `stretch`, which is taken where an operator has both.
-/// It may have state, and need neither a default constructor nor linkage; two values of one type are two operators.
-/// For T = `row<Ts...>` either `op(left, right, out)` on rows, or on `stretches` of them (`out` may be `left` or
-/// `right`), or the operation on every element type, which then applies element by element.
+/// A binary operation on T: a copyable value whose const call operator can be called either as `T(const T&, const T&)`,
+/// or as `op(left, right, out)` with many elements at once (see `stretch`). If it supports both, the latter is used. It
+/// may have state, and needs neither a default constructor nor linkage; two values of one type are two operators. For T
+/// = `row<Ts...>` it is `op(left, right, out)` on rows or on `stretches` of them (`out` may be `left` or `right`), or
+/// the operation on every element type, which is then applied element by element.
 template <class Op, class T>
 concept binary_operation =
     std::copy_constructible<std::remove_cvref_t<Op>> && detail::is_binary_operation<std::remove_cvref_t<Op>, T>;
@@ -97,18 +98,18 @@ concept binary_operation =
 template <class Op, class T>
 concept stretch_operation = binary_operation<Op, T> && detail::folds_stretches<std::remove_cvref_t<Op>, T>;
 
-/// A `binary_operation` on T that is declared associative. The compiler cannot see that the law holds: `check_laws`
+/// A `binary_operation` on T that is declared associative. The compiler cannot see whether the law holds; `check_laws`
 /// tests it on samples. Not required: commutativity, an identity, default construction.
 template <class Op, class T>
 concept associative_operator = binary_operation<Op, T> && laws_of<Op, T>.has(law::associative);
 
-/// An `associative_operator` that is also declared commutative. What a ring needs.
+/// An `associative_operator` that is also declared commutative, as a ring needs.
 template <class Op, class T>
 concept commutative_operator = associative_operator<Op, T> && laws_of<Op, T>.has(law::commutative);
 
 namespace detail {
 
-/// Whether an operator says whether it is commutative by its value, and not by its type.
+/// Whether an operator declares commutativity at run time, through its value rather than its type.
 template <class Op, class T>
 concept says_commutative = associative_operator<Op, T> && !commutative_operator<Op, T> && requires(const Op& op) {
     { op.commutative() } -> std::convertible_to<bool>;
@@ -145,8 +146,8 @@ struct identity_lookup {
 
 }  // namespace detail
 
-/// An operator with a member `identity()` or `identity<T>()`: a value e with e ∘ x = x ∘ e = x.
-/// An exclusive scan gives it to rank 0. `with_identity(op, e)` adds it to an operator. An operator on rows has
+/// An operator with a member `identity()` or `identity<T>()` that returns a value e with e ∘ x = x ∘ e = x. An
+/// exclusive scan returns it on rank 0. `with_identity(op, e)` adds one to an operator. An operator on rows has
 /// `set_identity(out)` instead: see `row`.
 template <class Op, class T>
 concept operator_with_identity =
@@ -162,7 +163,8 @@ template <class T, operator_with_identity<T> Op>
 template <class Op, class T>
 concept lifting_operator = requires(const Op& op, const T& value) { op.lift(value); };
 
-/// An operator whose fold becomes a value by `op.lower(state, contributions)`: a mean divides there.
+/// An operator whose folded state is turned into a value by `op.lower(state, contributions)`, which is where a
+/// mean divides.
 template <class Op, class State>
 concept lowering_operator =
     requires(const Op& op, const State& state, int contributions) { op.lower(state, contributions); };
@@ -182,7 +184,7 @@ template <class T, class Op>
     }
 }
 
-/// What an operator folds of a value: its state, where it folds states; and what it makes of a fold.
+/// What an operator folds for a value, namely its state if it folds states; and what it makes of the folded state.
 template <class Op, class T>
 [[nodiscard]] constexpr auto lift_part(const Op& op, const T& value) {
     if constexpr (lifting_operator<Op, T>)
@@ -198,7 +200,7 @@ template <class Op, class T>
         return state;
 }
 
-/// Whether an operator has a member of the name `lower`, whatever it takes.
+/// Whether an operator has a member named `lower`, whatever its parameters.
 struct member_named_lower {
     int lower;
 };
@@ -210,7 +212,7 @@ template <class Op>
     requires(std::is_class_v<Op> && !std::is_final_v<Op>)
 inline constexpr bool has_member_lower<Op> = !requires { &ambiguous_lower<Op>::lower; };
 
-/// A callable that cannot be a base class: a function pointer, or a final class.
+/// Wraps a callable that cannot be a base class: a function pointer or an object of a final class.
 template <class F>
 struct held {
     F function;
@@ -224,14 +226,14 @@ struct held {
 template <class F>
 using as_base = std::conditional_t<std::is_class_v<F> && !std::is_final_v<F>, F, held<F>>;
 
-/// A callable with laws declared for it on top of its own. Inherits the rest: captures, identity, lift and lower.
+/// A callable with additional laws declared for it. Inherits everything else: captures, identity, lift and lower.
 template <class F, law Extra>
 struct declared : as_base<F> {
     template <class T>
     static constexpr law_set laws_on = laws_of<F, T> | law::associative | Extra;
 };
 
-/// An associative callable that is known to be commutative, or not, when the program runs. Inherits the rest.
+/// An associative callable that is declared commutative, or not, at run time. Inherits everything else.
 template <class F>
 struct commuting_if : as_base<F> {
     bool commutes;
@@ -241,19 +243,19 @@ struct commuting_if : as_base<F> {
     [[nodiscard]] constexpr bool commutative() const noexcept { return commutes; }
 };
 
-/// Whether a value of type E can stand for an element of type T: a whole number for any number, but no fraction for an
-/// integer.
+/// Whether a value of type E can stand for an element of type T: an integer for any number, but not a floating point
+/// number for an integer.
 template <class E, class T>
 concept fits_elements = std::convertible_to<const E&, T> && !(std::is_floating_point_v<E> && std::is_integral_v<T>);
 
-/// Values for the tensors of rows.
+/// The same for one value per tensor of rows.
 template <class E, class... Ts>
 inline constexpr bool fits_rows = false;
 template <class... Es, class... Ts>
     requires(sizeof...(Es) == sizeof...(Ts))
 inline constexpr bool fits_rows<std::tuple<Es...>, Ts...> = (fits_elements<Es, Ts> && ...);
 
-/// A callable with an identity given for it. Inherits the rest.
+/// A callable with an identity added. Inherits everything else.
 template <class F, class E>
 struct identified : as_base<F> {
     using given_identity = E;
@@ -279,7 +281,7 @@ struct identified : as_base<F> {
     }
 };
 
-/// A callable of whose identity nothing is known. Inherits the rest.
+/// A callable whose identity is unknown. Inherits everything else.
 template <class F>
 struct unidentified : as_base<F> {
     template <class T>
@@ -288,7 +290,7 @@ struct unidentified : as_base<F> {
     void set_identity() const = delete;
 };
 
-/// Whether the identity that was given to an operator fits what it folds; true of one to which none was given.
+/// Whether the identity given to an operator fits what it folds; true for an operator without a given identity.
 template <class Op, class T>
 inline constexpr bool given_identity_fits = true;
 template <class Op, class T>
@@ -314,20 +316,20 @@ template <class F>
     return detail::declared<F, law::commutative>{std::move(f)};
 }
 
-/// Declares that `f` is associative, and commutative if and only if the flag says so: for wrappers that hear it when
-/// the program runs. All is as if it had been declared so, or not, when the program was compiled, but is compiled once:
-/// the order of folds, the schedules among which `choose` picks, and that ranks have to agree. Where the caller names a
-/// schedule that rotates the order, or `order::any`, and the flag is false, the call throws.
+/// Declares that `f` is associative, and that it is commutative if and only if `flag` is true: for wrappers that learn
+/// this only at run time. The order of folds, the schedules that `choose` picks from and what ranks have to agree on
+/// are the same as if it had been declared so (or not) at compile time, but the code is compiled only once. If the flag
+/// is false and the caller names a schedule that rotates the order, or `order::any`, the call throws.
 ///
-/// An operator may have a const member `commutative()` instead, which returns a bool; it must return the same for as
-/// long as an operation runs.
+/// Alternatively, an operator may have a const member `commutative()` that returns a bool, which must not change while
+/// an operation is running.
 template <class F>
 [[nodiscard]] constexpr auto commutative_if(bool flag, F f) {
     return detail::commuting_if<F>{{std::move(f)}, flag};
 }
 
-/// The operator `op` with the identity e, such that e ∘ x = x ∘ e = x; it replaces one that `op` has. Laws, captures,
-/// lift and lower stay. Where `op` folds rows of several tensors, e is a std::tuple with a value for each tensor.
+/// The operator `op` with the identity e, such that e ∘ x = x ∘ e = x; it replaces any identity that `op` has. Laws,
+/// captures, lift and lower stay. If `op` folds rows of several tensors, e is a std::tuple with one value per tensor.
 ///
 ///     const auto join = associative([](const std::string& a, const std::string& b) { return a + b; });
 ///     exclusive_scan(comm, word, with_identity(join, ""));  // rank 0 gets ""
@@ -336,7 +338,7 @@ template <class Op, class E>
     return detail::identified<Op, E>{{std::move(op)}, std::move(e)};
 }
 
-/// The operator `op` as if it had no identity: an exclusive scan leaves the result of rank 0 as it was. Laws, captures,
+/// The operator `op` as if it had no identity: an exclusive scan leaves the result on rank 0 unchanged. Laws, captures,
 /// lift and lower stay.
 template <class Op>
 [[nodiscard]] constexpr auto without_identity(Op op) {

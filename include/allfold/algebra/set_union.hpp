@@ -14,7 +14,7 @@
 #include "allfold/algebra/laws.hpp"
 
 /// @file
-/// Sets as elements.
+/// The union of sets, each of which is one element.
 
 namespace allfold {
 namespace detail {
@@ -23,7 +23,7 @@ template <class Compare, class T>
 concept order_by_less = std::same_as<Compare, std::less<>> || std::same_as<Compare, std::less<T>> ||
                         std::same_as<Compare, std::greater<>> || std::same_as<Compare, std::greater<T>>;
 
-/// std::set and its look-alikes: ordered, and each key once.
+/// std::set and types like it: ordered, with unique keys.
 template <class S>
 concept ordered_set = std::same_as<typename S::key_type, typename S::value_type> && requires(S s, const S& other) {
     typename S::key_compare;
@@ -31,7 +31,7 @@ concept ordered_set = std::same_as<typename S::key_type, typename S::value_type>
     s.insert(other.begin(), other.end());
 };
 
-/// std::vector and its look-alikes, of elements with an order. A string is a word, not a set of letters.
+/// std::vector and types like it, with ordered elements. A string is a word, not a set of letters.
 template <class S>
 concept sorted_list =
     !requires { typename S::key_type; } && !requires { typename S::traits_type; } && requires(S s, const S& other) {
@@ -40,12 +40,11 @@ concept sorted_list =
         { *other.begin() < *other.begin() } -> std::convertible_to<bool>;
     };
 
-/// A set that is made of nothing orders as all others of its type do: its comparator is one that holds nothing.
+/// A default-constructed set has the same order as all others of its type: its comparator is stateless.
 template <class S>
 concept set_of_one_order = ordered_set<S> && std::is_empty_v<typename S::key_compare>;
 
-/// Elements that are merely equivalent can be told apart by the order of the operands; where the order is partial no
-/// law holds.
+/// Elements that are equivalent but not equal expose the order of the operands; under a partial order no law holds.
 template <class S>
 inline constexpr law_set union_laws{};
 template <class S, class T>
@@ -56,7 +55,7 @@ inline constexpr law_set union_laws_by_less =
                                                        : law_set{};
 template <sorted_list S>
 inline constexpr law_set union_laws<S> = union_laws_by_less<S, typename S::value_type>;
-/// Who makes a set with an order of one's own has promised that it is one.
+/// Whoever gives a set its own comparator has promised that it is an order.
 template <ordered_set S>
 inline constexpr law_set union_laws<S> =
     order_by_less<typename S::key_compare, typename S::value_type> ? union_laws_by_less<S, typename S::value_type>
@@ -64,16 +63,17 @@ inline constexpr law_set union_laws<S> =
 
 }  // namespace detail
 
-/// What is in either set, or in both. Elements are whole sets: std::set, or vectors that are sorted by <, in which an
-/// element stands as often as in that operand where it stands more often. Of equivalent elements the left one is kept.
-/// The empty set is the identity; of sets whose comparator holds something, such as a function, there is none. The
-/// union of vectors that are not sorted is not defined.
+/// The union of two sets. Elements are whole sets: std::set, or vectors sorted by <, in which an element occurs as
+/// often as in the operand where it occurs more often. Of equivalent elements the left one is kept. The identity is the
+/// empty set; sets with a stateful comparator, such as a function pointer, have none. The union of unsorted vectors is
+/// undefined.
 ///
 ///     std::set<std::string> seen = words_of(comm.rank());
 ///     all_reduce(comm, seen, set_union());
 ///     all_reduce(comm, std::span(&sorted, 1), set_union());  // a vector: as the one element of a span
 ///
-/// Between ranks that share no memory it needs a `serializer` for the set. Cost: one pass over both operands a fold.
+/// Between ranks that do not share memory, it needs a `serializer` for the set. Cost: one pass over both operands per
+/// fold.
 struct set_union {
     template <detail::ordered_set S>
     [[nodiscard]] S operator()(const S& a, const S& b) const {

@@ -11,11 +11,10 @@
 #include "allfold/algebra/operator.hpp"
 
 /// @file
-/// Laws of std::plus, multiplies, logical_and, logical_or, bit_and, bit_or and bit_xor, as `std::plus<>` on any T or as
-/// `std::plus<T>` on T. minus, divides, less and the others are not associative, and so get none.
+/// Laws of std::plus, multiplies, logical_and, logical_or, bit_and, bit_or and bit_xor, both as `std::plus<>` on any T
+/// and as `std::plus<T>` on T. minus, divides, less and the others are not associative and get none.
 ///
-/// Beware: std::plus and std::multiplies on signed integers are undefined where they overflow; `sum` and `product`
-/// wrap.
+/// Beware: std::plus and std::multiplies on signed integers are undefined if they overflow; `sum` and `product` wrap.
 
 namespace allfold {
 namespace detail {
@@ -25,7 +24,7 @@ inline constexpr law_set functor_laws{};
 
 template <class T>
 inline constexpr law_set functor_laws<std::plus, T> = number_laws<T>;
-/// Concatenation: exact, for it does not matter where a word is cut; but not commutative.
+/// Concatenation: exact, because it does not matter where a word is split, but not commutative.
 template <class Char, class Traits, class Allocator>
 inline constexpr law_set functor_laws<std::plus, std::basic_string<Char, Traits, Allocator>> =
     law::associative | law::exact;
@@ -44,7 +43,7 @@ inline constexpr law_set functor_laws<std::bit_xor, T> = bit_xor_laws<T>;
 
 }  // namespace detail
 
-/// The laws of `std::plus<>` and its kin, for the types for which they hold.
+/// The laws of `std::plus<>` and its kin on the types for which they hold.
 template <template <class> class Functor, class T>
     requires(detail::functor_laws<Functor, T> != law_set{})
 struct operator_laws<Functor<void>, T> {

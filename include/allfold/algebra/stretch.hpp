@@ -10,27 +10,27 @@
 #include <type_traits>
 
 /// @file
-/// What an operator sees that takes many rows at once.
+/// What an operator sees if it takes many rows at once.
 
 namespace allfold {
 
-/// Rows of one tensor that follow each other in memory without gaps: a matrix of rows() times row_length() elements, in
-/// row-major order. Owns nothing. The elements of a plain range, or of a tensor, are rows of one; a row of `records` is
-/// as long as there, and one of `raw_rows` has as many bytes as an element.
+/// Contiguous rows of one tensor: a matrix of rows() times row_length() elements in row-major order. Non-owning. The
+/// elements of a plain range or tensor are rows of length one; a row of `records` is as long as in its tensor, and a
+/// row of `raw_rows` has as many bytes as an element.
 ///
-/// An operator takes stretches where it is faster that way, as a callback with a length is:
+/// Write an operator on stretches if that is faster, for example for a callback that takes a length:
 ///
 ///     const auto add = commutative([](stretch<const double> left, stretch<const double> right, stretch<double> out) {
 ///         vector_add(left.data(), right.data(), out.data(), out.size());
 ///     });
 ///
-/// It writes row i of left ∘ right to row i of `out`, for every i, and each row of the result depends on row i of both
-/// sides alone: how many rows it is given at once, and how often, is nothing that one may rely on (a chunk of a few
-/// kilobytes, a block, or all of them). All three have the same shape, of at least one row. `out` is `left`, or
-/// `right`, or neither of them, and then shares no memory with them; `left` may be `right`. What `out` holds before the
-/// call, unless it is one of them, is nothing but an element of the type.
+/// For every i it writes row i of left ∘ right to row i of `out`, and that row depends on row i of both sides alone. Do
+/// not rely on how many rows it is given at once or how often it is called: a call may cover a chunk of a few
+/// kilobytes, a block, or everything. All three have the same shape, with at least one row. `out` is `left`, or
+/// `right`, or shares no memory with either; `left` may be `right`. Unless `out` is one of them, all that is known of
+/// its contents before the call is that they are elements of the type.
 ///
-/// Identity, `lift` and `lower` are those of single elements, and of single rows where there are several tensors.
+/// Identity, `lift` and `lower` are those of single elements, or of single rows if there are several tensors.
 template <class T>
 class stretch {
   public:
@@ -49,7 +49,7 @@ class stretch {
         return {data_ + i * row_length_, row_length_};
     }
 
-    /// Of elements, as a range of all of them.
+    /// The elements, as one range.
     [[nodiscard]] constexpr std::size_t size() const noexcept { return rows_ * row_length_; }
     [[nodiscard]] constexpr T* begin() const noexcept { return data_; }
     [[nodiscard]] constexpr T* end() const noexcept { return data_ + size(); }
@@ -61,9 +61,9 @@ class stretch {
     std::size_t row_length_;
 };
 
-/// The same rows of several tensors that are folded together (`records`): one stretch for each of them. An operator
-/// `op(left, right, out)` on these sees what it would see of one `row` after the other. One on a single `stretch` is
-/// called for each tensor.
+/// The same rows of several tensors that are folded together (`records`), one stretch per tensor. An operator `op(left,
+/// right, out)` on these sees what it would otherwise see one `row` after the other. An operator on a single `stretch`
+/// is called once per tensor.
 template <class... Ts>
 using stretches = std::tuple<stretch<Ts>...>;
 

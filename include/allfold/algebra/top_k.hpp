@@ -13,12 +13,13 @@
 #include "allfold/algebra/location.hpp"
 
 /// @file
-/// The greatest values of all ranks, and where they lie.
+/// The greatest values of all ranks, and where they were found.
 
 namespace allfold {
 namespace detail {
 
-/// The order in which `max_loc` ranks what was found: a NaN before any number, the greater value, the lower index.
+/// The order in which `max_loc` ranks located values: NaN before any number, then the greater value, then the lower
+/// index.
 template <class T>
 [[nodiscard]] constexpr bool ranks_before(const located<T>& a, const located<T>& b) {
     const bool a_is_nan = is_nan(a.value), b_is_nan = is_nan(b.value);
@@ -28,7 +29,7 @@ template <class T>
     return a.index < b.index;
 }
 
-/// Those of max, but for a ∘ a = a: what is found twice counts twice.
+/// The laws of max except a ∘ a = a: a value found twice counts twice.
 template <class T>
 inline constexpr law_set top_laws = [] {
     law_set laws = order_laws<T>;
@@ -38,17 +39,17 @@ inline constexpr law_set top_laws = [] {
 
 }  // namespace detail
 
-/// The at most K greatest values that were found, with their indices, the greatest first: `found()`. Ranks as `max_loc`
-/// does: of equal values that with the lower index is first, +0 is greater than -0, and NaN comes before all numbers.
+/// The K greatest values found, or fewer, with their indices, greatest first: see `found()`. Ranked as by `max_loc`: of
+/// equal values the one with the lower index comes first, +0 is greater than -0, and NaN comes before all numbers.
 template <detail::less_than_comparable T, std::size_t K>
     requires(K > 0)
 struct top {
-    std::array<located<T>, K> places{};  ///< what is not used is `located<T>()`
-    std::size_t count = 0;               ///< how many are used
+    std::array<located<T>, K> places{};  ///< unused entries are `located<T>()`
+    std::size_t count = 0;               ///< number of entries in use
 
     [[nodiscard]] constexpr std::span<const located<T>> found() const noexcept { return {places.data(), count}; }
 
-    /// Takes x in if it is among the K greatest: at most K moves.
+    /// Inserts x if it is among the K greatest, with at most K moves.
     constexpr void insert(const located<T>& x) {
         if (count == K && !detail::ranks_before(x, places[K - 1])) return;
         if (count < K) ++count;
@@ -60,15 +61,16 @@ struct top {
     friend constexpr bool operator==(const top&, const top&) = default;
 };
 
-/// The K greatest values, and where they lie. Folds `top<T, K>`, which each rank makes of values of its own:
+/// The K greatest values, and where they were found. Folds `top<T, K>` values, which each rank builds from its own
+/// values:
 ///
 ///     top<float, 3> best;
 ///     for (std::int64_t i = 0; i < n; ++i) best.insert({scores[i], first + i});
 ///     all_reduce(comm, best, top_k<float, 3>());
 ///
-/// or `located<T>` values, of which each becomes a `top<T, K>` in the output. What has the same value and index is
-/// taken as often as it was found. The same bits for any order and bracketing, if no two NaN have the same index. At
-/// most K comparisons and moves a fold.
+/// or `located<T>` values, each of which becomes a `top<T, K>` in the output. An entry with the same value and index is
+/// counted as often as it was found. The bits are the same for any order and bracketing, provided that no two NaN have
+/// the same index. A fold takes at most K comparisons and moves.
 template <detail::less_than_comparable T, std::size_t K>
 struct top_k {
     using state = top<T, K>;

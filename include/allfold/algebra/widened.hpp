@@ -12,7 +12,7 @@
 #include "allfold/algebra/operator.hpp"
 
 /// @file
-/// Short elements, folded in a longer type.
+/// Narrow elements, folded in a wider type.
 
 namespace allfold {
 namespace detail {
@@ -25,7 +25,7 @@ template <integer T>
         return false;
 }
 
-/// As a cast makes it, but that a number beyond all that T has becomes the last one that it has, and NaN 0.
+/// A cast that saturates: a number out of T's range becomes its least or greatest value, and NaN becomes 0.
 template <integer T, integer Wide>
 [[nodiscard]] constexpr T clamped_to(Wide x) noexcept {
     const T same = static_cast<T>(x);
@@ -39,7 +39,7 @@ template <integer T, real_number Wide>
     return x == x ? static_cast<T>(x) : T(0);
 }
 
-/// A number that has still to be rounded, to whatever the output holds.
+/// A number that is yet to be rounded to the element type of the output.
 template <class Wide>
 struct unrounded {
     Wide value;
@@ -54,27 +54,29 @@ struct unrounded {
     }
 };
 
-/// What converts to Wide, and is shorter, so that no value is lost; fractions would be, where Wide has integers.
+/// Converts to Wide and is narrower, so that no value is lost. An integer Wide would lose the fractions of real
+/// numbers.
 template <class T, class Wide>
 concept narrower =
     sizeof(T) < sizeof(Wide) && !(real_number<T> && integer<Wide>) && requires(const T& x) { static_cast<Wide>(x); };
 
 }  // namespace detail
 
-/// `Op`, computed in `Wide`: `widened<sum, float>` folds numbers of 16 bits (_Float16, __bf16, std::float16_t, or a
-/// class that converts to and from float) in float.
+/// `Op`, computed in `Wide`: `widened<sum, float>` folds 16-bit numbers (_Float16, __bf16, std::float16_t, or a class
+/// that converts to and from float) in float.
 ///
 ///     reduce_scatter(comm, gradients, shard, widened<sum, float>());  // of halves to halves, or to floats
 ///
-/// What is rounded when: an element becomes a `Wide` before the first fold, exactly; each fold rounds as `Op` does on
-/// `Wide`; and the outcome is rounded to the type of the output once, at the end, or not at all where the output holds
-/// `Wide`s. So it is for every algorithm, P and order. With sums of halves: 2048 + 1 + 1 is 2050, which is 2048 where
-/// each fold is rounded to 11 bits. Integers are cut towards 0, and what is beyond all of them becomes the last one.
+/// Rounding: an element is converted to `Wide` before the first fold, exactly; each fold rounds as `Op` does on `Wide`;
+/// the result is rounded to the type of the output once, at the end, or not at all if the output holds `Wide`s. This is
+/// the case for every algorithm, P and order. For sums of halves, 2048 + 1 + 1 is 2050, but 2048 if each fold is
+/// rounded to 11 bits. A conversion to integers truncates towards 0 and saturates.
 ///
-/// What travels: elements as they are, 2 bytes each for 16 bits, where each rank folds its own block of all operands at
-/// once: in `reduce_scatter`, and in `all_reduce` of more than some KiB, where ranks share memory or are up to 16, and
-/// input and output hold the same type. Nothing is copied then where ranks share memory. Everywhere else partial folds
-/// travel, which must be `Wide`s: 4 bytes for float, and twice as much in memory for the time of the call.
+/// On the wire: elements are sent as they are, at 2 bytes each for 16-bit types, if each rank folds its own block of
+/// all operands at once. This is so in `reduce_scatter`, and in an `all_reduce` of more than a few KiB whose ranks
+/// share memory or number at most 16 and whose input and output hold the same type; if ranks share memory, nothing is
+/// copied. In all other cases partial folds are sent, which must be `Wide`s: 4 bytes each for float, plus twice that in
+/// memory for the duration of the call.
 ///
 /// Laws, identity and `lower` are those of `Op` on `Wide`: `widened<mean, float>` divides before it rounds.
 template <class Op, class Wide>

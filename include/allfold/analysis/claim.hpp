@@ -7,7 +7,7 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// What is to be proved of a schedule: what its collective promises, and what it says about itself.
+/// What is to be proved about a schedule: what its collective promises, and what it says about itself.
 
 namespace allfold {
 
@@ -22,11 +22,11 @@ struct claim {
     int group = 1;
     const int* destinations = nullptr;  ///< of a permutation: see `setting`
 
-    /// Where rank `rank` of `size` stands.
+    /// The setting of rank `rank` of `size`.
     [[nodiscard]] constexpr setting at(int rank, int size) const noexcept {
         return {rank, size, root, group, destinations};
     }
-    /// What the schedule `S` claims where it performs the collective of that contract.
+    /// What the schedule `S` claims when it performs the collective with that contract.
     template <schedule S>
     [[nodiscard]] static constexpr claim of(const contract& promise, int root = 0, int group = 1) noexcept {
         return {&promise, S::keeps, S::scratch_slots, S::in_place, needs_equal_blocks<S>, root, group};
@@ -37,7 +37,7 @@ struct claim {
 template <class Collective, class Algorithm>
 using schedule_in = typename Collective::template schedule_in<Algorithm>;
 
-/// What the collective's schedule in that algorithm claims.
+/// What an algorithm's schedule for a collective claims.
 template <class Collective, class Algorithm>
 [[nodiscard]] constexpr claim claim_of(const Collective&, const Algorithm&, int root = 0, int group = 1) noexcept {
     return claim::of<schedule_in<Collective, Algorithm>>(Collective::promise, root, group);

@@ -17,9 +17,9 @@
 
 /// @file
 /// Draws a schedule as a picture (SVG): ranks from top to bottom, rounds from left to right, an arrow for each message.
-/// After each round stands what a rank has folded, left operand first: "0..1 ∘ 2..3", what came in a message in bold.
-/// Where the data is cut into blocks, "b2:" and the like say which of them, before the arrows those that a rank sends.
-/// A schedule that does not fit together is drawn as far as it goes. The colours belong to the senders.
+/// After each round it shows what a rank has folded, left operand first: "0..1 ∘ 2..3", with what was received in bold.
+/// If the data is cut into blocks, "b2:" and the like say which ones; before the arrows, they are those that a rank
+/// sends. An inconsistent schedule is drawn as far as it runs. Colours identify the senders.
 
 namespace allfold {
 
@@ -27,7 +27,7 @@ namespace detail {
 
 using text_line = std::vector<svg::part>;
 
-/// "b0..1: 4 ∘ 5", or all ranks in one where there are many operands.
+/// "b0..1: 4 ∘ 5", or all ranks in one list if there are many operands.
 [[nodiscard]] inline text_line line_of(const outcome& what, int blocks) {
     text_line line;
     if (blocks > 1) line.push_back({"b" + text_of_runs(what.blocks) + ": "});
@@ -44,7 +44,7 @@ using text_line = std::vector<svg::part>;
     return line;
 }
 
-/// Of more than there is place for: which blocks have come, or how often is folded.
+/// If there are too many to list: which blocks have arrived, or the number of folds.
 [[nodiscard]] inline text_line short_line_of(const std::vector<outcome>& outcomes) {
     const auto folds = std::ranges::count_if(outcomes, [](const outcome& each) { return each.operands.size() > 1; });
     if (folds > 0) return {{std::to_string(folds) + " folds"}};
@@ -62,8 +62,8 @@ using text_line = std::vector<svg::part>;
     return lines;
 }
 
-/// Where ranks and rounds stand, and the picture itself. A round is made of the text before its arrows, the arrows, and
-/// the text after them.
+/// The layout of ranks and rounds, and the picture itself. A round consists of the text before its arrows, the arrows,
+/// and the text after them.
 class picture {
   public:
     picture(const history& what, const std::string& title) : what_(what) {
@@ -160,7 +160,7 @@ class picture {
 
 }  // namespace detail
 
-/// The picture of the schedules that `make(rank)` gives for all ranks below `size`.
+/// The picture of the schedules that `make(rank)` returns for all ranks below `size`.
 template <class Make>
     requires schedule<std::invoke_result_t<const Make&, int>>
 [[nodiscard]] std::string draw(int size, const Make& make, const claim& claimed, const std::string& name) {
@@ -173,8 +173,8 @@ template <class Make>
     return detail::picture(what, title).text();
 }
 
-/// The picture of the schedule that an algorithm has for a collective: `draw(all_reduce, ring{}, 4)`. Where it is
-/// grouped, in groups of `group`.
+/// The picture of the schedule that an algorithm has for a collective: `draw(all_reduce, ring{}, 4)`. A grouped one is
+/// drawn for groups of `group`.
 template <class Collective, class Algorithm>
     requires schedule<schedule_in<Collective, Algorithm>>
 [[nodiscard]] std::string draw(const Collective& what, const Algorithm& algorithm, int size, int root = 0,

@@ -13,14 +13,15 @@
 
 /// @file
 /// Draws a fault that `explore` has found as a picture (SVG): ranks from top to bottom, time from left to right, the
-/// calls that each rank makes, an arrow for each message, and what becomes of each rank at the end, in bold. What
-/// nobody has got ends half way. The colours belong to the senders.
+/// calls that each rank makes, an arrow for each message, and what becomes of each rank at the end, in bold. The arrow
+/// of a message that was never delivered ends half way. Colours identify the senders.
 
 namespace allfold {
 
 namespace detail {
 
-/// Everything stands as far to the left as it can: after what its rank has done before, and after what it has got.
+/// Everything is placed as far to the left as possible: after what its rank has done before and, for a message
+/// received, after that was posted.
 class picture_of_finding {
   public:
     explicit picture_of_finding(const finding& what) : what_(what) {
@@ -92,18 +93,18 @@ class picture_of_finding {
 
     const finding& what_;
     int ranks_ = 0, end_ = 0, width_ = 0;
-    std::vector<int> free_;  ///< of each rank, where the next thing may stand
+    std::vector<int> free_;  ///< for each rank, where the next thing may be placed
     std::vector<posted> posted_;
     svg image_;
 };
 
 }  // namespace detail
 
-/// The picture of a fault. Without its history (a program that depends on something other than messages has none) it
-/// has a title only.
+/// The picture of a fault. If that has no history (as for a program that depends on something other than messages), the
+/// picture has only a title.
 [[nodiscard]] inline std::string draw(const finding& what) { return detail::picture_of_finding(what).text(); }
 
-/// The picture of the first fault that was found. Throws `bad_argument` where there is none.
+/// The picture of the first fault that was found. Throws `bad_argument` if there is none.
 [[nodiscard]] inline std::string draw(const exploration& found) { return draw(found.first()); }
 
 }  // namespace allfold

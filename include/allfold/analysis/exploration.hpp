@@ -20,20 +20,20 @@ namespace allfold {
 /// What may be wrong with an execution.
 enum class verdict : std::uint8_t {
     deadlock,              ///< ranks wait, and nothing is in flight
-    deadlock_unless_held,  ///< the same, and only where standard sends are not held for their receivers
-    no_progress,           ///< ranks test again and again, and nothing comes any more
+    deadlock_unless_held,  ///< the same, but only if standard sends are not held for their receivers
+    no_progress,           ///< ranks test again and again, and nothing arrives any more
     failed,                ///< an exception leaves a rank, or a collective on it
     timed_out,             ///< the same, because a deadline has passed
-    disagreement,          ///< ranks do not make the same calls of collectives, or not in the same order
-    never_completed,       ///< operations are in flight when their communicator ends, or what a buffer keeps may be
+    disagreement,          ///< ranks do not call the same collectives, or not in the same order
+    never_completed,       ///< operations are in flight when their communicator ends, or buffered sends may be
     never_received,        ///< all ranks have returned, and messages are left
-    never_freed,           ///< a rank has returned, and keeps a communicator
+    never_freed,           ///< a rank has returned, but keeps a communicator
     changed_in_flight,     ///< the program writes memory that an operation in flight sends, or receives into
-    different_values,      ///< a rank returns another value than in the first execution
+    different_values,      ///< a rank returns a different value than in the first execution
     not_deterministic      ///< the program depends on something other than messages
 };
 
-/// In words, as `explain` says it.
+/// A verdict in words, as `explain` prints it.
 [[nodiscard]] constexpr const char* name_of(verdict what) noexcept {
     switch (what) {
         case verdict::deadlock: return "deadlock";
@@ -54,7 +54,7 @@ enum class verdict : std::uint8_t {
 
 /// What a rank does, in one execution of a program.
 struct happening {
-    /// Messages here are those of the transport: a call makes none, one, or many of them.
+    /// Messages here are those of the transport: a call sends none, one, or many of them.
     enum class kind : std::uint8_t { calls, posts, gets, goes_on, ends };
     kind what = kind::calls;
     int rank = 0;
@@ -63,19 +63,19 @@ struct happening {
     std::string text;         ///< which call, what the message is, or what becomes of the rank
 };
 
-/// A fault, and how to see it again.
+/// A fault, and how to reproduce it.
 struct finding {
     verdict what;
     std::string text;      ///< ranks, and what each of them waits for
     std::string schedule;  ///< what `replay` takes
-    /// How it comes to that; of the second execution, where two differ.
+    /// What leads to the fault; if two executions differ, in the second one.
     std::vector<happening> history = {};
 };
 
-/// How far an exploration has got.
+/// The progress of an exploration.
 struct exploring {
-    std::uint64_t executions = 0;  ///< that ended
-    std::uint64_t redundant = 0;   ///< that were given up
+    std::uint64_t executions = 0;  ///< that were completed
+    std::uint64_t redundant = 0;   ///< that were abandoned
     std::size_t steps = 0;         ///< of the latest one
     std::size_t open = 0;          ///< at how many of them something is still to be tried
     double seconds = 0;
@@ -84,43 +84,43 @@ struct exploring {
     }
 };
 
-/// What becomes of a send in standard mode, which may or may not wait for its receive.
+/// How a send in standard mode is treated, which may or may not wait for its receive.
 enum class standard_sends : std::uint8_t {
     held,           ///< no send waits
-    as_needed,      ///< no send waits, and then, in the same order of messages, each that this does not need to be held
+    as_needed,      ///< no send waits; then, in the same order of messages, each waits unless it must be held
     each_by_itself  ///< each one waits or not: all combinations
 };
 
-/// When the deadlines of calls pass. Explored programs know no other time.
+/// When the deadlines of calls pass. Explored programs have no other notion of time.
 enum class deadlines : std::uint8_t {
-    may_pass,  ///< at any time at which somebody can tell, once for each call, or where nothing else can happen; or not
-    in_vain    ///< only where nothing else can happen
+    may_pass,  ///< never, or once for each call: whenever someone can tell, or when nothing else can happen
+    in_vain    ///< only when nothing else can happen
 };
 
 /// How far to explore.
 struct explore_options {
-    std::uint64_t executions = 1'000'000;  ///< at most, in this call; the last one with what belongs to it (`sends`)
-    double seconds = 60;                   ///< at most; looked at between executions
-    std::size_t findings = 16;             ///< at most so many are kept
-    /// A rank that takes longer for one step waits for something outside: then the process says which rank, and which
-    /// call was its latest one, and is ended (std::abort), for nobody can make that rank return. 0: never; `replay`
-    /// never does, for a debugger's sake.
+    std::uint64_t executions = 1'000'000;  ///< at most, in this call; the last one with its repetition (`sends`)
+    double seconds = 60;                   ///< at most; checked between executions
+    std::size_t findings = 16;             ///< at most this many are kept
+    /// A rank that takes longer for one step waits for something outside: then the process reports which rank it is,
+    /// and its latest call, and is ended (std::abort), because nobody can make that rank return. 0: never; `replay`
+    /// never does so, for the sake of debuggers.
     double step_seconds = 60;
-    /// How many times in a row a test may find nothing while a message may still come. Who tests on is then like one
-    /// that waits, until nothing else can happen.
+    /// How many times in a row a test may find nothing while a message may still arrive. A rank that goes on testing is
+    /// then treated like one that waits, until nothing else can happen.
     int tests = 1;
-    int most_tests = 1000;                ///< then: so many are no progress
-    std::size_t stack_bytes = 256 << 10;  ///< of each rank; between pages that nobody may touch
-    bool reduced = true;                  ///< otherwise executions that differ in the order of independent steps too
-    /// Also orders of arrival that no call of the program can tell from each other: to check allfold itself.
+    int most_tests = 1000;                ///< then: this many are no progress
+    std::size_t stack_bytes = 256 << 10;  ///< of each rank, between guard pages
+    bool reduced = true;                  ///< false: also executions that differ only in the order of independent steps
+    /// Also orders of arrival that no call of the program can tell apart: to check allfold itself.
     bool every_order = false;
-    /// `as_needed` finds each deadlock that `each_by_itself` does, which is up to 2^n times as many executions for n
+    /// `as_needed` finds each deadlock that `each_by_itself` does, which takes up to 2^n times as many executions for n
     /// sends.
     standard_sends sends = standard_sends::as_needed;
     allfold::deadlines deadlines = allfold::deadlines::may_pass;
-    /// What `frontier` of an exploration has said that ended at a limit: goes on there.
+    /// The `frontier` of an exploration that ended at a limit: it is resumed there.
     std::string frontier = {};
-    std::function<bool(const exploring&)> watch = {};  ///< called after each execution; false stops
+    std::function<bool(const exploring&)> watch = {};  ///< called after each execution; returning false stops
 };
 
 namespace detail {
@@ -130,26 +130,27 @@ class explorer;
 /// What `explore` returns.
 class exploration {
   public:
-    /// No fault was found: in any execution that the options let happen if it is `complete`, otherwise as far as it
+    /// Whether no fault was found: in any execution that the options allow if it is `complete`, otherwise as far as it
     /// got.
     [[nodiscard]] bool ok() const noexcept { return findings_.empty(); }
-    /// All executions were explored that the options let happen, up to those that differ in nothing but what becomes of
-    /// standard sends (`standard_sends`).
+    /// Whether all executions that the options allow were explored, but for those that differ only in which standard
+    /// sends wait (`standard_sends`).
     [[nodiscard]] bool complete() const noexcept { return complete_; }
-    /// Executions that ended, no two of them the same; without the first few, which only showed who asks for an order.
+    /// The number of executions that were completed, no two of them the same; without the first few, which only showed
+    /// which ranks ask about order.
     [[nodiscard]] std::uint64_t executions() const noexcept { return executions_; }
-    /// Those that were given up because all that could follow had been seen.
+    /// The number of those that were abandoned because everything that could follow had been seen.
     [[nodiscard]] std::uint64_t redundant() const noexcept { return redundant_; }
     [[nodiscard]] double seconds() const noexcept { return seconds_; }
-    /// Where it ended at a limit, all that another one needs to go on, with the same program and options: a text of a
-    /// few lines, to be kept in a file, say. Otherwise empty. What has been found stays here.
+    /// If it ended at a limit, everything that another exploration needs to resume, with the same program and options:
+    /// a text of a few lines, which can be kept in a file. Otherwise empty. It does not include the findings.
     [[nodiscard]] const std::string& frontier() const noexcept { return frontier_; }
     [[nodiscard]] int ranks() const noexcept { return ranks_; }
-    /// Each once, in the order in which they were found.
+    /// The faults, each once, in the order in which they were found.
     [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
-    /// How many more there were than are kept.
+    /// How many faults were found beyond those that are kept.
     [[nodiscard]] std::size_t left_out() const noexcept { return left_out_; }
-    /// Throws `bad_argument` where there is none.
+    /// The first fault. Throws `bad_argument` if there is none.
     [[nodiscard]] const finding& first() const {
         if (findings_.empty()) throw error(errc::bad_argument, "explore: no fault was found");
         return findings_.front();
@@ -166,7 +167,7 @@ class exploration {
     std::size_t left_out_ = 0;
 };
 
-/// What was found, for people.
+/// What was found, in words.
 [[nodiscard]] inline std::string explain(const exploration& found) {
     std::string all = detail::text(
         {found.ranks(), found.ranks() == 1 ? " rank, " : " ranks, ", found.executions(),
@@ -181,7 +182,7 @@ class exploration {
     return all;
 }
 
-/// The calls that ranks make, and what they get, up to a fault: a line for each.
+/// The calls that ranks make, and what they get, up to a fault: one line each.
 [[nodiscard]] inline std::string history_of(const finding& one) {
     std::string all;
     for (const happening& each : one.history) {

@@ -21,7 +21,7 @@
 /// @file
 /// Runs a program in every way that the semantics of messages allow.
 ///
-/// Not in `allfold.hpp`: it needs <ucontext.h> and <sys/mman.h>, of POSIX.
+/// Not included by `allfold.hpp`: it requires <ucontext.h> and <sys/mman.h> of POSIX.
 
 namespace allfold {
 namespace detail {
@@ -29,7 +29,7 @@ namespace detail {
 template <class Program>
 using value_of_program = std::remove_cvref_t<std::invoke_result_t<Program&, explored_communicator&>>;
 
-/// Calls with_explorer(explorer&) for a program.
+/// Calls use(explorer&) for a program.
 template <class Program, class WithExplorer>
 exploration with_explorer(int size, Program& program, const explore_options& options, WithExplorer use) {
     using value = value_of_program<Program>;
@@ -55,7 +55,7 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
                     values.set(rank, program(comm));
             } catch (...) {
                 comm.abandon();
-                world->note_failure(rank, cause_at_hand());  // also of what it could have caught
+                world->note_failure(rank, cause_at_hand());  // also what it could have caught
             }
         } catch (...) {
             world->note_failure(rank, cause_at_hand());
@@ -69,33 +69,32 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
 
 }  // namespace detail
 
-/// Runs `program(comm)` on `size` ranks, as `run` does, once for each order in which messages may arrive, and says what
-/// is wrong with any of these executions:
+/// Runs `program(comm)` on `size` ranks, as `run` does, once for each order in which messages may arrive, and reports
+/// what is wrong with any of these executions:
 ///
 ///     const auto found = explore(3, [](auto& comm) { ... return what_to_compare; });
 ///     REQUIRE(found.ok());  // or explain(found), and replay(3, program, found.first().schedule)
 ///
-/// - A message arrives when its receiver waits for it, or tests: then, or later. Messages of one rank on one lane keep
-///   their order, all others arrive in any. Collectives run on the engine that runs them elsewhere. Executions that
-///   differ only in the order in which different ranks make their steps are one, and run once.
+/// - A message arrives when its receiver waits for it, or tests: at that test, or later. Messages from one rank on one
+///   lane keep their order, all others arrive in any order. Collectives run on the same engine as elsewhere. Executions
+///   that differ only in the order in which different ranks make their steps count as one, and run once.
 /// - Orders that no rank asks about are not tried (`explore_options::every_order`). An execution with standard sends
-/// runs
-///   again, in which they wait for their receives where they can (`explore_options::sends`).
-/// - A rank that fails stops; the others run on as far as they can without it. A team that is still there when its rank
-///   has returned is ended then, and told.
-/// - What ranks return is compared with the first execution, with ==.
-/// - The program is called many times, by one thread: what it keeps outside has to be made anew by each call. All that
-///   it does has to follow from its rank and its messages; where it is seen not to, it is told so. Its `comm` is an
-///   `explored_communicator`, which carries bytes: strings need a serializer, as they do over MPI.
-/// - Ranks have stacks of `stack_bytes` each, 256 KiB unless said otherwise: deep recursion and large local arrays need
-///   more. Beyond its end lies a page that stops the program.
-/// - A rank that waits for something outside (a mutex that another rank holds) ends the process, which names it, after
-///   `step_seconds`; one that catches whatever is thrown, and calls again, ends the exploration, and what it holds is
-///   never freed.
-/// - A deadline passes, or it does not, however long it is (`explore_options::deadlines`).
+///   runs again with sends that wait for their receives where they can (`explore_options::sends`).
+/// - A rank that fails stops; the others run on as far as they can without it. A team that still exists when its rank
+///   has returned is ended then, and reported.
+/// - What ranks return is compared, with ==, with what they returned in the first execution.
+/// - The program is called many times, by one thread: any state that it keeps outside has to be set up anew by each
+///   call. Everything it does has to follow from its rank and its messages; if it is seen not to, that is reported. Its
+///   `comm` is an `explored_communicator`, which carries bytes: strings need a serializer, as they do over MPI.
+/// - Ranks have stacks of `stack_bytes` each, 256 KiB by default: deep recursion and large local arrays need more. A
+///   guard page beyond the end stops a program that overflows.
+/// - A rank that waits for something outside (a mutex that another rank holds) ends the process after `step_seconds`,
+///   with a message that names the rank; one that catches whatever is thrown, and calls again, ends the exploration,
+///   and what it holds is never freed.
+/// - A deadline passes or does not pass, whatever its length (`explore_options::deadlines`).
 /// - Not explored: that a transport refuses a post for lack of room.
-/// - Cost: memory grows with the length of an execution, not with their number. 64 ranks at most.
-/// - Errors: `bad_argument` for a number of ranks that is not in [1, 64], and for a frontier that is none.
+/// - Cost: memory grows with the length of an execution, not with the number of executions. At most 64 ranks.
+/// - Errors: `bad_argument` for a number of ranks that is not in [1, 64], and for an invalid frontier.
 /// - Source: see analysis/detail/search_tree.hpp.
 template <class Program>
     requires std::invocable<Program&, explored_communicator&>
@@ -103,9 +102,9 @@ template <class Program>
     return detail::with_explorer(size, program, options, [](detail::explorer& all) { return all.explore(); });
 }
 
-/// Runs exactly the execution of a finding, or, where two differ, both of them one after the other: to be looked at in
-/// a debugger. The options must be those it was found with. Throws `bad_argument` for what is no schedule of so many
-/// ranks.
+/// Runs exactly the execution of a finding or, if two differ, both of them one after the other, for use under a
+/// debugger. The options must be those that it was found with. Throws `bad_argument` if `schedule` is not a schedule of
+/// that many ranks.
 template <class Program>
     requires std::invocable<Program&, explored_communicator&>
 [[nodiscard]] exploration replay(int size, Program&& program, std::string_view schedule,

@@ -35,15 +35,16 @@
 #include "allfold/transport/team.hpp"
 
 /// @file
-/// The communicator of programs that are explored.
+/// The communicator of explored programs.
 
 namespace allfold {
 
-/// One rank's end of a program that `explore` runs. Models `communicator`, and forms teams of its own kind.
+/// The communicator of one rank of a program that `explore` runs. Models `communicator`, and forms teams of its own
+/// kind.
 ///
-/// A message is copied when it is posted, for which there is room but for sends that are cancelled, and arrives when
-/// the search says so: at a rank that waits for it, or that tests. Bytes go between ranks, not objects, as they do over
-/// MPI.
+/// A message is copied when it is posted, for which there is always room except for sends that are cancelled, and
+/// arrives when the search says so: at a rank that waits for it, or that tests. Ranks exchange bytes, not objects, as
+/// they do over MPI.
 class explored_communicator final : public transport_defaults, private detail::explored_tie {
   public:
     static constexpr bool shares_memory = false;
@@ -103,7 +104,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         seat_.opened.add(first, lanes, what);
         world_.note_call(self_, {.what = what.what, .group = group_, .first = first, .lanes = lanes});
     }
-    /// A send, a receive, or both; -1: to or from nobody, -2: any. The number of the call, from 1.
+    /// Notes a send, a receive, or both; -1: to or from no rank, -2: any. Returns the number of the call, from 1.
     std::size_t note_message(const char* what, int to, int from, int label) {
         require_tie();
         return world_.note_call(self_, {.what = what,
@@ -113,18 +114,18 @@ class explored_communicator final : public transport_defaults, private detail::e
                                         .is_message = true,
                                         .group = group_});
     }
-    /// The program has changed memory of the operation that waits so.
+    /// The program has changed memory of the operation that `where` describes.
     void note_changed(const waiting& where) {
         if (!world_.is_over(self_)) world_.note_changed(self_, call_of(where));
     }
-    /// Which call of its rank that was.
+    /// The number of the latest call of this rank.
     [[nodiscard]] std::size_t latest_call() const noexcept { return world_.of(self_).calls.size(); }
-    /// The message that starts now: nobody asks whether it is done.
+    /// Whether the message that starts now is waited for at once, so that nobody tests whether it is done.
     void note_waited_for(bool it_is) noexcept { is_waited_for_ = it_is; }
-    /// It is a standard send, which is not held so far.
+    /// Whether it is a standard send that is not held so far.
     void note_waiting_send(bool it_is) noexcept { is_waiting_send_ = it_is; }
     void note_open_send() noexcept { world_.note_open_send(self_); }
-    /// Of the next call of this rank: see `here`.
+    /// The source position of the next call of this rank: see `here`.
     void note_place(const char* file, unsigned line) {
         require_tie();
         world_.note_place(self_, file, line);
@@ -177,27 +178,27 @@ class explored_communicator final : public transport_defaults, private detail::e
         sink(arrival_type(std::move(*letter)));
         return true;
     }
-    /// Where it is called neither by a rank that waits nor by a start, somebody tests: a message may come before it.
+    /// If this is called neither by a rank that waits nor by a start, the program tests: a message may arrive first.
     void progress() {
         throw_if_over();
         auto& self = world_.of(self_);
         if (self.waits != 0 || (self.looks == looking::no && is_running())) return;
         if (self.looks == looking::no || std::exchange(self.looks, looking::is_over) == looking::stops) test();
     }
-    /// The program asks what has come, of all that this pushes on.
+    /// The program asks what has arrived for everything that `pass` makes progress on.
     template <class Pass>
     void look(Pass pass) {
         require_tie();
         world_.look_for_all(self_, pass);
         world_.note_answer(self_);
     }
-    /// A function that is called at the end of an operation may be called by any call of this rank.
+    /// A function given to `then` may be called by any call of this rank.
     void look_for_callbacks() {
         require_tie();
         if (world_.of(self_).is_called_back && background::in_flight() && !is_running())
             world_.look_once_more(self_, true);
     }
-    /// A receive is about to start: what has been sent in mode::ready may come before it, and so too early.
+    /// A receive is about to start: messages sent in mode::ready may arrive before it, and so too early.
     template <class Pass>
     void look_for_ready(Pass pass) {
         if (world_.has_ready_sends && !is_running()) world_.look_once_more(self_, false, pass);
@@ -208,8 +209,8 @@ class explored_communicator final : public transport_defaults, private detail::e
         end.is_posted = false;
         world_.add_end(self_, end.channel);
     }
-    /// Whether an operation in flight ends now, all of whose messages have come. That is a step of its own, as if it
-    /// were a message of the rank to itself: a transport may need a while to see that what it has sent is read.
+    /// Whether an operation in flight, all of whose messages have arrived, ends now. That is a step of its own, as if
+    /// the rank sent a message to itself: a transport may take a while to see that what it has sent has been read.
     [[nodiscard]] bool may_end(const void* operation, const char* what) {
         ending& end = end_of(operation);
         const detail::explored_channel channel = end.channel;
@@ -231,7 +232,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         std::erase_if(ending_, [&](const ending& each) { return each.operation == operation; });
         return true;
     }
-    /// An operation ends that was in flight.
+    /// An operation that was in flight ends.
     void note_end() { ++world_.of(self_).doings; }
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
@@ -248,7 +249,7 @@ class explored_communicator final : public transport_defaults, private detail::e
                 self.is_timed = deadline.has_value();
                 const std::uint64_t waited = self.waited;
                 const bool is_done = work.poll();
-                if (!is_done && waited != self.waited) continue;  // in a wait within this one others were asked for
+                if (!is_done && waited != self.waited) continue;  // a nested wait has asked for other channels
                 if (deadline && passes(seen)) time_out(work.blocked_on());
                 if (is_done) break;
                 self.where = where = work.blocked_on();
@@ -268,18 +269,18 @@ class explored_communicator final : public transport_defaults, private detail::e
         if (is_cut) return;
         detail::cause why = detail::cause_at_hand();
         if (why.code == errc::timeout && is_late_) return;  // the program may catch that
-        detail::note_question_of_the_past();                // what fails first
+        detail::note_question_of_the_past();                // which failure is first
         world_.note_failure(self_, std::move(why));
     }
 
-    /// In a handler: what is handled was thrown for an operation that waits so.
+    /// Called in a handler: the exception was thrown for the operation that `where` describes.
     void note_thrown(const waiting& where) noexcept {
         if (!is_cut && !world_.is_over(self_)) world_.note_thrown(self_, call_of(where), detail::cause_at_hand());
     }
 
-    // Deadlines: no time passes here but what the search says.
+    // Deadlines: time passes here only as the search says.
 
-    /// An operation in flight has one.
+    /// An operation in flight has a deadline.
     void note_deadline(const void* operation) {
         world_.note_deadline();
         timed_.push_back({operation, never_seen});
@@ -287,10 +288,10 @@ class explored_communicator final : public transport_defaults, private detail::e
     void forget_deadline(const void* operation) noexcept {
         std::erase_if(timed_, [&](const timed& each) { return each.operation == operation; });
     }
-    /// How many operations in flight have one.
+    /// The number of operations in flight that have one.
     [[nodiscard]] std::size_t deadlines_ahead() const noexcept { return timed_.size(); }
-    /// Whether that passes: at its first wait, or after something by which others, or this rank, can tell that it has
-    /// not passed before; or where nothing else can happen.
+    /// Whether the deadline of an operation passes: at its first wait, or after something by which others, or this
+    /// rank, can tell that it has not passed before; or when nothing else can happen.
     [[nodiscard]] bool passes(const void* operation) {
         world_.of(self_).is_timed = true;
         return passes(std::ranges::find(timed_, operation, &timed::operation)->seen);
@@ -335,7 +336,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         std::uint64_t& ended_;
     };
 
-    /// An operation with a deadline, and all that this rank had done when it last was in time.
+    /// An operation with a deadline, and how much this rank had done when it was last in time.
     struct timed {
         const void* operation;
         std::uint64_t seen;
@@ -364,7 +365,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         if (is_cut)
             throw error(errc::bad_argument, "explore: a communicator is used that was kept beyond its execution");
     }
-    /// The call that waits so; 0 where nobody knows: an operation of several parts names no lane between them.
+    /// The call that `where` describes; 0 if unknown: an operation of several parts names no lane between them.
     [[nodiscard]] std::size_t call_of(const waiting& where) const {
         if (where.call != 0) return where.call;
         const std::size_t call = world_.find_call(self_, group_, where.on);
@@ -397,7 +398,8 @@ class explored_communicator final : public transport_defaults, private detail::e
         }
         return detail::envelopes_lane;
     }
-    /// An answer may come after what was sent later: what its peer has let go of by then it does not take back.
+    /// An answer may arrive after messages that were sent later: the count of what its peer has released must not go
+    /// back.
     void keep_in_order(int from, detail::explored_letter& letter) {
         freed_.resize(static_cast<std::size_t>(size()), 0);
         std::uint16_t& latest = freed_[static_cast<std::size_t>(from)];
@@ -437,12 +439,13 @@ class explored_communicator final : public transport_defaults, private detail::e
                 detail::text_of_lost(world_, group_, each.head, ranks_[each.source], self_));
         });
     }
-    /// Only `detach_buffer` waits until what was sent in mode::buffered has left, and elsewhere it may not have yet.
+    /// Only `detach_buffer` waits until what was sent in mode::buffered has left; without that, on a real transport, it
+    /// may not have left yet.
     void note_buffer() {
         if (background_.office && !static_cast<detail::post_office&>(*background_.office).buffer.is_empty())
             world_.of(self_).leaves_buffer = true;
     }
-    /// What a message is, for people.
+    /// What a message is, in words.
     [[nodiscard]] const char* name_of(lane on, const outgoing& message) const {
         if (on == detail::data_lane) return "data";
         if (on != detail::envelopes_lane) {
@@ -461,24 +464,24 @@ class explored_communicator final : public transport_defaults, private detail::e
         return "";
     }
     [[nodiscard]] bool is_running() noexcept { return background_.is_running(); }
-    /// Whether a look for a message is the program's own.
+    /// Whether it is the program itself that looks for a message.
     [[nodiscard]] bool tests_by_itself() noexcept {
         const auto& self = world_.of(self_);
         return self.waits == 0 && self.looks == looking::no && !is_running();
     }
 
-    /// Messages may come, of those that this rank has looked for in vain.
+    /// Messages that this rank has looked for in vain may arrive.
     void test() {
         auto& self = world_.of(self_);
         const bool looks = self.looks != looking::no;
         while (stop_to_test())
-            if (looks) {  // what this leads to may come too
+            if (looks) {  // what follows from this may arrive too
                 self.looks_again = true;
                 return;
             }
         self.asked.clear();
     }
-    /// This message may come.
+    /// The next message of this channel may arrive.
     void test(const detail::explored_channel& channel) {
         if (channel.is_of_a_collective()) detail::note_question_of_the_past();  // the program itself reads that lane
         auto& asked = world_.of(self_).asked;
@@ -486,10 +489,10 @@ class explored_communicator final : public transport_defaults, private detail::e
         world_.of(self_).tests_lane = true;
         stop_to_test();
         world_.of(self_).tests_lane = false;
-        world_.of(self_).has_got = false;  // no other one may
+        world_.of(self_).has_got = false;  // no other message may
         asked = std::move(others);
     }
-    /// Whether a message has come: then another one may.
+    /// Whether a message has arrived: then another one may.
     bool stop_to_test() {
         detail::note_question_of_order();
         throw_if_over();
@@ -503,7 +506,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         if (world_.is_anybody_late() && !is_late_ && !world_.is_over(self_) && world_.take_delivered(self_, news()))
             is_late_ = true;
         if (!world_.is_over(self_) && !is_broken_ && !is_late_) return;
-        if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch what is thrown for ever
+        if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch exceptions forever
         if (world_.is_over(self_))
             throw error(errc::peer_failed, "explore: the execution is over, and this rank has not returned");
         if (is_late_) throw error(errc::timeout, "it stops: a deadline has passed on its communicator");
@@ -519,10 +522,10 @@ class explored_communicator final : public transport_defaults, private detail::e
     detail::explored_world::seat& seat_;
     lane next_lane_ = 0;
     std::vector<ending> ending_;
-    std::vector<detail::explored_channel> answers_;  // for which sends of this rank wait
+    std::vector<detail::explored_channel> answers_;  // that sends of this rank wait for
     lane ends_ = 0;
     std::uint64_t formed_ = 0;
-    std::vector<std::uint16_t> freed_;  // by each rank, as it says in its messages
+    std::vector<std::uint16_t> freed_;  // by each rank, as reported in its messages
     std::vector<timed> timed_;
     bool is_broken_ = false, is_late_ = false, is_waited_for_ = false, is_waiting_send_ = false;
     allfold::background background_;
@@ -530,7 +533,7 @@ class explored_communicator final : public transport_defaults, private detail::e
 
 static_assert(forming_teams<explored_communicator>);
 
-/// Time passes, and messages come, as the search says.
+/// Time passes, and messages arrive, as the search says.
 template <>
 struct detail::task_hooks<explored_communicator> {
     static constexpr bool delays_messages = true;
@@ -548,7 +551,7 @@ struct detail::task_hooks<explored_communicator> {
     }
     static std::size_t start_message(explored_communicator& comm, const char* what, sending* out, const receiving* in,
                                      bool is_waited_for) {
-        const bool is_copy = out != nullptr && !out->may_wait;  // of what the latest call has sent
+        const bool is_copy = out != nullptr && !out->may_wait;  // of the send of the latest call
         const std::size_t call = is_copy ? comm.latest_call()
                                          : comm.note_message(what, out != nullptr ? out->receiver : null_rank,
                                                              in != nullptr ? in->source : null_rank,
@@ -562,9 +565,9 @@ struct detail::task_hooks<explored_communicator> {
         comm.note_waited_for(is_waited_for);
         return call;
     }
-    /// What may be held goes with its data, however long it is. So does a synchronous send that is not long: then a
-    /// receive is done that has been matched, whether or not the sender looks, and the send may hear of that much
-    /// later. A long one is asked for its data, as over MPI.
+    /// A send that may be held carries its data, however long it is. So does a synchronous send that is not long: then
+    /// a receive that has been matched is done, whether or not the sender looks, and the send may be notified of that
+    /// much later. A long one is asked for its data, as over MPI.
     static void wait_as_searched(explored_communicator& comm, sending& out, bool stays) {
         if (out.how == mode::standard && out.may_wait && out.receiver != null_rank)
             out.is_held = stays || comm.holds_send();

@@ -12,44 +12,44 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// The outcome of `prove`: what a schedule costs, or the first thing that is wrong with it.
+/// The outcome of `prove`: what a schedule costs, or its first fault.
 
 namespace allfold {
 
 /// What is wrong with a schedule.
 enum class fault : std::uint8_t {
     none,
-    unsupported,      ///< it does not exist for this many ranks
-    rounds_differ,    ///< ranks disagree about the number of rounds, or there are some at P = 1
-    blocks_differ,    ///< ranks disagree about the number of blocks, or it is not what the collective demands
+    unsupported,      ///< the schedule does not exist for this many ranks
+    rounds_differ,    ///< ranks disagree on the number of rounds, or there are some at P = 1
+    blocks_differ,    ///< ranks disagree on the number of blocks, or it is not what the collective requires
     no_such_peer,     ///< a step names itself or a rank outside [0, P)
     no_such_block,    ///< a step names a block that does not exist
-    unmatched,        ///< a message that nobody receives, or a receive that nobody answers
-    message_differs,  ///< sender and receiver disagree about the number of blocks in one message
-    targets_differ,   ///< local work names more or fewer blocks than places for them
-    copy_not_sent,    ///< a copy made to be sent is not just what its step sends, or the step reads it itself
-    deadlock,         ///< without buffers ranks wait for each other in a circle
-    empty_slot,       ///< a block is read where nothing lies
+    unmatched,        ///< a message that is never received, or a receive for which no message is sent
+    message_differs,  ///< sender and receiver disagree on the number of blocks in a message
+    targets_differ,   ///< local work names more or fewer blocks than targets for them
+    copy_not_sent,    ///< a copy made to be sent is not exactly what its step sends, or the step reads it itself
+    deadlock,         ///< without buffers, ranks wait for each other in a cycle
+    empty_slot,       ///< a block is read that holds nothing
     overwrites_sent,  ///< a block is received into the slot from which the same step sends it
-    fold_unclear,     ///< several peers' blocks meet in one place without an ordered fold, or an ordered fold gets
-                      ///< another block from each peer
+    fold_unclear,     ///< blocks of several peers meet in one without an ordered fold, or an ordered fold gets a
+                      ///< different block from each peer
     no_copies,        ///< prefixes of a block go to a slot that does not have copies of just that block
-    folds_again,      ///< a schedule that says that it folds once does not fold all operands in its first step
-    received_twice,   ///< two messages of a step, or two parts of one, put something into one block
-    misplaced,        ///< a block is written where this rank may not: input, foreign result, undeclared scratch slot
-    other_length,     ///< a value goes where a block of another length may lie
+    folds_again,      ///< a schedule that claims to fold once does not fold all operands in its first step
+    received_twice,   ///< two messages of a step, or two parts of one, are received into the same block
+    misplaced,        ///< a block is written where this rank may not: input, another's result, undeclared scratch slot
+    other_length,     ///< a value is stored where a block of another length may be
     other_block,      ///< different blocks of the operands are folded
     repeated,         ///< a rank's operand is counted twice
     out_of_order,     ///< operands that are not neighbours in rank order are folded
-    bracketing,       ///< a fold that is none of the canonical tree's
-    wrong_result,     ///< a block does not end as the contract says
+    bracketing,       ///< a fold that is not in the canonical tree
+    wrong_result,     ///< a block does not end up as the contract says
     disagreement,     ///< two ranks to which the same is promised have bracketed it differently
     fusion_differs,   ///< some ranks would run one pass where others run two steps
-    not_in_place,     ///< it goes wrong when result and input are one memory: a block is overwritten while it
-                      ///< is sent (`cause` is overwrites_sent), or before it is read (empty_slot)
+    not_in_place,     ///< wrong when result and input share memory: a block is overwritten while it is sent
+                      ///< (`cause` is overwrites_sent), or before it is read (empty_slot)
 };
 
-/// What a value is made of: block `item` of the operands of `count` ranks of [low, high). Item -1: there is no value.
+/// What a value is made of: block `item` of the operands of `count` ranks in [low, high). Item -1: there is no value.
 struct ranks_held {
     int low = 0;
     int high = 0;
@@ -58,7 +58,7 @@ struct ranks_held {
     friend constexpr bool operator==(const ranks_held&, const ranks_held&) = default;
 };
 
-/// What a schedule costs, and where it fails if it does. Blocks are the whole vector where `blocks` is 1.
+/// What a schedule costs, and where it fails if it does. If `blocks` is 1, a block is the whole vector.
 struct proof {
     fault what = fault::none;
     [[nodiscard]] constexpr bool ok() const noexcept { return what == fault::none; }
@@ -66,21 +66,21 @@ struct proof {
     int size = 0;
     int blocks = 0;
     int rounds = 0;
-    int scratch_slots = 0;              ///< how many are really used
+    int scratch_slots = 0;              ///< how many are actually used
     long long messages = 0;             ///< of all ranks
     long long blocks_sent = 0;          ///< of all ranks
     long long busiest_blocks_sent = 0;  ///< of the rank that sends most
     long long folds = 0;                ///< blocks folded by all ranks
     long long busiest_folds = 0;        ///< by the rank that folds most
 
-    fault cause = fault::none;  ///< behind `not_in_place`
+    fault cause = fault::none;  ///< the fault behind `not_in_place`
     int rank = -1;              ///< where the fault shows
     int peer = -1;              ///< the other rank, if there is one
     int round = -1;             ///< -1: before the first or after the last round
     bool in_one_pass = false;   ///< the fault shows only where the steps run as one pass, see `fused_pass_of`
     int block = -1;
     slot where = slot::result;
-    int found = 0;  ///< the two figures that ought to agree
+    int found = 0;  ///< the two figures that should agree
     int wanted = 0;
     ranks_held left{};  ///< the two operands of a fold; or what a block holds, and what it should
     ranks_held right{};
@@ -198,7 +198,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// One line for people: the costs, or the ranks, round, block and both figures of the fault.
+/// The outcome in one line: the costs, or the ranks, round, block and both figures of the fault.
 [[nodiscard]] inline std::string explain(const proof& p) {
     std::string text = "P = " + std::to_string(p.size);
     if (p.ok()) return text + ": " + detail::text_of_costs(p);

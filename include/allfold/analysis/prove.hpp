@@ -16,29 +16,29 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Proves that a schedule does what it says, for a given number of ranks: by running all ranks over values that name
-/// the ranks whose operands they are made of, and the block of it. The same code at compile time and at run time.
+/// Proves that a schedule does what it claims, for a given number of ranks, by running all ranks on values that name
+/// the ranks whose operands they are made of, and the block. The same code runs at compile time and at run time.
 ///
 ///     static_assert(allfold::proved(allfold::all_reduce, allfold::ring{}, 8));
 ///     std::cout << allfold::explain(allfold::prove(allfold::all_reduce, my_algorithm{}, 12));
 ///
 /// What is proved, for this P:
-/// 1. Every message meets a receive of its partner, and every receive a message, with as many blocks.
-/// 2. Nothing deadlocks when no message is buffered, so that a send ends only when it is received.
-/// 3. Every block ends where the collective's contract says, made of that block of each operand exactly once: in rank
-///    order where the schedule keeps `order::rank`, and bracketed as the canonical tree where it keeps `order::tree`.
-/// 4. Whoever gets the same fold gets the same bits: all ranks hold the same bracketing, at `order::any` too.
-/// 5. No step reads a slot where nothing lies, receives into what it sends, stores a block where another length may be,
-///    or writes what is not its own.
+/// 1. Every message meets a receive of its partner, and every receive a message, with the same number of blocks.
+/// 2. Nothing deadlocks when no message is buffered, so that a send is done only when it has been received.
+/// 3. Every block ends up where the collective's contract says, made of that block of each operand exactly once: in
+///    rank order if the schedule keeps `order::rank`, and bracketed as the canonical tree if it keeps `order::tree`.
+/// 4. Ranks that get the same fold get the same bits: they all hold the same bracketing, for `order::any` too.
+/// 5. No step reads an empty slot, receives into what it sends, stores a block where one of another length may be, or
+///    writes what is not its own.
 /// 6. The claims `scratch_slots` and `in_place` hold.
-/// 7. Where ranks that share memory run two steps as one pass (see `fused_pass_of`), they all do, and 3 to 6 hold of
+/// 7. If ranks that share memory run two steps as one pass (see `fused_pass_of`), all of them do, and 3 to 6 hold for
 ///    it too.
 
 namespace allfold {
 
 namespace detail {
 
-/// Checks what ranks must agree about before anything runs.
+/// Checks what ranks must agree on before anything runs.
 [[nodiscard]] constexpr proof check_shape(int size, const schedules& all, const claim& claimed) {
     const cut_for cut = claimed.promise->cut;
     const int blocks = cut == cut_for::nobody     ? 0
@@ -59,7 +59,7 @@ namespace detail {
     return {};
 }
 
-/// The ways in which steps are run; a constant expression that would take too long may prove one of them at a time.
+/// The ways in which steps are run. If one constant expression would take too long, each way can be proved by itself.
 enum class way : std::uint8_t { step_by_step, in_one_pass, both };
 
 /// Runs the schedules: all their steps, or the passes in which they are fused.
@@ -103,7 +103,7 @@ template <class Value>
     return pass.ok() ? steps : pass;
 }
 
-/// The cheapest values that say enough: where nothing is folded, or every fold is the canonical tree's, all ranks
+/// Runs with the cheapest values that suffice: if nothing is folded, or every fold is in the canonical tree, all ranks
 /// agree.
 [[nodiscard]] constexpr proof run_with_values(int size, const schedules& all, const claim& claimed, way how) {
     if (claimed.keeps == order::tree || !claimed.promise->folds) return run<rank_interval>(size, all, claimed, how);
@@ -125,8 +125,8 @@ template <class Value>
 
 }  // namespace detail
 
-/// Proves the schedules that `make(rank)` gives for all ranks below `size`, against a claim.
-/// @throws error (bad_argument) for more than 4096 ranks where the order is `any`, a proof that takes P bits a block.
+/// Proves the schedules that `make(rank)` returns for all ranks below `size`, against a claim.
+/// @throws error (bad_argument) for more than 4096 ranks if the order is `any`, whose proof takes P bits a block.
 template <class Make>
     requires schedule<std::invoke_result_t<const Make&, int>>
 [[nodiscard]] constexpr proof prove(int size, const Make& make, const claim& claimed) {
@@ -148,15 +148,15 @@ template <class Collective, class Algorithm>
 
 }  // namespace detail
 
-/// Proves the schedule that an algorithm has for a collective: `prove(all_reduce, ring{}, 8)`. Where it is grouped, in
-/// groups of `group`.
+/// Proves the schedule that an algorithm has for a collective: `prove(all_reduce, ring{}, 8)`. A grouped one is proved
+/// for groups of `group`.
 template <class Collective, class Algorithm>
     requires schedule<schedule_in<Collective, Algorithm>>
 [[nodiscard]] constexpr proof prove(const Collective& what, const Algorithm& algorithm, int size, int root = 0,
                                     int group = 1) {
     return detail::prove_one(what, algorithm, setting{0, size, root, group}, detail::way::both);
 }
-/// The same for a permutation that is a list, the `destinations` of a setting.
+/// The same for a permutation given as a list, the `destinations` of a setting.
 template <class Collective, class Algorithm>
     requires schedule<schedule_in<Collective, Algorithm>>
 [[nodiscard]] constexpr proof prove(const Collective& what, const Algorithm& algorithm, const setting& where) {
@@ -165,8 +165,8 @@ template <class Collective, class Algorithm>
 
 namespace detail {
 
-/// Roots for which a schedule of `size` ranks is proved: all of a few; one within and the last; of many ranks one of
-/// those two, by turns.
+/// The roots for which a schedule of `size` ranks is proved: all of them if there are few ranks; else one in between
+/// and the last; for many ranks one of those two, alternating with their number.
 [[nodiscard]] constexpr int roots_to_prove(const contract& promise, int size) noexcept {
     if (!promise.rooted) return 1;
     return size <= 8 ? size : size <= 16 ? 2 : 1;
@@ -178,8 +178,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Whether the schedule is proved for `size` ranks: for all roots where there are at most 8 ranks, for one within and
-/// the last where there are at most 16, and for one of those two where there are more.
+/// Whether the schedule is proved for `size` ranks: for all roots if there are at most 8 ranks, for one in between and
+/// the last if there are at most 16, and for one of those two if there are more.
 template <class Collective, class Algorithm>
 [[nodiscard]] constexpr bool proved(const Collective& what, const Algorithm& algorithm, int size, int group = 1) {
     for (int i = 0; i < detail::roots_to_prove(Collective::promise, size); ++i)
@@ -215,9 +215,10 @@ template <const auto& Collective, auto Algorithm, int Group, int... Before>
 
 }  // namespace detail
 
-/// `static_assert(proved_up_to<all_reduce, ring{}, 32>)`: proved for each number of ranks from 1 to `Last` that it
-/// supports. One constant evaluation for each, so that compilers' limits on a single one are not met.
-/// `proved_up_to<all_reduce, two_level{}, 32, 4>`: for groups of 4.
+/// Whether the schedule is proved for each number of ranks from 1 to `Last` that it supports:
+/// `static_assert(proved_up_to<all_reduce, ring{}, 32>)`. Each number is a constant evaluation of its own, so that
+/// compilers' limits on a single one are not exceeded. `proved_up_to<all_reduce, two_level{}, 32, 4>` does so for
+/// groups of 4.
 template <const auto& Collective, auto Algorithm, int Last, int Group = 1>
 inline constexpr bool proved_up_to =
     detail::proved_for_sizes<Collective, Algorithm, Group>(std::make_integer_sequence<int, Last>());

@@ -15,19 +15,19 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Two schedules at once, on two communicators of the same ranks.
+/// Proves that two schedules can run at once, on two communicators of the same ranks.
 ///
-/// Messages of one communicator never meet those of the other, so what each of them computes is what `prove` says of it
-/// alone. What remains is whether both end when each rank waits for them in an order of its own:
-/// - A rank that pushes on whatever it has in flight, whichever it waits for, leaves a step as soon as the peers of
-///   that step are there: nothing in it depends on the other communicator. So both end if each ends alone, in every
-///   order of waiting and however the steps of the two are mixed.
-/// - A rank that pushes on only what it waits for does not come to the steps of the other: then ranks that wait in
-///   different orders wait for each other.
+/// Messages of one communicator never meet those of the other, so what each schedule computes is what `prove` says
+/// about it alone. What remains is whether both end when each rank waits for them in its own order:
+/// - A rank that makes progress on whatever it has in flight, whichever it waits for, leaves a step as soon as the
+///   peers of that step are there: nothing in it depends on the other communicator. So both end if each ends alone, in
+///   every order of waiting and however the steps of the two are interleaved.
+/// - A rank that makes progress only on what it waits for does not reach the steps of the other: then ranks that wait
+///   in different orders wait for each other.
 
 namespace allfold {
 
-/// What a rank that waits pushes on.
+/// What a waiting rank makes progress on.
 enum class pushes : std::uint8_t { all_in_flight, awaited_only };
 
 namespace detail {
@@ -42,8 +42,8 @@ class run_of_two {
           first_(size, a, first_costs_),
           second_(size, b, second_costs_) {}
 
-    /// `first_is_awaited(rank)`: the order in which a rank waits. `turn(i)`: whether in turn i the first one goes on if
-    /// it can, or the second.
+    /// `first_is_awaited(rank)`: whether a rank waits for the first one first. `turn(i)`: whether in turn i the first
+    /// one goes on if it can, rather than the second.
     template <class Order, class Turn>
     constexpr proof run(const Order& first_is_awaited, pushes what, const Turn& turn) {
         for (int r = 0; r < size_; ++r) {
@@ -60,7 +60,7 @@ class run_of_two {
     [[nodiscard]] constexpr bool advance(bool first) {
         return first ? first_.advance() || second_.advance() : second_.advance() || first_.advance();
     }
-    /// Who has ended what it waited for comes to the other one.
+    /// A rank that has ended what it waited for begins the other one.
     template <class Order>
     constexpr void begin_others(const Order& first_is_awaited) {
         for (int r = 0; r < size_; ++r) {
@@ -88,7 +88,7 @@ class run_of_two {
     }
     [[nodiscard]] constexpr bool ended(int rank) const { return first_.ended(rank) && second_.ended(rank); }
 
-    /// Whoever is stuck waits for a peer in the first of the two that it has not ended, in its own order.
+    /// A rank that is stuck waits for a peer in the first of the two, in its own order, that it has not ended.
     template <class Order>
     [[nodiscard]] constexpr int waits_for(int rank, const Order& first_is_awaited) const {
         const bool first = first_is_awaited(rank) ? !first_.ended(rank) : second_.ended(rank);
@@ -121,9 +121,9 @@ class run_of_two {
 
 }  // namespace detail
 
-/// Whether the schedules that `first(rank)` and `second(rank)` give always end when they run at the same time, where
-/// `first_is_awaited(rank)` says for which one a rank waits first. `turn(i)` picks the one that goes on in turn i.
-/// The costs are the sums of both. What the schedules compute is proved by `prove`.
+/// Proves that the schedules that `first(rank)` and `second(rank)` return always end when they run at the same time,
+/// where `first_is_awaited(rank)` says which one a rank waits for first. `turn(i)` picks the one that goes on in turn
+/// i. The costs are the sums of both. What the schedules compute is proved by `prove`.
 template <class First, class Second, class Order, class Turn>
     requires schedule<std::invoke_result_t<const First&, int>> && schedule<std::invoke_result_t<const Second&, int>>
 [[nodiscard]] constexpr proof prove_together(int size, const First& first, const Second& second,
@@ -133,7 +133,7 @@ template <class First, class Second, class Order, class Turn>
     return detail::run_of_two(size, a, b).run(first_is_awaited, what, turn);
 }
 
-/// The same with turns in which the first goes on as far as it can before the second.
+/// The same, with the first going on as far as it can before the second does.
 template <class First, class Second, class Order>
     requires schedule<std::invoke_result_t<const First&, int>> && schedule<std::invoke_result_t<const Second&, int>>
 [[nodiscard]] constexpr proof prove_together(int size, const First& first, const Second& second,

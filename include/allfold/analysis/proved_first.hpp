@@ -18,13 +18,14 @@
 #include "allfold/schedule/contract.hpp"
 
 /// @file
-/// An option of every call: its schedule is proved before it runs.
+/// An option for every call: its schedule is proved before it runs.
 
 namespace allfold {
 
 namespace detail {
 
-/// The proofs that this process has made. Each is made once; who asks for the same one meanwhile waits for it.
+/// The proofs that this process has made. Each is made once; a thread that asks for the same one meanwhile waits for
+/// it.
 class known_proofs {
   public:
     [[nodiscard]] static proof of(const contract& promise, const any_schedule& s) {
@@ -60,7 +61,7 @@ class known_proofs {
     }
 
     std::mutex mutex_;
-    std::map<key, proof> proofs_;  // the value of a schedule says its size, root and group, and where a list lies
+    std::map<key, proof> proofs_;  // a schedule's value includes its size, root, group, and the address of a list
 };
 
 }  // namespace detail
@@ -69,9 +70,9 @@ class known_proofs {
 /// remembers the outcome: `all_reduce(comm, x, op, my_algorithm{}, proved_first{})`. The library's own schedules are
 /// proved in its tests; this is for yours.
 ///
-/// - Cost: a proof takes time like P times the steps of a rank; afterwards a search under a lock for each call. At
-///   `start` and `prepare` it is made then, and a `plan` with this option is that of a proved schedule. Where a
-///   transport's own collective runs, there is no schedule to prove.
+/// - Cost: a proof takes time proportional to P times the steps of a rank; afterwards, each call takes a look-up under
+///   a lock. `start` and `prepare` make the proof when they are called, and a `plan` with this option is the plan of a
+///   proved schedule. If a transport's own collective runs, there is no schedule to prove.
 /// - Errors: `bad_argument`, on every rank, with the line of `explain` that names ranks, round and both figures.
 ///   Nothing has been sent or written.
 struct proved_first {

@@ -14,19 +14,19 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Whether the shards that a reduce_scatter has left on all ranks are right: a testing aid, for those who have all
-/// inputs and all shards in one place.
+/// Checks the shards that a reduce_scatter has left on all ranks: a testing aid for programs that have all inputs and
+/// all shards in one place.
 
 namespace allfold {
 
-/// What `verify_reduce_scatter` found: true where all is right.
+/// What `verify_reduce_scatter` found: true if everything is right.
 struct shard_report {
     enum class fault { none, count, extent, value };
 
     fault what = fault::none;
     int rank = -1;            ///< whose shard is wrong
-    std::size_t element = 0;  ///< of the whole operand; where lengths are wrong, how many elements there are
-    std::size_t wanted = 0;   ///< where lengths are wrong, how many there should be
+    std::size_t element = 0;  ///< of the whole operand; if lengths are wrong, how many elements there are
+    std::size_t wanted = 0;   ///< if lengths are wrong, how many there should be
 
     [[nodiscard]] explicit operator bool() const noexcept { return what == fault::none; }
     [[nodiscard]] std::string text() const {
@@ -43,7 +43,7 @@ struct shard_report {
 
 namespace detail {
 
-/// What element `i` of the fold of all inputs is, in rank order.
+/// Element `i` of the fold of all inputs, in rank order.
 template <class Inputs, class Op>
 [[nodiscard]] auto folded_element(const Inputs& inputs, std::size_t i, const Op& op) {
     const auto operand = [&](const auto& input) {
@@ -59,16 +59,18 @@ template <class Inputs, class Op>
 
 }  // namespace detail
 
-/// Compares all shards with a fold of the inputs in rank order: shard r is to be block r of it, and as long as that.
-/// `inputs` and `shards` are ranges, by rank, of ranges of elements; `blocks` is the partition of the reduce_scatter,
-/// and `equal` says when two values are the same: `within(1e-5)` where order and bracketing were left to the schedule.
+/// Compares all shards with a fold of the inputs in rank order: shard r must be block r of that fold, and have its
+/// length. `inputs` and `shards` are ranges, by rank, of ranges of elements; `blocks` is the partition of the
+/// reduce_scatter, and `equal` says when two values are the same: `within(1e-5)` if order and bracketing were left to
+/// the schedule.
 ///
 ///     const auto blocks = partition::ceil(n, ranks);
 ///     const shard_report report = verify_reduce_scatter(inputs, shards, sum(), blocks, within(1e-5));
 ///     REQUIRE(report);
 ///
 /// It is for testing, and slow. The design that it comes from compares something else: each rank's shard with every
-/// block of one rank's input, which nobody has folded; and its ring leaves at rank r chunk r + 1. Either is found here.
+/// block of one rank's input, which has not been folded; and its ring leaves chunk r + 1 at rank r. Both errors are
+/// found here.
 template <class Inputs, class Shards, class Op, class Equal = same_value>
 [[nodiscard]] shard_report verify_reduce_scatter(const Inputs& inputs, const Shards& shards, const Op& op,
                                                  const partition& blocks, const Equal& equal = {}) {
@@ -94,7 +96,7 @@ template <class Inputs, class Shards, class Op, class Equal = same_value>
     }
     return {};
 }
-/// The same of blocks that are as even as can be.
+/// The same for blocks that are as even as possible.
 template <class Inputs, class Shards, class Op>
 [[nodiscard]] shard_report verify_reduce_scatter(const Inputs& inputs, const Shards& shards, const Op& op) {
     std::size_t longest = 0;

@@ -12,16 +12,16 @@
 #include "allfold/analysis/explore.hpp"
 
 /// @file
-/// Matchers for tests with Catch2, of which they need no header: versions 2 and 3 take them as they are.
+/// Matchers for tests with Catch2. They need none of its headers, and work with versions 2 and 3.
 
 namespace allfold {
 
-/// Whether a program that was explored has no fault in any order in which its messages may arrive, and all of them
-/// could be tried.
+/// Matches if a program that was explored has no fault in any order in which its messages may arrive, and all of these
+/// orders could be tried.
 ///
 ///     CHECK_THAT(explore(3, program), allfold::without_fault());
 ///
-/// Where it has one the test says what `explain` says, with the token that `replay` takes, and what the ranks do.
+/// If it has one, the test prints what `explain` says, with the token that `replay` takes, and what the ranks do.
 class without_fault {
   public:
     [[nodiscard]] bool match(const exploration& found) const {
@@ -29,7 +29,7 @@ class without_fault {
         if (!found.ok()) said_ += history_of(found.first());
         return found.ok() && found.complete();
     }
-    /// As Catch2 calls it.
+    /// The name is Catch2's.
     [[nodiscard]] std::string toString() const {  // NOLINT(readability-identifier-naming)
         return "is without fault: " + said_;
     }
@@ -38,11 +38,11 @@ class without_fault {
     mutable std::string said_;
 };
 
-/// The same of a program, which is explored for so many ranks. It is copied first.
+/// The same for a program, which is copied, and then explored on the given number of ranks.
 ///
 ///     CHECK_THAT(program, allfold::explored_without_fault(3));
 ///
-/// Catch2 tries to print a program, and so to call a lambda of `auto&` without captures: give that one an
+/// Catch2 tries to print the program, and thereby to call a lambda without captures that takes `auto&`: let it take an
 /// `allfold::explored_communicator&`, or explore it first, as above.
 class explored_without_fault {
   public:
@@ -55,7 +55,7 @@ class explored_without_fault {
         std::decay_t<Program> own = program;
         return result_.match(explore(ranks_, own, options_));
     }
-    /// As Catch2 calls it.
+    /// The name is Catch2's.
     [[nodiscard]] std::string toString() const {  // NOLINT(readability-identifier-naming)
         return result_.toString();
     }

@@ -10,7 +10,7 @@
 #include "allfold/schedule/two_level.hpp"
 
 /// @file
-/// Everyone gets the blocks of all ranks.
+/// Every rank gets the blocks of all ranks.
 
 namespace allfold {
 namespace detail {
@@ -32,9 +32,9 @@ struct all_gather_collective : moving_verbs<all_gather_collective> {
     static constexpr candidate by_messages[]{
         when<direct::all_gather>(few_bytes_of_few_ranks, "short, few ranks: all messages at once"),
         when<circulant::all_gather>(short_blocks, "not so long: the fewest rounds for the least volume"),
-        // To ring, blocks from 128 KiB to 1 MiB: Open MPI 1.2 to 1.5 times faster (P = 4 and 8), MPICH 1.0 at 256 KiB,
-        // 3 at 1 MiB (P = 4): no message has to wait for another, and none is copied on the way. Of one node; two
-        // cores.
+        // Compared with ring, for blocks from 128 KiB to 1 MiB: 1.2 to 1.5 times faster with Open MPI (P = 4 and 8);
+        // with MPICH 1.0 times at 256 KiB and 3 times at 1 MiB (P = 4). No message has to wait for another, and none is
+        // copied in transit. Measured on one node with two cores.
         when<direct::all_gather>(few_ranks, "long, few ranks: all messages at once, each straight to its place"),
         when<ring::all_gather>(always, "long: the least volume, with neighbours only"),
     };
@@ -60,12 +60,12 @@ struct all_gather_collective : moving_verbs<all_gather_collective> {
 ///     all_gather(comm, x, options...)          in place: block r of x is the contribution of rank r
 ///     all_gather(comm, in, out, options...)    out of place: `in` has the size of block r
 ///
-/// - Shapes: the same number n of elements in `out` on every rank, cut by a `partition` as in `reduce_scatter`.
-/// - Axes, lists, shards, displacements: as in `reduce_scatter`: `axis{d}` puts the blocks together along axis d of
-///   `out`, and block r comes to `displacements{d0, d1, ...}[r]`.
-/// - Cost: on shared memory 1 round, (P-1)·n/P elements sent by each rank. By messages the
-///   same volume: among up to 16 ranks 1 round, but ceil(log2 P) for medium blocks; among more ceil(log2 P), or P-1 for
-///   long blocks.
+/// - Shapes: the same number n of elements in `out` on every rank, divided by a `partition` as in `reduce_scatter`.
+/// - Axes, lists, shards, displacements: as in `reduce_scatter`. `axis{d}` concatenates the blocks along axis d of
+///   `out`, and with `displacements{d0, d1, ...}` block r is written at element d[r].
+/// - Cost: on shared memory 1 round, in which each rank sends (P-1)·n/P elements. By messages, the same volume: among
+///   up to 16 ranks 1 round, but ceil(log2 P) rounds for medium blocks; among more ranks ceil(log2 P) rounds, or P-1
+///   for long blocks.
 /// - Errors: as in `reduce_scatter`.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::all_gather_collective all_gather{};

@@ -14,7 +14,7 @@
 #include "allfold/schedule/two_level.hpp"
 
 /// @file
-/// Everyone gets the fold of all operands.
+/// Every rank gets the fold of all operands.
 
 namespace allfold {
 namespace detail {
@@ -66,17 +66,20 @@ struct all_reduce_collective : folding_verbs<all_reduce_collective> {
 ///     all_reduce(comm, in, out, op, options...)    out of place: `in` is never written
 ///     total = all_reduce(comm, x, op, options...)  of a single object: returns the fold
 ///
-/// - A single object: x holds the fold too, unless it is const or a temporary: then it stays as it is.
-/// - Shapes: the same number n of elements on every rank, 0 as well. Input and output are the same memory or disjoint.
+/// - A single object: x holds the fold too, unless it is const or a temporary, in which case it stays unchanged.
+/// - Shapes: the same number n of elements on every rank, possibly 0. Input and output are either the same memory or
+///   disjoint.
 /// - Order: x0 ∘ ... ∘ x(P-1) in rank order unless the operator is commutative and the schedule rotates; all ranks get
-///   the same bits. `order::tree`: the same bits for every schedule, position, size and window too.
-/// - Cost (named schedules: see theirs): small, on shared memory, 1 round and (P-1)·n elements read by each rank;
-///   large 2 rounds, 2·(P-1)/P·n elements sent and (P-1)/P·n folds by each rank, every element read and written once;
-///   not so small, with several of many ranks a processor, 2·(P-1) messages and the folds of one rank.
-/// - Errors: `mismatch` when ranks differ in collective, n, types, order or schedule; `overlap`; `bad_argument` for
-///   null data. They are found before the first fold with the rank that differs; with the schedules that `choose` picks
-///   on shared memory nobody writes before all have been heard. Any error breaks the communicator.
-/// - An operator with `lift` or `lower`: each element is lifted before, and the outcome lowered with P contributions.
+///   the same bits. With `order::tree` the bits do not depend on the schedule, the position of an element, the size or
+///   the window either.
+/// - Cost (for named schedules, see there): small, on shared memory, 1 round, in which each rank reads (P-1)·n
+///   elements; large, 2 rounds, in which each rank sends 2·(P-1)/P·n elements and does (P-1)/P·n folds, with every
+///   element read and written once; less small, among many ranks with several per core, 2·(P-1) messages and the folds
+///   of one rank.
+/// - Errors: `mismatch` if ranks differ in collective, n, types, order or schedule; `overlap`; `bad_argument` for null
+///   data. They are detected before the first fold with the rank that differs; with the schedules that `choose` picks
+///   on shared memory, no rank writes before it has heard from all others. Any error breaks the communicator.
+/// - An operator with `lift` or `lower`: each element is lifted first, and the result is lowered with P contributions.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::all_reduce_collective all_reduce{};
 

@@ -20,7 +20,7 @@
 #include "allfold/schedule/two_level.hpp"
 
 /// @file
-/// Every rank gets a block of each rank.
+/// Every rank gets one block from each rank.
 
 namespace allfold {
 namespace detail {
@@ -36,7 +36,7 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
     using moving_verbs::operator();
     using moving_verbs::prepare;
     using moving_verbs::start;
-    /// Where each rank knows only what it sends: the lengths travel first.
+    /// For ranks that know only what they send: the lengths are exchanged first.
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
         requires(sizes_of_blocks<Sizes> && !any_option<Out>)
     partition operator()(Comm& comm, In&& in, Sizes&& sizes, Out&& out, Options&&... options) const {
@@ -62,7 +62,7 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         return by_sizes<verb::prepare, In, Sizes, Out>(comm, in, sizes, out, came, options...);
     }
 
-    // Without a partition for what comes.
+    // Calls that lack a partition for what is received.
     template <communicator Comm, class In, class Sizes, output Out, any_option... Options>
         requires(sizes_of_blocks<Sizes> && !any_option<Out>)
     operation start(Comm&, In&&, Sizes&&, Out&&, Options&&...) const {
@@ -132,7 +132,7 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
             "variable for that after the output");
     }
 
-    /// Where nothing else is said, all blocks have one length.
+    /// Unless partitions are given, all blocks have the same length.
     [[nodiscard]] static partition blocks_of(const arguments_given& call, const partition* given, std::size_t rows,
                                              const char* whose) {
         const partition* const blocks = given != nullptr ? given : call.options->blocks;
@@ -153,40 +153,40 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
 
 }  // namespace detail
 
-/// Afterwards block s of rank r's output is what was block r of rank s's input: the transpose, over ranks.
+/// Afterwards block s of rank r's output is what was block r of rank s's input: the transpose over ranks.
 ///
 ///     all_to_all(comm, x, options...)          in place
 ///     all_to_all(comm, in, out, options...)    out of place: `in` is never written
 ///     partition came = all_to_all(comm, in, sizes, out, options...)
 ///     all_to_all(comm, in, sizes, out, came, options...)
 ///
-/// The last two are for ranks that know only what they send, as experts that tokens are dispatched to: `sizes` says how
-/// many elements go to each rank. The sizes travel first; then `out` is made as long as what arrives, or has to have
-/// room for it, and `came` is the partition by which it lies there. `start` and `prepare` take `came` too, a variable
-/// that lives as long as the operation; neither it nor `out`, which may grow meanwhile, is to be touched before that is
-/// done. `start` has read `sizes` when it returns; what is prepared reads it at each start, and finds `in` and `out` as
-/// long as they are by then.
+/// The last two forms are for ranks that know only what they send, as when tokens are dispatched to experts: `sizes`
+/// gives the number of elements for each rank. The sizes are exchanged first. Then `out` is resized to what arrives, or
+/// must have room for it, and `came` is the partition that describes its layout there. `start` and `prepare` take
+/// `came` too, a variable that outlives the operation; until the operation is done, neither it nor `out`, which may be
+/// resized, may be touched. `start` has read `sizes` when it returns; a prepared operation reads it at each start, and
+/// takes `in` and `out` with the lengths they have then.
 ///
-/// - Shapes: P blocks of one length; or as long as `input_blocks{partition}` and `output_blocks{partition}` say, of
-///   which each rank has its own: what rank s sends to r is as long as what r expects of s, 0 as well. In place the two
-///   are the same.
-/// - Axes: `split_axis{a}` cuts a tensor along axis a, of which rank r gets block r; `concat_axis{b}` puts together the
-///   blocks of all ranks along axis b of the output. Partitions then count along these axes. Blocks may lie in as many
-///   pieces as they like; where those are at least 1 KiB long nothing is copied to bring them together.
-/// - Displacements: `input_displacements{{i0, i1, ...}}` and `output_displacements{{o0, o1, ...}}` say at which element
-///   each block begins, with partitions that say how long they are; what lies between blocks is left alone. In place
-///   those of the input are enough.
-/// - Cost: on shared memory 1 round, (P-1)/P of the operand sent by each rank. By messages short blocks of one length
-///   take ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), long ones P-1 rounds
-///   (`pairwise{}`). A `window{}` has no effect on blocks of several lengths. By sizes: one more all_to_all, of 8 bytes
-///   for each rank; a `deadline{}` is that of each of the two.
-/// - Errors: `bad_partition` for elements that are no P blocks of one length, for partitions of other than P blocks or
-///   another total, and for `bruck{}` with blocks of several lengths; `mismatch` where input and output have blocks of
-///   one length, and not of the same one, or where a block is not as long as its receiver expects, with both ranks and
-///   figures: it is found before that block is touched. By sizes: `bad_partition` for other than P of them, or for
-///   another total than the input has, found before anything is sent; `mismatch` where there is no room for what
-///   arrives. In flight they take no algorithm that needs blocks of one length, and no option that says where blocks
-///   lie or when data may move.
+/// - Shapes: P blocks of equal length, or of the lengths given by `input_blocks{partition}` and
+///   `output_blocks{partition}`, which may differ between ranks: what rank s sends to r must be as long as r expects
+///   from s, and may be empty. In place the two partitions are the same.
+/// - Axes: `split_axis{a}` cuts a tensor along axis a, and rank r gets block r; `concat_axis{b}` concatenates the
+///   blocks of all ranks along axis b of the output. Partitions then count along these axes. Blocks may consist of any
+///   number of pieces; pieces of at least 1 KiB are not copied to pack them.
+/// - Displacements: `input_displacements{{i0, i1, ...}}` and `output_displacements{{o0, o1, ...}}` give the element at
+///   which each block begins, along with partitions that give the lengths; what is between the blocks is left alone. In
+///   place those of the input suffice.
+/// - Cost: on shared memory 1 round, in which each rank sends (P-1)/P of the operand. By messages, short blocks of
+///   equal length take ceil(log2 P) rounds (`bruck{}`), others 1 round of P-1 messages (`direct{}`), and long ones P-1
+///   rounds (`pairwise{}`). A `window{}` has no effect on blocks of different lengths. By sizes: one more all_to_all,
+///   of 8 bytes per rank; a `deadline{}` applies to each of the two separately.
+/// - Errors: `bad_partition` for elements that cannot be divided into P blocks of equal length, for partitions that do
+///   not have P blocks or have another total, and for `bruck{}` with blocks of different lengths; `mismatch`, with both
+///   ranks and lengths, if input and output both have blocks of equal length but not the same one, or if a block is not
+///   as long as its receiver expects, which is detected before that block is touched. By sizes: `bad_partition` if
+///   there are not P of them, or their total is not that of the input, detected before anything is sent; `mismatch` if
+///   there is no room for what arrives. Operations in flight accept no algorithm that needs blocks of equal length, and
+///   no option that says where blocks are or when data may move.
 /// - Source: see `bruck`, `pairwise` and `direct`.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::all_to_all_collective all_to_all{};

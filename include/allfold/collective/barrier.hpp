@@ -13,7 +13,7 @@
 #include "allfold/schedule/two_level.hpp"
 
 /// @file
-/// Nobody leaves before everybody has come.
+/// No rank leaves before all ranks have arrived.
 
 namespace allfold {
 namespace detail {
@@ -63,7 +63,8 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
 ///
 ///     barrier(comm, options...)
 ///
-/// - Cost: on shared memory up to 16 ranks 1 round of P-1 empty messages by each rank, else ceil(log2 P) rounds of one.
+/// - Cost: on shared memory with up to 16 ranks, 1 round in which each rank sends P-1 empty messages; otherwise
+///   ceil(log2 P) rounds of one message each.
 /// - What a rank wrote before the barrier is visible to every rank of the process after it.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::barrier_collective barrier{};

@@ -10,7 +10,7 @@
 #include "allfold/schedule/two_level.hpp"
 
 /// @file
-/// Everyone gets the operand of the root.
+/// Every rank gets the operand of the root.
 
 namespace allfold {
 namespace detail {
@@ -29,8 +29,8 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
         when<scatter_all_gather::broadcast>(long_between_two, "two ranks, long: each moves one half, in one pass"),
         when<direct::broadcast>(always, "shared memory: everyone reads the root's operand"),
     };
-    /// Rejected: `scatter_all_gather`. To the tree, Open MPI, two cores: 32 B to 4 MiB 1.25 to 1.8 times slower among 4
-    /// ranks, 1.3 to 1.8 among 8.
+    /// Rejected: `scatter_all_gather`. Compared with the tree, over Open MPI on two cores, from 32 B to 4 MiB it is
+    /// 1.25 to 1.8 times slower among 4 ranks, and 1.3 to 1.8 times among 8.
     static constexpr candidate by_messages[]{
         when<binomial::broadcast>(always, "the fewest rounds"),
     };
@@ -53,13 +53,13 @@ struct broadcast_collective : moving_verbs<broadcast_collective> {
 /// Afterwards every rank holds the operand of the root.
 ///
 ///     broadcast(comm, x, options...)          x is read at the root and written elsewhere
-///     broadcast(comm, in, out, options...)    `in` matters at the root only
+///     broadcast(comm, in, out, options...)    `in` is used at the root only
 ///     value = broadcast(comm, x, options...)  of a single object, as in `all_reduce`
 ///
 /// - Shapes: the same number n of elements on every rank.
-/// - Cost: on shared memory 1 round, the root sends (P-1)·n elements; between two ranks a long operand is moved in one
-///   pass, one half by each. `binomial{}`: ceil(log2 P) rounds.
-///   `scatter_all_gather{}`: twice as many, the root sends 2·(P-1)/P·n elements.
+/// - Cost: on shared memory 1 round, in which the root sends (P-1)·n elements; between two ranks a long operand is
+///   moved in one pass, one half by each rank. `binomial{}` takes ceil(log2 P) rounds; `scatter_all_gather{}` takes
+///   twice as many, and the root sends 2·(P-1)/P·n elements.
 /// - Errors: `bad_rank` for a root outside [0, P); `mismatch` for different roots, sizes or types.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::broadcast_collective broadcast{};

@@ -22,12 +22,12 @@
 #include "allfold/data/raw_rows.hpp"
 
 /// @file
-/// One array whose elements lie on several ranks: its fold, and its scans.
+/// One array whose elements are distributed over several ranks: its fold, and its scans.
 
 namespace allfold {
 
-/// What this rank holds of an array that is laid out over all ranks of a communicator, for a fold or a scan of its
-/// elements.
+/// This rank's share of an array that is laid out over all ranks of a communicator, as the operand of a fold or scan of
+/// its elements.
 ///
 ///     const block_cyclic layout{.block = 64, .count = n};        // or blocks(n, P), on_rank(r, n)
 ///     std::vector<double> x(layout.extent(comm.rank(), comm.size()));
@@ -37,31 +37,31 @@ namespace allfold {
 ///     inclusive_scan(comm, distributed(x, layout), op);          // in place: element i becomes x[0] ∘ ... ∘ x[i]
 ///     exclusive_scan(comm, distributed(x, from), distributed(y, to), op);
 ///
-/// - Afterwards: as each line says. The target of a scan may have other blocks and another offset than its source;
-///   elements move where they must. The first element of an exclusive scan becomes the identity of the operator; if it
-///   has none, it stays as it was.
-/// - Shapes: x is a contiguous range of the elements that the layout gives this rank, in their order, 0 as well.
-///   Layouts are the same on all ranks; source and target have as many elements. Elements can be made without a value.
-///   In a scan both are the same memory, or share none, unless their layouts differ.
-/// - Order: that of the elements, unless the operator is commutative (by its type or, as of `commutative_if`, by its
-///   value); then each rank folds its own first, and these folds in rank order. `order::rank`: that of the elements for
-///   every operator. `order::global`: one bracketing too, a tree over the numbers of the elements, so that the bits are
-///   the same for every P and layout; in scans as well. Of `order::tree` there is no other meaning here.
-/// - Cost: n/P folds by each rank, twice as many in a scan; one round in which ranks compare a number (11 of them where
-///   an array is in flight), with the folds of a rank's blocks where these take up to 56 bytes. Otherwise an all_gather
-///   (or gather) of these folds, of which each rank goes through all; a commutative reduce has one for each rank. Where
-///   blocks are many and short each fold goes to a rank that folds those of a section of the array, and everyone learns
-///   P folds; in a scan as many come back. Under `order::global` a block that is not aligned has 2·log2(block) folds. A
-///   target of another layout: an all_to_all of the elements.
-/// - Errors: `mismatch` for layouts, roots or operators that differ between ranks, for sources and targets of other
-///   lengths, and for ranks that hold more or fewer elements than their layout says; `bad_partition` for blocks of
-///   nothing; `bad_rank`; `overlap`; `bad_argument` for no elements and no identity. All ranks throw these, before
-///   anything is written, and may use the communicator afterwards.
-/// - Options are `root{}`, `deadline{}` (of each of its messages' collectives) and an order level. `start` and
-///   `prepare` are as of any collective, for all ranks alike: what is wrong ends the communicator then.
+/// - Afterwards: as each line says. The target of a scan may have another block size and offset than its source;
+///   elements are moved as needed. The first element of an exclusive scan becomes the identity of the operator; if the
+///   operator has none, that element is left unchanged.
+/// - Shapes: x is a contiguous range of the elements that the layout assigns to this rank, in array order, possibly
+///   none. Layouts are the same on all ranks; source and target have the same number of elements. Elements are default
+///   constructible. In a scan, source and target are the same memory or share none, unless their layouts differ.
+/// - Order: element order, unless the operator is commutative (by its type or, like `commutative_if`, by its value);
+///   then each rank folds its own elements first, and these folds are folded in rank order. `order::rank`: element
+///   order for every operator. `order::global`: a fixed bracketing as well, a tree over element numbers, so that the
+///   bits are the same for every P and layout, also in scans. `order::tree` means the same here.
+/// - Cost: n/P folds per rank, twice as many in a scan, and one round in which ranks compare one number (11 numbers if
+///   the operation is in flight), which also carries the folds of a rank's blocks if these take up to 56 bytes.
+///   Otherwise an all_gather (or gather) of these folds follows, and each rank goes through all of them; a commutative
+///   reduce has one per rank. If blocks are many and short, each fold is sent to the rank that folds its section of the
+///   array, and every rank learns P folds; in a scan as many values are sent back. Under `order::global` a block that
+///   is not aligned has 2·log2(block) folds. A target with another layout adds an all_to_all of the elements.
+/// - Errors: `mismatch` if layouts, roots or operators differ between ranks, if source and target differ in length, or
+///   if a rank holds more or fewer elements than its layout says; `bad_partition` for empty blocks; `bad_rank`;
+///   `overlap`; `bad_argument` for no elements and no identity. All ranks throw these, before anything is written, and
+///   the communicator remains usable.
+/// - Options are `root{}`, `deadline{}` (for each of the collectives that the call consists of) and an order level.
+///   `start` and `prepare` work as for any collective, on all ranks alike; an error in these breaks the communicator.
 /// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, prefix reduction and data layout.
-///   Departures: folds of many short blocks go to one rank each, rather than to all in log2 P rounds; an array on one
-///   rank is a long block, not a block of length 0; memory begins with the first element that a rank holds.
+///   Departures: folds of many short blocks are sent to one rank each, rather than to all in log2 P rounds; an array on
+///   one rank is a long block, not a block of length 0; memory begins with the first element that a rank holds.
 /// - Example: examples/collectives.cpp
 template <class T>
 class distributed {
@@ -86,10 +86,10 @@ class distributed {
     block_cyclic layout_;
 };
 
-/// Of constant elements where the range is.
+/// The elements are constant if those of the range are.
 template <class X>
 distributed(X&&, const block_cyclic&) -> distributed<std::remove_reference_t<detail::range_reference<X>>>;
-/// Of raw rows, which are told there what to write instead.
+/// For raw rows, whose constructor tells what to write instead.
 template <class Byte>
 distributed(raw_rows<Byte>, const block_cyclic&) -> distributed<Byte>;
 
@@ -111,7 +111,7 @@ inline constexpr bool writable<distributed<T>> = !std::is_const_v<T>;
 template <class T>
 inline constexpr bool writable<const distributed<T>> = !std::is_const_v<T>;
 
-/// What such a call asks for must have a meaning; where not, one line of the compiler says what to write.
+/// Whether the call makes sense; if not, a one-line compile error says what to write.
 template <class Collective, class Op, class T, class... Options>
 [[nodiscard]] consteval bool require_array_call() {
     using state = typename state_of<Op, T>::type;
@@ -133,7 +133,7 @@ template <class Collective, class Op, class T, class... Options>
     return folds_arrays && known && is_made && keeps_order;
 }
 
-/// One call of distributed arrays.
+/// One call on distributed arrays.
 template <verb V, class Collective, class Comm, class Op, class T, class Out, class... Options>
 class array_call final : public base_of_call<V> {
     static constexpr bool is_inclusive = std::same_as<Collective, inclusive_scan_collective>;
@@ -226,7 +226,7 @@ class array_call final : public base_of_call<V> {
     [[nodiscard]] array_pieces parts_of(const block_cyclic& array) const { return {array, comm_.size(), how()}; }
     [[nodiscard]] arrangement_place here() const { return {Collective::promise.name, comm_.rank(), comm_.size()}; }
 
-    /// Of types, and of what the operator says of itself.
+    /// A mark of the types, and of what the operator declares about itself.
     template <class Result>
     [[nodiscard]] std::uint64_t type_mark() const {
         const std::uint64_t kept =
@@ -237,7 +237,7 @@ class array_call final : public base_of_call<V> {
         return static_cast<std::uint64_t>(static_cast<std::int64_t>(root_));
     }
     [[nodiscard]] std::uint64_t overlap() const noexcept {
-        if (in_.layout() != out_.layout()) return 0;  // then the elements are read before anything is written
+        if (in_.layout() != out_.layout()) return 0;  // the elements are then read before anything is written
         const auto bytes = [](const auto& elements) {
             const auto all = std::as_bytes(elements);
             return memory_range{all.data(), all.data() + all.size()};
@@ -251,7 +251,7 @@ class array_call final : public base_of_call<V> {
         folding_.agree(stages, Collective::promise.name, claim, in_.elements().data(), how());
     }
 
-    /// The count of contributions is an int.
+    /// The number of contributions must fit into an int.
     void require_lowered(const block_cyclic& array) const {
         if constexpr (lowering_operator<Op, state>)
             if (array.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
@@ -262,7 +262,7 @@ class array_call final : public base_of_call<V> {
     void store(Result& place, const state& fold, std::size_t contributions) const {
         place = static_cast<Result>(lower_part(op_, fold, static_cast<int>(contributions)));
     }
-    /// The fold of nothing; place stays as it is where nobody knows that.
+    /// Stores the fold of no elements; `place` stays unchanged if there is no identity.
     template <class Result>
     void store_identity(Result& place) const {
         if constexpr (operator_with_identity<Op, state>)

@@ -10,7 +10,7 @@
 #include "allfold/schedule/two_level.hpp"
 
 /// @file
-/// Every rank gets the fold of the operands below its own.
+/// Every rank gets the fold of the operands before its own.
 
 namespace allfold {
 namespace detail {
@@ -51,17 +51,17 @@ struct exclusive_scan_collective : folding_verbs<exclusive_scan_collective> {
 }  // namespace detail
 
 /// Afterwards rank r > 0 holds x0 ∘ x1 ∘ ... ∘ x(r-1), element by element. Rank 0 holds the identity of the operator;
-/// if it has none, rank 0's result stays as it was. `with_identity(op, e)` gives it one, and `without_identity(op)`
-/// leaves rank 0 alone.
+/// if the operator has none, the result of rank 0 is left unchanged. `with_identity(op, e)` gives it one, and
+/// `without_identity(op)` always leaves rank 0 unchanged.
 ///
 ///     exclusive_scan(comm, x, op, options...)          in place
 ///     exclusive_scan(comm, in, out, op, options...)    out of place
 ///     value = exclusive_scan(comm, x, op, options...)  of a single object, as in `all_reduce`
 ///
-/// - A single object that is const or a temporary: the operator must have an identity.
+/// - For a single object that is const or a temporary, the operator must have an identity.
 /// - Shapes, order, errors: as in `inclusive_scan`.
-/// - Cost: on shared memory, small, 1 round; large, 2 rounds and n folds or less, every byte read and written once;
-///   otherwise ceil(log2 P) rounds of n elements, for every P.
+/// - Cost: on shared memory, 1 round if small; if large, 2 rounds and at most n folds, every byte read and written
+///   once; otherwise ceil(log2 P) rounds of n elements, for every P.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::exclusive_scan_collective exclusive_scan{};
 

@@ -25,7 +25,8 @@ struct gather_collective : moving_verbs<gather_collective> {
         .input = [](const setting& s, int block) { return block == s.rank ? content::of(block, block) : content{}; },
         .result = [](const setting& s, int block) { return s.rank == s.root ? content::of(block, block) : content{}; },
     };
-    /// Between two ranks, more than is copied, each stores its own block: one pass, see `hands_out_in_one_pass`.
+    /// Between two ranks, a block too long to be copied is moved in one pass, in which each rank stores its own block:
+    /// see `hands_out_in_one_pass`.
     static constexpr candidate in_memory[]{
         when<linear::gather>(always, "shared memory: the root reads every block where it lies"),
     };
@@ -53,7 +54,7 @@ struct gather_collective : moving_verbs<gather_collective> {
     }
 
   private:
-    /// Where nothing else is said, all ranks have equally many.
+    /// Unless a partition is given, all ranks have the same number.
     [[nodiscard]] static std::size_t rows_of_all(const arguments_given& call, bool is_root) {
         if (call.options->blocks != nullptr) return call.options->blocks->total();
         const auto size = static_cast<std::size_t>(call.where.size);
@@ -69,17 +70,16 @@ struct gather_collective : moving_verbs<gather_collective> {
 
 /// Afterwards the root holds the blocks of all ranks in rank order. Other ranks get nothing.
 ///
-///     gather(comm, x, options...)          in place: at the root x is the whole, and holds the root's own block where
-///     it
-///                                          belongs; elsewhere x is the block that is sent, and stays as it is
-///     gather(comm, in, out, options...)    out of place: `out` matters at the root only
+///     gather(comm, x, options...)          in place: at the root x is the whole, with the root's own block already in
+///                                          position; elsewhere x is the block that is sent, and stays unchanged
+///     gather(comm, in, out, options...)    out of place: `out` is used at the root only
 ///
-/// - Shapes: all ranks contribute equally many elements, or as many as a `partition` of the whole says, the same one on
-///   every rank; 0 as well. `out` has as many elements as all blocks together.
-/// - Cost: on shared memory, and for large blocks, 1 round, in which the root receives (P-1)/P of the whole; small ones
-///   by messages take ceil(log2 P) rounds (`binomial{}`), and a block travels up to as often.
-/// - Errors: `bad_rank` for a root outside [0, P); `bad_partition` for a partition of other than P blocks; `mismatch`
-///   for sizes that do not fit the partition, and for ranks that differ in root, partition or types.
+/// - Shapes: all ranks contribute the same number of elements, or as many as a `partition` of the whole specifies,
+///   which must be the same on every rank; possibly 0. `out` has as many elements as all blocks together.
+/// - Cost: on shared memory, and for large blocks, 1 round in which the root receives (P-1)/P of the whole; small
+///   blocks sent by messages take ceil(log2 P) rounds (`binomial{}`), and a block may be sent that many times.
+/// - Errors: `bad_rank` for a root outside [0, P); `bad_partition` for a partition that does not have P blocks;
+///   `mismatch` for sizes that do not fit the partition, and if ranks differ in root, partition or types.
 /// - Source: see `binomial` and `linear`.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::gather_collective gather{};

@@ -26,7 +26,7 @@
 #include "allfold/data/tensors.hpp"
 
 /// @file
-/// Several operands of one rank.
+/// Several operands per rank.
 
 namespace allfold {
 
@@ -40,7 +40,7 @@ inline constexpr bool is_images = false;
 template <class T>
 inline constexpr bool is_images<images<T>> = true;
 
-/// One operand: several tensors, a tensor view, a contiguous range, or a variable.
+/// One operand: a list of `tensors`, a tensor view, a contiguous range, or a variable.
 template <class X>
 concept image = !is_images<std::remove_cvref_t<X>> && (is_tensors<std::remove_cvref_t<X>> || tensor_view<X> ||
                                                        element_range<X> || std::is_lvalue_reference_v<X>);
@@ -58,7 +58,7 @@ struct image_element<X> {
     using type = typename std::remove_cvref_t<X>::element_type;
 };
 
-/// Where the elements of an operand lie.
+/// The elements of an operand, as a list of tensors.
 template <class T, class X>
 [[nodiscard]] tensors<T> operand_of(X&& x) {
     tensors<T> made;
@@ -77,8 +77,8 @@ template <class T, class X>
 
 }  // namespace detail
 
-/// Several operands of this rank, of the same number n of elements: as if each were that of a rank of its own, which
-/// stand in the place of this one, in this order.
+/// Several operands of this rank, each of the same number n of elements. The collective behaves as if each image were
+/// the operand of a rank of its own, with this rank's images in place of this rank, in the given order.
 ///
 ///     all_reduce(comm, images(a, b, c), total, sum());                // of all images of all ranks
 ///     reduce(comm, images(a, b, c), total, op, root{1});
@@ -87,20 +87,20 @@ template <class T, class X>
 ///     all_reduce(comm, images(a, b), op);                             // in place: each image becomes the fold
 ///     all_reduce(comm, images<float>::none(n), total, sum());         // a rank that contributes nothing
 ///
-/// - Images are contiguous ranges, tensor views, lists of `tensors`, and variables, by reference. Ranks may have
-///   different numbers of them; none only where the operator has an identity.
-/// - In place: after a reduce the images of the root hold the fold, and others what they held; a reduce_scatter has one
-///   operand to write, of the length of the block. The first image of all gets the identity of the operator from an
-///   exclusive scan; if it has none, it stays as it was.
-/// - Order: that of the images, rank by rank; for every operator those of one rank are folded together first.
-///   `order::tree`: one bracketing of these folds.
-/// - An operator with `lower` is told of the number of all images that contribute; that takes a collective of one
-///   number more.
-/// - Cost: that of the collective on one operand; before, one fold of n elements for each image but the first, and a
-///   copy of n; in scans as many folds again. An inclusive scan costs an exclusive one.
-/// - Errors: as in the collective; `mismatch` for images of different lengths, `bad_argument` for none without an
-///   identity, `overlap` in scans: the rank that has them throws before anything is sent, and others with it.
-/// - `start` and `prepare` are as of any collective; a prepared one reads the images at each start.
+/// - Images are contiguous ranges, tensor views, lists of `tensors`, and variables, all by reference. Ranks may have
+///   different numbers of images, but none only if the operator has an identity.
+/// - In place: after a reduce the images of the root hold the fold, and those of other ranks are unchanged; a
+///   reduce_scatter writes a single operand, as long as the block. An exclusive scan gives the identity of the operator
+///   to the very first image; if there is none, that image is left unchanged.
+/// - Order: image order, rank by rank; for every operator, the images of one rank are folded together first.
+///   `order::tree`: a fixed bracketing of these folds.
+/// - An operator with `lower` receives the number of all contributing images, which takes one more collective, on a
+///   single number.
+/// - Cost: that of the collective on one operand, preceded by one fold of n elements for each image but the first and a
+///   copy of n elements; in scans, as many folds again. An inclusive scan costs as much as an exclusive one.
+/// - Errors: as in the collective; `mismatch` for images of different lengths, `bad_argument` for no images without an
+///   identity, `overlap` in scans: the rank concerned throws before anything is sent, and so do the others.
+/// - `start` and `prepare` work as for any collective; a prepared operation reads the images at each start.
 /// - Source: Bonachea and Hargrove, "GASNet collectives design notes", 2004, where images are the threads of a node.
 /// - Example: examples/collectives.cpp
 template <class T>
@@ -115,13 +115,13 @@ class images {
         (list_.push_back(detail::operand_of<T>(std::forward<Rest>(rest))), ...);
         length_ = list_.front().size();
     }
-    /// No operand, beside those of n elements at other ranks.
+    /// No operand, while other ranks have operands of n elements.
     [[nodiscard]] static images none(std::size_t n) {
         images made;
         made.length_ = n;
         return made;
     }
-    /// One more.
+    /// Adds an image.
     template <detail::image X>
     images& add(X&& x) {
         list_.push_back(detail::operand_of<T>(std::forward<X>(x)));
@@ -130,7 +130,7 @@ class images {
     }
 
     [[nodiscard]] const std::vector<tensors<T>>& list() const noexcept { return list_; }
-    /// Elements of each of them.
+    /// The number of elements of each image.
     [[nodiscard]] std::size_t length() const noexcept { return length_; }
 
   private:
@@ -140,7 +140,7 @@ class images {
     std::size_t length_ = 0;
 };
 
-/// Of constant elements where some of the operands are constant.
+/// The elements are constant if those of any operand are.
 template <class First, class... Rest>
 images(First&&, Rest&&...) -> images<
     std::conditional_t<(std::is_const_v<typename detail::image_element<Rest>::type> || ...),
@@ -159,12 +159,12 @@ inline constexpr bool writable<images<T>> = !std::is_const_v<T>;
 template <class T>
 inline constexpr bool writable<const images<T>> = !std::is_const_v<T>;
 
-/// The elements of an operand, one after the other.
+/// Iterates over the elements of an operand.
 template <class T>
 class element_cursor {
   public:
     explicit element_cursor(const tensors<T>& of) : pieces_(of.pieces()) {}
-    /// The next one, which must be there.
+    /// The next element, which must exist.
     [[nodiscard]] T& next() {
         while (at_ == pieces_.front().size()) {
             pieces_ = pieces_.subspan(1);
@@ -178,7 +178,7 @@ class element_cursor {
     std::size_t at_ = 0;
 };
 
-/// An operator on its states alone, which are neither lifted nor lowered any more.
+/// An operator on its states alone, which are not lifted or lowered any more.
 template <class Op, class State>
 struct on_states {
     Op op;
@@ -198,7 +198,7 @@ struct on_states {
     }
 };
 
-/// Memory of one image of a call.
+/// One contiguous piece of memory of an image.
 struct image_memory {
     memory_range bytes;
     std::size_t image;
@@ -215,15 +215,16 @@ void list_memory(const images<T>& list, bool is_written, std::vector<image_memor
     }
 }
 
-/// Throws where something would be written that is still to be read: outputs may be inputs of the same number only.
+/// Throws if an output would overwrite what is still to be read: an output may only be the same memory as the input
+/// with the same number.
 template <class In, class Out>
 void require_images_apart(const arrangement_place& at, const images<In>& in, const images<Out>& out) {
     std::vector<image_memory> all;
     list_memory(in, false, all);
     list_memory(out, true, all);
-    // An output stands before an input that begins with it: only then may the two be the same.
+    // An output is sorted before an input that begins at the same address: only then may the two be the same.
     std::ranges::sort(all, {}, [](const image_memory& s) { return std::pair(s.bytes.begin, !s.is_written); });
-    const image_memory* furthest[2] = {nullptr, nullptr};  // of those that are read, and those that are written
+    const image_memory* furthest[2] = {nullptr, nullptr};  // the furthest-reaching of those read, and of those written
     const auto require_apart_from = [&](const image_memory* other, const image_memory& each) {
         if (other == nullptr || !each.bytes.shares(other->bytes) || (!other->is_written && !each.is_written)) return;
         const bool is_same = other->is_written && !each.is_written && other->image == each.image &&
@@ -240,7 +241,7 @@ void require_images_apart(const arrangement_place& at, const images<In>& in, con
     }
 }
 
-/// One call of images.
+/// One call on images.
 template <verb V, class Collective, class Comm, class Op, class T, class Out, class... Options>
 class image_call final : public base_of_call<V> {
     static constexpr bool is_inclusive = std::same_as<Collective, inclusive_scan_collective>;
@@ -284,7 +285,7 @@ class image_call final : public base_of_call<V> {
     }
 
   private:
-    /// What each rank has made of its images.
+    /// Folds what each rank has folded from its images.
     template <class Stages, class Folding, class... Said>
     void fold_ranks(Stages& stages, const Folding& op, const Said&... said) {
         constexpr std::conditional_t<is_scan, exclusive_scan_collective, Collective> fold;
@@ -329,7 +330,7 @@ class image_call final : public base_of_call<V> {
         return static_cast<Out>(lower_part(op_, fold, contributions));
     }
     [[nodiscard]] state lifted(const value& x) const { return static_cast<state>(lift_part(op_, x)); }
-    /// Options of the collective that counts.
+    /// The deadline for the collective that counts contributions.
     template <class... Said>
     [[nodiscard]] static deadline limit_of(const Said&... said) {
         const deadline* const limit = find_option<deadline>(said...);
@@ -339,7 +340,7 @@ class image_call final : public base_of_call<V> {
     void fold_own() {
         contributions_ = static_cast<int>(in_.list().size());
         fold_images();
-        if constexpr (is_scattered)  // places to be written
+        if constexpr (is_scattered)  // elements must exist before they can be written
             for (std::size_t i = 0; i < out_.length() && in_.length() > 0; ++i) block_.put(i, folds_.data()[0]);
     }
     void fold_images() {
@@ -402,7 +403,7 @@ class image_call final : public base_of_call<V> {
     int contributions_ = 0;
 };
 
-/// Whether a collective takes images; where not, one line of the compiler says so.
+/// Whether a collective takes images; if not, a one-line compile error says so.
 template <class Collective>
 [[nodiscard]] consteval bool require_image_call() {
     constexpr bool takes =

@@ -10,7 +10,7 @@
 #include "allfold/schedule/two_level.hpp"
 
 /// @file
-/// Every rank gets the fold of the operands up to its own.
+/// Every rank gets the fold of the operands up to and including its own.
 
 namespace allfold {
 namespace detail {
@@ -56,10 +56,10 @@ struct inclusive_scan_collective : folding_verbs<inclusive_scan_collective> {
 ///     inclusive_scan(comm, in, out, op, options...)    out of place
 ///     value = inclusive_scan(comm, x, op, options...)  of a single object, as in `all_reduce`
 ///
-/// - Shapes: the same number n of elements on every rank, 0 as well.
-/// - Order: rank order always.
-/// - Cost: on shared memory, small, 1 round; large, 2 rounds and n folds or less, every byte read and written once;
-///   otherwise ceil(log2 P) rounds of n elements and n folds each.
+/// - Shapes: the same number n of elements on every rank, possibly 0.
+/// - Order: always rank order.
+/// - Cost: on shared memory, 1 round if small; if large, 2 rounds and at most n folds, every byte read and written
+///   once; otherwise ceil(log2 P) rounds of n elements and n folds each.
 /// - Errors: as in `all_reduce`.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::inclusive_scan_collective inclusive_scan{};

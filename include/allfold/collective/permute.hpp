@@ -7,7 +7,7 @@
 #include "allfold/schedule/direct.hpp"
 
 /// @file
-/// Every rank gets the operand of another one.
+/// Every rank gets the operand of another rank.
 
 namespace allfold {
 namespace detail {
@@ -52,24 +52,24 @@ struct permute_collective : moving_verbs<permute_collective> {
 
 }  // namespace detail
 
-/// Afterwards each rank holds the operand of another one: with `shift{k}` rank (r + k) mod P that of rank r, with
-/// `destinations{list}` rank list[r].
+/// Afterwards each rank holds the operand of another one: with `shift{k}`, rank (r + k) mod P holds that of rank r;
+/// with `destinations{list}`, rank list[r] does.
 ///
 ///     permute(comm, x, shift{1})                          in place: around the ring
 ///     permute(comm, in, out, destinations{2, 0, 1})       out of place: `in` is never written
 ///     value = permute(comm, x, shift{-1})                 of a single object, as in `all_reduce`
 ///
-/// - Shapes: each rank has a length of its own, 0 as well; `out` is as long as what comes. In place, ranks that get
-///   each other's operands have equally many elements.
-/// - The permutation is the same one on all ranks, however they say it: `shift{1}` of three ranks is
+/// - Shapes: lengths may differ between ranks, and may be 0; `out` is as long as what arrives. In place, ranks that get
+///   each other's operands have the same number of elements.
+/// - The permutation is the same on all ranks, but may be expressed differently: `shift{1}` of three ranks is
 ///   `destinations{1, 2, 0}`. A rank may keep its own operand.
-/// - Cost: 1 round, one message for each rank that does not keep its operand, which is all that it sends. In place,
-///   long operands on shared memory are copied once more, on their way. A `window{}` has no effect. In a hierarchy
-///   messages are relayed from thread to thread; `two_level{}` sends them by the first threads of processes, in P + 2
-///   rounds, and needs operands of one length.
-/// - Errors: `bad_rank` for a list that is no permutation, `bad_argument` for one of another length than P, or for
-///   none; `mismatch` for ranks whose permutations differ, and for operands that are not as long as their receivers
-///   expect, with both ranks and figures. Nothing is written but what a rank has sent that agrees.
+/// - Cost: 1 round, in which each rank that does not keep its operand sends just one message. In place, long operands
+///   on shared memory are copied once more in transit. A `window{}` has no effect. In a hierarchy messages are relayed
+///   from thread to thread; `two_level{}` sends them through the first threads of processes instead, takes P + 2
+///   rounds, and needs operands of equal length.
+/// - Errors: `bad_rank` for a list that is not a permutation, `bad_argument` for a list whose length is not P, or for
+///   no list and no shift; `mismatch`, with both ranks and values, if the permutations of ranks differ, or operands are
+///   not as long as their receivers expect. Nothing is written except what a rank in agreement has sent.
 /// - Source: gasnet's collectives, and `ppermute` of JAX.
 /// - Example: examples/permute.cpp
 inline constexpr detail::permute_collective permute{};

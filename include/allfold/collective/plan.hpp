@@ -15,14 +15,14 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// The schedule that a collective would run, to look at before it runs.
+/// The schedule that a collective would run, for inspection before it runs.
 
 namespace allfold {
 
-/// What a collective would do with so many ranks and bytes, as `plan` returns it.
+/// What a collective would do for a given number of ranks and bytes, as returned by `plan`.
 class plan {
   public:
-    /// `kept`: what the schedule refers to.
+    /// `kept`: keeps alive what the schedule refers to.
     plan(const contract& goal, const any_schedule& steps, std::string why, std::size_t bytes,
          std::shared_ptr<const void> kept = nullptr)
         : goal_(&goal),
@@ -34,10 +34,10 @@ class plan {
 
     [[nodiscard]] const contract& goal() const noexcept { return *goal_; }  ///< what the collective promises
     [[nodiscard]] order keeps() const noexcept { return steps_.keeps; }     ///< the order level that the schedule gives
-    [[nodiscard]] const std::string& name() const noexcept { return name_; }  ///< of the algorithm
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }  ///< the name of the algorithm
     [[nodiscard]] const std::string& why() const noexcept { return why_; }    ///< the reason for the choice
-    /// Whether a collective of the transport's own runs, the one that `name()` says. Rounds, bytes and steps are those
-    /// of the schedule that `delegate::never` runs instead.
+    /// Whether the transport's own collective, named by `name()`, would run. Rounds, bytes and steps are those of the
+    /// schedule that `delegate::never` runs instead.
     [[nodiscard]] bool delegated() const noexcept { return delegated_; }
     [[nodiscard]] plan delegated_to(std::string name, std::string why) const {
         plan other = *this;
@@ -51,7 +51,7 @@ class plan {
     [[nodiscard]] int rounds() const noexcept { return steps_.rounds(); }
     [[nodiscard]] any_schedule schedule(int rank) const { return steps_.at(rank); }  ///< the steps of one rank
 
-    /// Bytes that one rank sends.
+    /// The number of bytes that one rank sends.
     [[nodiscard]] std::size_t bytes_sent_by(int rank) const {
         const any_schedule mine = steps_.at(rank);
         const partition blocks = partition::even(bytes_, std::max(1, mine.blocks()));
@@ -70,7 +70,7 @@ class plan {
         }
         return sum;
     }
-    /// Bytes that the busiest rank sends.
+    /// The number of bytes that the busiest rank sends.
     [[nodiscard]] std::size_t bytes_sent() const {
         std::size_t most = 0;
         for (int r = 0; r < size(); ++r) most = std::max(most, bytes_sent_by(r));

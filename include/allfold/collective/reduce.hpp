@@ -52,14 +52,14 @@ struct reduce_collective : folding_verbs<reduce_collective> {
 
 /// Afterwards the root holds x0 ∘ x1 ∘ ... ∘ x(P-1), element by element. Other ranks get nothing.
 ///
-///     reduce(comm, x, op, options...)          in place; x stays as it is except at the root
-///     reduce(comm, in, out, op, options...)    out of place: `out` matters at the root only
+///     reduce(comm, x, op, options...)          in place; x is unchanged except at the root
+///     reduce(comm, in, out, op, options...)    out of place: `out` is used at the root only
 ///     total = reduce(comm, x, op, options...)  of a single object, as in `all_reduce`: elsewhere returns x
 ///
-/// - Shapes: the same number n of elements on every rank, 0 as well.
-/// - Order: as in `all_reduce`, and the same bits as it: rank order for every root.
-/// - Cost: small, on shared memory, 1 round in which the root reads (P-1)·n elements; large 2 rounds, in which each
-///   rank sends and folds (P-1)/P·n elements. `binomial{}`: ceil(log2 P) rounds of n elements.
+/// - Shapes: the same number n of elements on every rank, possibly 0.
+/// - Order: as in `all_reduce`, with the same bits: rank order for every root.
+/// - Cost: small, on shared memory, 1 round in which the root reads (P-1)·n elements; large, 2 rounds in which each
+///   rank sends and folds (P-1)/P·n elements. `binomial{}` takes ceil(log2 P) rounds of n elements.
 /// - Errors: as in `all_reduce`; `bad_rank` for a root outside [0, P), `mismatch` for different roots.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::reduce_collective reduce{};

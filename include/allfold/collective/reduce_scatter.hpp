@@ -63,21 +63,21 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
 ///     reduce_scatter(comm, x, op, options...)          in place: the result is block r of x, the rest is undefined
 ///     reduce_scatter(comm, in, out, op, options...)    out of place: `out` has the size of block r
 ///
-/// - Shapes: the same number n of elements on every rank, cut by a `partition` (even unless given: `partition::ceil`,
-///   `partition::sizes`), the same one on every rank. Blocks may be empty.
-/// - Axes, lists, shards: `axis{d}` cuts a tensor along axis d, whose blocks the partition then counts; of
-///   `tensors{a, b}` each is cut, and `out` is a list as well, or one operand; with `shards{list}` rank r gets block
+/// - Shapes: the same number n of elements on every rank, divided by a `partition` that is the same on every rank (even
+///   unless given: `partition::ceil`, `partition::sizes`). Blocks may be empty.
+/// - Axes, lists, shards: `axis{d}` cuts a tensor along axis d, and the partition counts along it; of `tensors{a, b}`
+///   each tensor is cut, and `out` is either a list as well or one operand; with `shards{list}` rank r gets block
 ///   list[r].
-/// - Padded shards, all as long as the longest block: pass `blocks.unpadded(shard, comm.rank())` of a partition; what
-///   lies behind is untouched.
-/// - Displacements: with `displacements{d0, d1, ...}` and a partition block r begins at element d[r], and may be
-///   anywhere on each rank.
-/// - `at_front{}`, in place: the block lies at the front of x afterwards, and not in its place, which is undefined.
-/// - Order: as in `all_reduce`, and the same bits as it for the same order level `tree`.
-/// - Cost: on shared memory 1 round, (P-1)/P·n elements sent and folded by each rank. By messages the same
-///   volume and work: short 1 round among up to 16 ranks; not so long ceil(log2 P), long P-1, where the operator is
-///   commutative; in rank order see `recursive_halving`.
-/// - Errors: as in `all_reduce`; `bad_partition` when the blocks do not add up to n or are not P.
+/// - Padded shards, all as long as the longest block: pass `blocks.unpadded(shard, comm.rank())` of a partition; the
+///   padding is left untouched.
+/// - Displacements: with `displacements{d0, d1, ...}` and a partition, block r begins at element d[r], which may differ
+///   between ranks.
+/// - `at_front{}`, in place: the block ends up at the front of x instead of at its own position, which is undefined.
+/// - Order: as in `all_reduce`; at order level `tree` the bits are those of `all_reduce` as well.
+/// - Cost: on shared memory 1 round, in which each rank sends and folds (P-1)/P·n elements. By messages, the same
+///   volume and work: short operands take 1 round among up to 16 ranks; if the operator is commutative, medium ones
+///   take ceil(log2 P) rounds and long ones P-1; for rank order see `recursive_halving`.
+/// - Errors: as in `all_reduce`; `bad_partition` if the blocks do not add up to n or are not P in number.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::reduce_scatter_collective reduce_scatter{};
 

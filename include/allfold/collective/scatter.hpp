@@ -52,7 +52,7 @@ struct scatter_collective : moving_verbs<scatter_collective> {
     }
 
   private:
-    /// Where nothing else is said, all ranks get equally many.
+    /// Unless a partition is given, all ranks get the same number.
     [[nodiscard]] static std::size_t rows_of_all(const arguments_given& call, bool is_root) {
         if (call.options->blocks != nullptr) return call.options->blocks->total();
         const auto size = static_cast<std::size_t>(call.where.size);
@@ -66,20 +66,19 @@ struct scatter_collective : moving_verbs<scatter_collective> {
 
 }  // namespace detail
 
-/// Afterwards every rank holds its block of the root's operand: rank r block r.
+/// Afterwards rank r holds block r of the root's operand.
 ///
-///     scatter(comm, x, options...)          in place: at the root x is the whole, of which nothing is written;
-///     elsewhere
-///                                           x is the block
-///     scatter(comm, in, out, options...)    out of place: `in` matters at the root only
+///     scatter(comm, x, options...)          in place: at the root x is the whole operand, which is not written;
+///                                           elsewhere x is the block
+///     scatter(comm, in, out, options...)    out of place: `in` is used at the root only
 ///
-/// - Shapes: all ranks get equally many elements, or as many as a `partition` of the whole says, the same one on every
-///   rank; 0 as well. `in` has as many elements as all blocks together.
-/// - Cost: on shared memory, and for large blocks, 1 round, in which the root sends (P-1)/P of the whole; small ones by
-///   messages take ceil(log2 P) rounds (`binomial{}`), and a block travels up to as often.
-/// - Errors: `bad_rank` for a root outside [0, P); `bad_partition` for a partition of other than P blocks, and for an
-///   input that are no P blocks of one length where none is given; `mismatch` for sizes that do not fit the partition,
-///   and for ranks that differ in root, partition or types.
+/// - Shapes: all ranks get the same number of elements, or as many as a `partition` of the whole specifies, which must
+///   be the same on every rank; possibly 0. `in` has as many elements as all blocks together.
+/// - Cost: on shared memory, and for large blocks, 1 round in which the root sends (P-1)/P of the whole; small blocks
+///   sent by messages take ceil(log2 P) rounds (`binomial{}`), and a block may be sent that many times.
+/// - Errors: `bad_rank` for a root outside [0, P); `bad_partition` for a partition that does not have P blocks, and, if
+///   none is given, for an input that cannot be divided into P blocks of equal length; `mismatch` for sizes that do not
+///   fit the partition, and if ranks differ in root, partition or types.
 /// - Source: see `binomial` and `linear`.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::scatter_collective scatter{};

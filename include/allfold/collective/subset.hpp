@@ -18,7 +18,7 @@
 #include "allfold/transport/team.hpp"
 
 /// @file
-/// Makes teams: communicators of some ranks of another one.
+/// Makes teams: communicators of some of the ranks of another communicator.
 
 namespace allfold {
 namespace detail {
@@ -34,22 +34,23 @@ constexpr bool forms_teams_or_says_so() {
 
 }  // namespace detail
 
-/// Makes a team of the ranks `members`, rank i of which is `members[i]`. All ranks of `comm` call it, in the order of
-/// their other calls on it; each rank that is in the team gives the same list, the others any that they are not in.
+/// Makes a team of the ranks `members`, in which rank i is `members[i]`. All ranks of `comm` call it, in the
+/// same order relative to their other calls on it. Every rank in the team passes the same list; other ranks pass any
+/// list that they are not in.
 ///
-/// - Afterwards a member has its end of the team, other ranks have none: `if (team) all_reduce(*team, ...)`.
-/// - Cost: no message, and nobody waits. Over MPI but for the first team of a communicator, and for one in each 127 at
-///   least, of Open MPI 2047: a barrier and MPI_Comm_dup, or MPI_Comm_create_group where it is a team itself. A strided
-///   list takes O(1) memory. Two processes over Open MPI 4.1: a team, one all_reduce on it and its end take 1.3 us;
-///   with a communicator of MPI's for each team they took 11 (MPICH 4.0: 1.6 and 9), four processes on two
-///   processors 16000.
-/// - Over MPI all teams of a communicator share one of MPI's, each under tags of its own, so `native_handle()` is no
-///   communicator of their ranks only, and nothing is delegated to MPI. Who leaves a team waits for no other rank.
+/// - Afterwards a member has its end of the team, and other ranks have none: `if (team) all_reduce(*team, ...)`.
+/// - Cost: no messages and no waiting. The exceptions, over MPI, are the first team of a communicator and thereafter at
+///   most one team in 127 (2047 with Open MPI): these cost a barrier and MPI_Comm_dup, or MPI_Comm_create_group if the
+///   communicator is itself a team. A strided list takes O(1) memory. With two processes over Open MPI 4.1, making a
+///   team, one all_reduce on it and its end take 1.3 us; with an MPI communicator per team they took 11 us (MPICH 4.0:
+///   1.6 and 9 us), and 16000 us with four processes on two cores.
+/// - Over MPI all teams of a communicator share one MPI communicator, each with its own tags. `native_handle()` is
+///   therefore not a communicator of just their ranks, and nothing is delegated to MPI. A rank leaves a team without
+///   waiting for any other rank.
 /// - A team of a hierarchy is a `team<relayed_communicator>`: any threads of any processes.
-/// - Errors: `bad_rank` for a rank outside [0, P) and for one that stands in it twice, before anything is done;
-///   `mismatch` where members give different lists, or one of them a list that it is not in. A member that leaves, or
-///   fails, before it has joined releases the others with `peer_failed`; over MPI as soon as it waits for anything in
-///   allfold.
+/// - Errors: `bad_rank` for a rank outside [0, P) or listed twice, before anything is done; `mismatch` if members pass
+///   different lists, or a member passes a list that it is not in. A member that leaves, or fails, before it has joined
+///   releases the others with `peer_failed`; over MPI as soon as it waits for anything in allfold.
 template <communicator Comm>
 [[nodiscard]] auto subset(Comm& comm, const rank_list& members) {
     static_assert(detail::forms_teams_or_says_so<Comm>());
@@ -61,20 +62,20 @@ template <communicator Comm>
     return comm.form_team(members);
 }
 
-/// Which team of a `split` a rank goes to: any number, or `no_color` for none.
+/// The team of a `split` that a rank joins: any non-negative number, or `no_color` for none.
 struct color {
     int value;
     friend bool operator==(const color&, const color&) = default;
 };
-/// Of a rank that is to be in no team.
+/// The color of a rank that joins no team.
 inline constexpr color no_color{-1};
 
-/// Makes a team of each color that ranks of `comm` give, of the ranks that give it, by rising key, and by rank where
-/// keys are equal. All ranks of `comm` call it.
+/// Makes one team for each color passed by ranks of `comm`, consisting of the ranks that pass it, ordered by key, and
+/// by rank if keys are equal. All ranks of `comm` call it.
 ///
-/// - Afterwards each rank has its end of the team of its color; who gives `no_color` has none.
-/// - Cost: an all_gather of 8 bytes a rank, and what `subset` costs.
-/// - Errors: `bad_argument` on all ranks where one gives a negative color that is not `no_color`.
+/// - Afterwards each rank has its end of the team of its color; a rank that passes `no_color` has none.
+/// - Cost: an all_gather of 8 bytes per rank, plus the cost of `subset`.
+/// - Errors: `bad_argument` on all ranks if one passes a negative color other than `no_color`.
 /// - Source: MPI-4.1, section 7.4.2, MPI_Comm_split.
 template <communicator Comm>
 [[nodiscard]] auto split(Comm& comm, color mine, int key = 0) {

@@ -15,28 +15,28 @@
 #include "allfold/engine/composite.hpp"
 
 /// @file
-/// When the data of a collective may begin to move, and when a call of it may end: after D. Bonachea and others, the
+/// When the data of a collective may begin to move, and when a call to it may return: after D. Bonachea and others, the
 /// collectives of GASNet (2003), "Synchronization modes", which are those of UPC.
 
 namespace allfold {
 
-/// When data may begin to move. All ranks must say the same.
+/// When data may begin to move. Must be the same on all ranks.
 enum class in_sync : std::uint8_t {
-    none,  ///< as soon as any rank has entered the collective. Here no data moves to or from a rank that has not, so
-           ///< this is `mine`
-    mine,  ///< each block as soon as its source and its destination have entered: where nothing is said
-    all  ///< when all ranks have entered: for inputs that other ranks may write until they enter. Costs a barrier, for
-         ///< which a deadline counts on its own
+    none,  ///< as soon as any rank has entered the collective. In this library no data moves to or from a rank that
+           ///< has not entered, so this is the same as `mine`
+    mine,  ///< each block as soon as its source and its destination have entered: the default
+    all    ///< when all ranks have entered: for inputs that other ranks may write until they enter. Costs a barrier, to
+           ///< which a deadline applies separately
 };
 
-/// When a call may end, and an operation is done. All ranks must say the same.
+/// When a call may return and an operation is done. Must be the same on all ranks.
 enum class out_sync : std::uint8_t {
-    none,  ///< as soon as this rank has its result: others may still read its memory, which may be neither written nor
-           ///< freed before all of them have entered a later collective. A root need not wait for those that come late.
-           ///< Nothing to gain where ranks write results of each other, and for operators with `lower`
-    mine,  ///< when nobody uses this rank's memory any more: where nothing is said
-    all    ///< when nobody uses any memory of the collective any more: for outputs that other ranks read as soon as
-           ///< they have left. Costs a barrier, for which a deadline counts on its own
+    none,  ///< as soon as this rank has its result. Others may still read its memory, which must be neither written
+           ///< nor freed before all of them have entered a later collective. A root need not wait for late ranks.
+           ///< Gains nothing if ranks write each other's results, or for operators with `lower`
+    mine,  ///< when no other rank uses this rank's memory any more: the default
+    all    ///< when no rank uses any memory of the collective any more: for outputs that other ranks read as soon as
+           ///< they have left. Costs a barrier, to which a deadline applies separately
 };
 
 namespace detail {
@@ -59,7 +59,7 @@ struct sync_modes {
     }
 };
 
-/// What is left of options without those.
+/// An option, unless it is a synchronisation mode.
 template <class Option>
 [[nodiscard]] auto unless_sync_mode(const Option& said) noexcept {
     if constexpr (is_sync_mode<Option>)
@@ -96,7 +96,7 @@ template <class Comm, class Prepare>
     return std::make_unique<in_turn<Comm>>(comm, name, std::move(parts));
 }
 
-/// How long an operand is.
+/// The size of an operand in bytes.
 template <class X>
 [[nodiscard]] std::size_t bytes_of(const X& x) {
     if constexpr (is_records<X>)
@@ -110,9 +110,10 @@ template <class X>
     else
         return sizeof(X);
 }
-/// Whether nobody reads memory of another rank's, so that there is nothing to wait for at the end: then a plain call is
-/// over as soon, and is the cheapest. Asked where all ranks have operands of one length, and so say the same. Two
-/// threads, all_reduce of 8 bytes 0.38 of the time of a call that ends early, 4 KiB 0.7.
+/// Whether no rank reads another rank's memory, so that there is nothing to wait for at the end: a plain call then
+/// returns just as early and is cheapest. Asked only if all ranks have operands of the same length, so that all get the
+/// same answer. With two threads, an all_reduce of 8 bytes takes 0.38x the time of a call that ends early, and one of 4
+/// KiB takes 0.7x.
 template <class Collective, class Comm, class Data>
 [[nodiscard]] bool only_copies(const Comm& comm, Data bind) {
     if constexpr (Collective::promise.cut == cut_for::schedule)

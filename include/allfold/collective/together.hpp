@@ -20,7 +20,7 @@
 namespace allfold {
 namespace detail {
 
-/// A collective and the arguments of a call of it: what `with` of a collective returns.
+/// A collective and the arguments of a call to it: what `with` of a collective returns.
 template <class Collective, class... Arguments>
 class bound_call {
   public:
@@ -43,7 +43,7 @@ inline constexpr bool is_bound_call<bound_call<Types...>> = true;
 
 inline constexpr const char* name_of_together = "together";
 
-/// All parts are in flight.
+/// All parts are in flight at the same time.
 template <communicator Comm>
 class at_once : public composite<Comm> {
   public:
@@ -56,7 +56,7 @@ class at_once : public composite<Comm> {
     }
 };
 
-/// Their short messages share packets.
+/// Short messages of the parts share packets.
 template <communicator Comm>
 class bundled final : public at_once<Comm> {
   public:
@@ -131,21 +131,21 @@ struct together_verbs {
 
 }  // namespace detail
 
-/// Several collectives of one communicator as one operation: all are in flight at the same time, and the short messages
-/// that a rank sends to a peer meanwhile travel as one packet (D. Bonachea and others, the collectives of GASNet, 2003,
-/// "Aggregation").
+/// Runs several collectives of one communicator as one operation: all are in flight at the same time, and the short
+/// messages that a rank sends to a peer in the meantime are combined into one packet (D. Bonachea and others, the
+/// collectives of GASNet, 2003, "Aggregation").
 ///
 ///     together(comm, all_reduce.with(loss, sum{}), broadcast.with(step), all_gather.with(mine, all))
 ///     operation op = together.start(comm, ...);
 ///     persistent op = together.prepare(comm, ...);
 ///
-/// - Afterwards each rank holds what the collectives, called one after another, would have given it. All ranks name the
-///   same ones in the same order.
-/// - A part is any collective with any arguments and options; one may not use what another one writes.
-/// - Cost: the rounds of the longest part, not the sum of all. Where ranks share no memory, messages of parts with at
-///   most 2 KiB in all are copied into packets; those of longer parts, and of objects, go on their own.
-/// - Errors: those of the parts, and `mismatch` where ranks name different numbers of them; where memory is shared,
-///   that is as if one of them made a call less.
+/// - Afterwards each rank holds what the collectives would have given it if called one after another. All ranks name
+///   the same collectives in the same order.
+/// - A part is any collective with any arguments and options; no part may use what another part writes.
+/// - Cost: the rounds of the longest part, not the sum over all parts. If ranks do not share memory, messages of parts
+///   with at most 2 KiB in all are copied into packets; those of longer parts, and of objects, are sent on their own.
+/// - Errors: those of the parts, and `mismatch` if ranks name different numbers of parts; on shared memory the latter
+///   behaves as if one rank made one call fewer.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::together_verbs together{};
 

@@ -11,7 +11,7 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// How the elements of one array lie on several ranks: in blocks that go round.
+/// How the elements of one array are distributed over several ranks: in blocks dealt out cyclically.
 ///
 ///     block_cyclic{.block = 3, .offset = 4, .count = 10} on 3 ranks
 ///
@@ -22,17 +22,17 @@
 
 namespace allfold {
 
-/// An array of `count` elements in blocks of `block`: positions 0 to block - 1 are those of rank 0, the next ones those
-/// of rank 1, and so on, round and round; element i stands at position offset + i. Each rank has its elements in its
-/// own memory, one after the other in the order of the array, and nothing else there.
+/// The layout of an array of `count` elements in blocks of `block`: the first `block` positions belong to rank 0, the
+/// next ones to rank 1, and so on cyclically; element i is at position offset + i. Each rank stores just its own
+/// elements, contiguously and in array order.
 ///
 ///     const block_cyclic layout{.block = 3, .offset = 4, .count = 10};
 ///     layout.extent(1, 3);           // 4: how many elements rank 1 of 3 holds
-///     layout.owner(8, 3);            // 1: who holds element 8
-///     layout.local_index(8, 3);      // 2: where in its memory
-///     layout.global_index(1, 2, 3);  // 8: which element that is
+///     layout.owner(8, 3);            // 1: the rank that holds element 8
+///     layout.local_index(8, 3);      // 2: its index in that rank's memory
+///     layout.global_index(1, 2, 3);  // 8: the array index of element 2 of rank 1
 ///
-/// All of it on one rank is `block_cyclic::on_rank(r, n)`, a single block of n; one block for each rank is
+/// An array that is all on one rank is `block_cyclic::on_rank(r, n)`, a single block of n; one block per rank is
 /// `block_cyclic::blocks(n, P)`; element i on rank i mod P is `{.block = 1, .count = n}`.
 struct block_cyclic {
     std::size_t block = 1;
@@ -43,13 +43,13 @@ struct block_cyclic {
         const std::size_t block = std::max<std::size_t>(count, 1);
         return {block, block * static_cast<std::size_t>(rank), count};
     }
-    /// Blocks of ceil(count / ranks), as `partition::ceil` has them.
+    /// Blocks of ceil(count / ranks), like those of `partition::ceil`.
     [[nodiscard]] static constexpr block_cyclic blocks(std::size_t count, int ranks) {
         const auto size = static_cast<std::size_t>(std::max(ranks, 1));
         return {std::max<std::size_t>((count + size - 1) / size, 1), 0, count};
     }
 
-    /// Throws `error` (bad_partition) for blocks of nothing, and for positions that no machine has.
+    /// Throws `error` (bad_partition) for empty blocks and for positions out of range.
     constexpr void check() const {
         if (block == 0) throw error(errc::bad_partition, text() + " has blocks of no elements");
         constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 4;
@@ -62,18 +62,18 @@ struct block_cyclic {
         check_rank(rank, ranks);
         return held_below(offset + count, rank, ranks) - held_below(offset, rank, ranks);
     }
-    /// Who holds an element.
+    /// The rank that holds an element.
     [[nodiscard]] constexpr int owner(std::size_t element, int ranks) const {
         check_element(element);
         check_rank(0, ranks);
         return static_cast<int>((offset + element) / block % static_cast<std::size_t>(ranks));
     }
-    /// Which of its owner's elements it is.
+    /// The index of an element among those of its owner.
     [[nodiscard]] constexpr std::size_t local_index(std::size_t element, int ranks) const {
         const int holder = owner(element, ranks);
         return held_below(offset + element, holder, ranks) - held_below(offset, holder, ranks);
     }
-    /// Which element of the array a rank's own element number `local` is.
+    /// The array index of a rank's element number `local`.
     [[nodiscard]] constexpr std::size_t global_index(int rank, std::size_t local, int ranks) const {
         if (const std::size_t held = extent(rank, ranks); local >= held)
             throw error(errc::bad_argument,
@@ -89,7 +89,7 @@ struct block_cyclic {
     friend constexpr bool operator==(const block_cyclic&, const block_cyclic&) = default;
 
   private:
-    /// How many of the positions below `end` are a rank's.
+    /// How many of the positions below `end` belong to a rank.
     [[nodiscard]] constexpr std::size_t held_below(std::size_t end, int rank, int ranks) const noexcept {
         const auto r = static_cast<std::size_t>(rank), size = static_cast<std::size_t>(ranks);
         const std::size_t whole = end / block, begun = whole % size;

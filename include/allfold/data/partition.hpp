@@ -15,7 +15,7 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// How n elements are cut into consecutive blocks, one for each rank.
+/// How n elements are divided into consecutive blocks, one per rank.
 
 namespace allfold {
 
@@ -29,18 +29,18 @@ namespace detail {
 }
 }  // namespace detail
 
-/// Consecutive blocks that together are [0, total): block b is the `extent(b)` elements from `offset(b)` on. Empty
-/// blocks are legal everywhere.
+/// Consecutive blocks that together cover [0, total): block b is the `extent(b)` elements starting at `offset(b)`.
+/// Blocks may be empty everywhere.
 ///
 ///     const auto blocks = allfold::partition::even(10, 4);  // or ceil, or sizes({3, 3, 2, 2})
 ///     blocks.offset(2);                                     // 6
 ///     blocks.extent(2);                                     // 2
 class partition {
   public:
-    /// As even as can be: the first total % blocks blocks have one element more.
+    /// As even as possible: the first total % blocks blocks have one element more.
     [[nodiscard]] static partition even(std::size_t total, int blocks) { return even_grains(total, blocks, 1); }
-    /// Like `even`, in whole grains of `grain` elements; only the last block that is not empty may end within one.
-    /// @throws error (bad_partition) for grains of no elements.
+    /// Like `even`, but in whole grains of `grain` elements; only the last non-empty block may end within a grain.
+    /// @throws error (bad_partition) if grains are empty.
     [[nodiscard]] static partition even_grains(std::size_t total, int blocks, std::size_t grain) {
         if (grain == 0) throw error(errc::bad_partition, "partition: grains of no elements");
         if (blocks <= 1) return partition(total, blocks, total, 1, 0);
@@ -54,8 +54,8 @@ class partition {
         const auto count = static_cast<std::size_t>(blocks);
         return partition(total, blocks, 1, (total + count - 1) / count, 0);
     }
-    /// Blocks of the given sizes, any range of integers.
-    /// @throws error (bad_partition) for a negative size, or sizes whose sum no `std::size_t` can hold.
+    /// Blocks of the given sizes, which may be any range of integers.
+    /// @throws error (bad_partition) for a negative size, or if the sum overflows `std::size_t`.
     template <class Sizes>
     [[nodiscard]] static partition sizes(const Sizes& sizes) {
         partition p(0, 0, 1, 0, 0);
@@ -74,14 +74,14 @@ class partition {
         return sizes<std::initializer_list<std::size_t>>(list);
     }
 
-    /// Whether two partitions have the same borders, however they were described.
+    /// Whether two partitions have the same boundaries, however they were specified.
     friend bool operator==(const partition& a, const partition& b) noexcept {
         if (a.blocks_ != b.blocks_ || a.total_ != b.total_) return false;
         for (int i = 1; i < a.blocks_; ++i)
             if (a.offset(i) != b.offset(i)) return false;
         return true;
     }
-    /// Whether all blocks have one length.
+    /// Whether all blocks have the same length.
     [[nodiscard]] bool is_uniform() const noexcept {
         for (int b = 0; b < blocks_; ++b)
             if (extent(b) != largest_) return false;
@@ -90,7 +90,7 @@ class partition {
 
     [[nodiscard]] int blocks() const noexcept { return blocks_; }
     [[nodiscard]] std::size_t total() const noexcept { return total_; }
-    /// The first element of a block; offset(blocks()) is total().
+    /// The index of a block's first element; offset(blocks()) is total().
     [[nodiscard]] std::size_t offset(int block) const noexcept {
         const auto b = static_cast<std::size_t>(block);
         if (!offsets_.empty()) return offsets_[b];
@@ -101,7 +101,7 @@ class partition {
         const bounds of = bounds_of(block);
         return of.end - of.begin;
     }
-    /// Its elements are [begin, end).
+    /// The elements of a block are [begin, end).
     struct bounds {
         std::size_t begin, end;
     };
@@ -113,9 +113,9 @@ class partition {
     }
     /// The number of elements in the largest block.
     [[nodiscard]] std::size_t largest() const noexcept { return largest_; }
-    /// Of memory that may be longer than a block, as shards are that are padded to the length of the largest one: the
-    /// part that the block takes, without its padding.
-    /// @throws error (bad_partition) where the memory is too short.
+    /// The part of a shard that its block occupies, without the padding that follows if, say, all shards are padded to
+    /// the length of the largest block.
+    /// @throws error (bad_partition) if the shard is too short.
     template <class Shard>
     [[nodiscard]] auto unpadded(Shard& shard, int block) const {
         const std::span all(shard);
@@ -124,7 +124,7 @@ class partition {
     }
 
   private:
-    /// Blocks of `quotient` grains, the first `remainder` of them of one more.
+    /// Blocks of `quotient` grains each, the first `remainder` of them of one more.
     partition(std::size_t total, int blocks, std::size_t grain, std::size_t quotient, std::size_t remainder)
         : total_(total),
           blocks_(blocks),
@@ -149,7 +149,7 @@ class partition {
     std::size_t quotient_ = 0;
     std::size_t remainder_ = 0;
     std::size_t largest_ = 0;
-    std::vector<std::size_t> offsets_;  // of a partition by sizes, with total() at the end; otherwise empty
+    std::vector<std::size_t> offsets_;  // if made from sizes, with total() at the end; otherwise empty
 };
 
 }  // namespace allfold

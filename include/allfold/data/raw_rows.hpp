@@ -8,26 +8,25 @@
 #include <type_traits>
 
 /// @file
-/// Elements of which only the size and the alignment are known, and these when the program runs.
+/// Elements of which only the size and the alignment are known, and only at run time.
 
 namespace allfold {
 
-/// `count` elements of `size` bytes each, one after the other, of whose type a caller knows no more than that they are
-/// trivially copyable and begin at multiples of `alignment` bytes: for wrappers of interfaces like MPI's, which are
-/// given an address, a count and an extent.
+/// `count` contiguous elements of `size` bytes each, of whose type the caller knows just that it is trivially copyable
+/// and aligned to `alignment` bytes: for wrappers of interfaces such as MPI's, which are given an address, a count and
+/// an extent.
 ///
 ///     all_reduce(comm, raw_rows(data, count, size, alignment), op);
 ///     records{raw_rows(keys, count, 4, 4), raw_rows(values, count, 8, 8)};  // folded together
 ///
-/// An operator sees bytes: op(stretch<const std::byte> left, stretch<const std::byte> right, stretch<std::byte> out)
-/// with as many rows as elements, each of `size` bytes. Whatever memory they are given to it in, the caller's, a
-/// message or a buffer of the library's, each element begins at a multiple of `alignment`. Collectives count elements,
-/// not bytes.
+/// An operator sees bytes: op(stretch<const std::byte> left, stretch<const std::byte> right, stretch<std::byte> out),
+/// with one row of `size` bytes per element. In whichever memory it is given them (the caller's, a message or a buffer
+/// of the library's), each element begins at a multiple of `alignment`. Collectives count elements, not bytes.
 ///
-/// The alignment is a power of two of at most 64, `size` and the address are multiples of it, and all ranks, and both
-/// sides of a call, state the same: else the call throws. Elements that are lifted, that are cut along an axis, into
-/// shards or at displacements, or are part of lists, images and distributed arrays need types: else nothing compiles.
-/// Where nothing is folded, as in an all_to_all with displacements, pass a span of the bytes, and count bytes.
+/// The alignment is a power of two, at most 64; `size` and the address are multiples of it, and all ranks, and both
+/// sides of a call, specify the same; otherwise the call throws. Raw rows cannot be lifted, cut along an axis, into
+/// shards or at displacements, or used in lists, images and distributed arrays: these need elements with a type, and do
+/// not compile. If nothing is folded, as in an all_to_all with displacements, pass a span of the bytes and count bytes.
 template <class Byte>
     requires(std::same_as<std::remove_const_t<Byte>, std::byte>)
 class raw_rows {
@@ -39,7 +38,7 @@ class raw_rows {
     raw_rows(address first, std::size_t count, std::size_t size, std::size_t alignment) noexcept
         : first_(static_cast<Byte*>(first)), count_(count), size_(size), alignment_(alignment) {}
 
-    // A tensor view of bytes, row by row.
+    // Models a tensor view of bytes, row by row.
     [[nodiscard]] static constexpr std::size_t rank() noexcept { return 2; }
     [[nodiscard]] std::size_t extent(std::size_t i) const noexcept { return i == 0 ? count_ : size_; }
     [[nodiscard]] std::ptrdiff_t stride(std::size_t i) const noexcept {
@@ -56,9 +55,9 @@ class raw_rows {
     std::size_t alignment_;
 };
 
-/// Of rows that may be written.
+/// Writable rows.
 raw_rows(void*, std::size_t, std::size_t, std::size_t) -> raw_rows<std::byte>;
-/// Of constant rows.
+/// Constant rows.
 raw_rows(const void*, std::size_t, std::size_t, std::size_t) -> raw_rows<const std::byte>;
 
 namespace detail {

@@ -17,7 +17,7 @@ namespace allfold {
 
 namespace detail {
 
-/// What `records` keeps of an argument: a view as it is, a range as a tensor over its elements.
+/// What `records` stores for an argument: a view as it is, a range as a tensor over its elements.
 template <class X>
 [[nodiscard]] constexpr auto as_view(X&& x) {
     if constexpr (tensor_view<X>)
@@ -32,11 +32,11 @@ using view_of = decltype(as_view(std::declval<X>()));
 
 }  // namespace detail
 
-/// Several tensors with the same leading extent n: row i of the whole is row i of each of them. A collective folds and
-/// sends rows as units: records{m, l, s} of online softmax travel as one packet [m | l | s] rather than as three
-/// messages. An operator sees `row<...>`; one that is made for single elements is applied element by element.
+/// Several tensors with the same leading extent n: row i of the whole is row i of each tensor. A collective folds and
+/// sends rows as units: the records{m, l, s} of online softmax are sent as one packet [m | l | s] rather than as three
+/// messages. An operator sees `row<...>`; an operator on single elements is applied element by element.
 ///
-/// Takes tensor views and contiguous ranges (by reference to their elements; the ranges must outlive the call).
+/// Takes tensor views and contiguous ranges, whose elements it refers to, so ranges must outlive the call.
 template <class... Views>
 class records {
   public:

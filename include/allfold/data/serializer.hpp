@@ -10,20 +10,19 @@
 #include <string>
 
 /// @file
-/// How an element that owns memory crosses a transport that carries bytes.
+/// How an element that owns memory is sent over a transport that carries bytes.
 
 namespace allfold {
 
-/// Makes an element type that is not trivially copyable cross between processes. Specialise it with three static
-/// functions:
+/// Lets elements that are not trivially copyable be sent between processes. Specialise it with three static functions:
 ///
-/// 1. `bytes(x)`: how many bytes x takes;
-/// 2. `write(x, to)`: writes them, at an address without alignment;
-/// 3. `read(from)`: makes an equal x of those bytes, a `std::span<const std::byte>`. It may throw on bytes that it does
-///    not understand; then the collective throws on every rank.
+/// 1. `bytes(x)`: the number of bytes that x takes;
+/// 2. `write(x, to)`: writes them to an address that need not be aligned;
+/// 3. `read(from)`: makes an equal x from those bytes, a `std::span<const std::byte>`. It may throw on bytes that it
+///    does not understand; the collective then throws on every rank.
 ///
-/// Not needed on threads, where objects cross as they are, nor for trivially copyable types. Elements travel one after
-/// the other, each as its size, 8 bytes, and its payload. `std::string` has one already.
+/// Not needed between threads, which pass objects as they are, nor for trivially copyable types. Elements are sent one
+/// after the other, each as its size (8 bytes) followed by its payload. `std::string` already has a serializer.
 template <class T>
 struct serializer;
 
@@ -35,7 +34,7 @@ concept serializable = requires(const T& x, std::byte* to, std::span<const std::
     { serializer<T>::read(from) } -> std::convertible_to<T>;
 };
 
-/// A string travels as its characters.
+/// A string is sent as its characters.
 template <>
 struct serializer<std::string> {
     [[nodiscard]] static std::size_t bytes(const std::string& x) noexcept { return x.size(); }

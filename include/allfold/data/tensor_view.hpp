@@ -13,12 +13,12 @@
 #include <utility>
 
 /// @file
-/// Where data lies: the tensor view concept, and a small view for where `std::mdspan` does not exist yet.
+/// Where data is in memory: the tensor view concept, and a small view for when `std::mdspan` is not available.
 
 namespace allfold {
 
-/// Makes a foreign type a tensor view. Specialise with `element_type`, `rank` and the static functions `extent(v, i)`,
-/// `stride(v, i)` (in elements) and `data(v)` (the address of element 0, 0, ...).
+/// Makes a third-party type a tensor view. Specialise with `element_type`, `rank` and the static functions `extent(v,
+/// i)`, `stride(v, i)` (in elements) and `data(v)` (the address of element 0, 0, ...).
 template <class V>
 struct tensor_traits {};
 
@@ -40,7 +40,7 @@ concept has_tensor_members = requires(const V& v, std::size_t i) {
                  requires { requires points_to<decltype(v.data_handle()), typename V::element_type>; };  // std::mdspan
 };
 
-/// Asks a tensor view its questions: the trait first, then the members.
+/// Uniform access to a tensor view, through the trait if there is one, otherwise through the members.
 template <class V>
 struct tensor_access {
     using element_type = typename V::element_type;
@@ -61,7 +61,7 @@ struct tensor_access<V> : tensor_traits<V> {};
 
 }  // namespace detail
 
-/// A view of elements in memory that does not own them.
+/// A non-owning view of elements in memory.
 ///
 /// 1. `element_type`;
 /// 2. static `rank()`;
@@ -69,21 +69,20 @@ struct tensor_access<V> : tensor_traits<V> {};
 /// 4. `stride(i)`, in elements;
 /// 5. `data()` or `data_handle()`.
 ///
-/// Or a specialisation of `tensor_traits`.
-/// `std::mdspan` with a strided layout models it. Contiguous ranges, and single objects, need not: every collective
-/// takes them as tensors of rank 1 and 0.
+/// Alternatively, a specialisation of `tensor_traits`. `std::mdspan` with a strided layout models it. Contiguous ranges
+/// and single objects need not: every collective accepts them as tensors of rank 1 and 0.
 template <class V>
 concept tensor_view =
     detail::has_tensor_traits<std::remove_cvref_t<V>> || detail::has_tensor_members<std::remove_cvref_t<V>>;
 
-/// A view of `Rank` extents with a stride, in elements, for each of them. Owns nothing.
+/// A view with `Rank` extents and a stride, in elements, for each of them. Non-owning.
 ///
 ///     std::vector<float> memory(6);
-///     allfold::tensor<float, 2> matrix(memory.data(), {2, 3});              // 2 rows of 3, without gaps
+///     allfold::tensor<float, 2> matrix(memory.data(), {2, 3});              // 2 contiguous rows of 3
 ///     allfold::tensor<float, 2> transposed(memory.data(), {3, 2}, {1, 3});  // the same elements
 ///     allfold::tensor<float, 1> column(&matrix(0, 1), {2}, {3});
 ///
-/// `std::mdspan` does as well; see `tensor_view`, and `tensor_traits` for the tensors of other libraries.
+/// `std::mdspan` works as well; see `tensor_view`, and `tensor_traits` for the tensors of other libraries.
 template <class T, std::size_t Rank>
 class tensor {
   public:
@@ -91,7 +90,7 @@ class tensor {
     using extents_type = std::array<std::size_t, Rank>;
     using strides_type = std::array<std::ptrdiff_t, Rank>;
 
-    /// Row-major and without gaps: the last extent is contiguous.
+    /// Row-major and contiguous.
     constexpr tensor(T* data, const extents_type& extents) : tensor(data, extents, row_major(extents)) {}
     constexpr tensor(T* data, const extents_type& extents, const strides_type& strides)
         : data_(data), extents_(extents), strides_(strides) {}
@@ -130,8 +129,8 @@ inline constexpr bool is_string = false;
 template <class C, class Traits, class Allocator>
 inline constexpr bool is_string<std::basic_string<C, Traits, Allocator>> = true;
 
-/// What a range refers to. (Of the standard's ranges this needs what `<iterator>` has: `<ranges>` takes longer to
-/// compile than a collective.)
+/// What a range's iterators refer to. (This needs only the part of the standard ranges that `<iterator>` has:
+/// `<ranges>` takes longer to compile than a collective.)
 template <class X>
 using range_reference = std::iter_reference_t<decltype(std::ranges::begin(std::declval<X&>()))>;
 template <class X>
@@ -145,7 +144,7 @@ concept element_range = requires(std::remove_reference_t<X>& x) {
     { std::ranges::size(x) } -> std::integral;
 } && !is_string<std::remove_cvref_t<X>> && !tensor_view<X>;
 
-/// Number of elements of a tensor view.
+/// The number of elements of a tensor view.
 template <tensor_view V>
 [[nodiscard]] constexpr std::size_t count_of(const V& v) {
     using access = tensor_access<std::remove_cvref_t<V>>;
@@ -154,7 +153,7 @@ template <tensor_view V>
     return count;
 }
 
-/// Whether the elements lie in row-major order without gaps.
+/// Whether the elements are contiguous in row-major order.
 template <tensor_view V>
 [[nodiscard]] constexpr bool is_contiguous(const V& v) {
     using access = tensor_access<std::remove_cvref_t<V>>;
@@ -168,7 +167,7 @@ template <tensor_view V>
     return true;
 }
 
-/// How many axes, the first ones, do not lie without gaps within each other.
+/// The number of leading axes that do not collapse into contiguous runs.
 template <tensor_view V>
 [[nodiscard]] constexpr std::size_t outer_axes(const V& v) {
     using access = tensor_access<std::remove_cvref_t<V>>;
@@ -180,7 +179,7 @@ template <tensor_view V>
     }
     return outer;
 }
-/// How many elements lie one after the other.
+/// The number of elements in one contiguous run.
 template <tensor_view V>
 [[nodiscard]] constexpr std::size_t run_length(const V& v) {
     using access = tensor_access<std::remove_cvref_t<V>>;
@@ -189,7 +188,7 @@ template <tensor_view V>
     return run;
 }
 
-/// Calls visit(first, count) for the elements in row-major order, as many at once as lie one after the other.
+/// Calls visit(first, count) for each contiguous run of elements, in row-major order.
 template <tensor_view V, class Visit>
 constexpr void for_each_run(const V& v, Visit visit) {
     using access = tensor_access<std::remove_cvref_t<V>>;
@@ -208,12 +207,12 @@ constexpr void for_each_run(const V& v, Visit visit) {
     }
 }
 
-/// Whether it is plain that no two elements are the same memory: the strides are nested.
+/// Whether the strides are nested, which guarantees that no two elements share memory.
 template <tensor_view V>
 [[nodiscard]] constexpr bool is_nested(const V& v) {
     using access = tensor_access<std::remove_cvref_t<V>>;
     for (std::size_t i = 0; i < access::rank; ++i) {
-        std::size_t inside = 1;  // how far the axes of smaller strides reach
+        std::size_t inside = 1;  // the extent covered by the axes with smaller strides
         const auto size_of = [&v](std::size_t axis) {
             const std::ptrdiff_t stride = access::stride(v, axis);
             return static_cast<std::size_t>(stride < 0 ? -stride : stride);

@@ -37,20 +37,20 @@ using list_element =
 
 }  // namespace detail
 
-/// Several tensors of one element type as one operand: one collective, one schedule, one message to a peer, without
-/// a copy where they lie in memory that ranks share (pieces shorter than 1 KiB are brought together first).
+/// Several tensors of one element type as one operand: one collective, one schedule and one message per peer, without a
+/// copy if they are in memory shared between the ranks (except that pieces shorter than 1 KiB are packed first).
 ///
 ///     all_reduce(comm, tensors{a, b, c}, sum());
 ///     reduce_scatter(comm, tensors{a, b, c}, tensors{shard_a, shard_b, shard_c}, sum());
 ///     all_gather(comm, tensors{shard_a, shard_b, shard_c}, tensors{a, b, c}.by(partition::ceil));
 ///
-/// Their elements follow each other, tensor by tensor, each in row-major order. A collective that cuts its operand into
-/// a block for each rank cuts each tensor: block r of the list is block r of each of them, which are as even as can be,
-/// or what the function given to `by` says. All ranks give as many tensors of the same lengths:
-/// where they do not, the error names the first that differs, if it is one of the first 20.
+/// The elements are ordered tensor by tensor, each in row-major order. A collective that divides its operand into one
+/// block per rank divides each tensor: block r of the list consists of block r of each tensor. Blocks are as even as
+/// possible unless a function given to `by` decides otherwise. All ranks must pass the same number of tensors with the
+/// same lengths; if they do not, the error names the first tensor that differs, provided it is one of the first 20.
 ///
-/// Takes tensor views and contiguous ranges, by reference to their elements, which must outlive the call; `add` takes
-/// one more. Single elements may be the ranges `std::span(&x, 1)`.
+/// Takes tensor views and contiguous ranges by reference to their elements, which must outlive the call; `add` appends
+/// another one. A single element can be passed as the range `std::span(&x, 1)`.
 template <class T>
 class tensors {
   public:
@@ -92,13 +92,13 @@ class tensors {
         size_ += length;
         return *this;
     }
-    /// Room for so many tensors.
+    /// Reserves room for this many tensors.
     void reserve(std::size_t count) {
         pieces_.reserve(count);
         first_pieces_.reserve(count);
         lengths_.reserve(count);
     }
-    /// How each tensor is cut into blocks: `partition::even` where nothing is said, or `partition::ceil`, or a function
+    /// Sets how each tensor is divided into blocks: by `partition::even` (the default), `partition::ceil` or a function
     /// of the caller's.
     [[nodiscard]] tensors by(cut_function how) && {
         cut_ = how;
@@ -106,13 +106,13 @@ class tensors {
     }
     [[nodiscard]] tensors by(cut_function how) const& { return tensors(*this).by(how); }
 
-    /// Of all tensors together.
+    /// The number of elements of all tensors together.
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] const std::vector<std::size_t>& lengths() const noexcept { return lengths_; }
     [[nodiscard]] partition cut(std::size_t tensor, int blocks) const { return cut_(lengths_[tensor], blocks); }
-    /// Where the elements lie.
+    /// The contiguous pieces of memory that hold the elements.
     [[nodiscard]] const std::vector<std::span<T>>& pieces() const noexcept { return pieces_; }
-    /// Where those of one tensor lie.
+    /// The pieces of one tensor.
     [[nodiscard]] std::span<const std::span<T>> pieces_of(std::size_t tensor) const noexcept {
         const std::size_t end = tensor + 1 < first_pieces_.size() ? first_pieces_[tensor + 1] : pieces_.size();
         return std::span(pieces_).subspan(first_pieces_[tensor], end - first_pieces_[tensor]);
@@ -120,7 +120,7 @@ class tensors {
 
   private:
     std::vector<std::span<T>> pieces_;
-    std::vector<std::size_t> first_pieces_;  // of each tensor
+    std::vector<std::size_t> first_pieces_;  // index of each tensor's first piece
     std::vector<std::size_t> lengths_;
     std::size_t size_ = 0;
     cut_function cut_ = &partition::even;
@@ -135,7 +135,7 @@ inline constexpr bool is_tensors<tensors<T>> = true;
 
 }  // namespace detail
 
-/// Of constant elements where some of the tensors are constant.
+/// The elements are constant if those of any of the tensors are.
 template <class First, class... Rest>
 tensors(First&&, Rest&&...) -> tensors<detail::list_element<First, Rest...>>;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <version>  // which standard library this is; libstdc++ also takes min and max away where it comes first
+#include <version>  // identifies the standard library; libstdc++ also undefines min and max if this comes first
 
 /// @file
-/// What every public header asks for first, so that a compiler that cannot read the library says why in its first
-/// line.
+/// Included first by every public header, so that a compiler that cannot compile the library states the reason in its
+/// first line of output.
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #error allfold: this compiler is not supported: it must be g++ 12, clang 14, or newer
@@ -30,5 +30,5 @@
 #endif
 
 #ifndef ALLFOLD_REQUIREMENTS_ARE_MET
-#include <allfold/stops_here_for_the_reason_above>  // no compiler goes on after a file that is not there
+#include <allfold/stops_here_for_the_reason_above>  // no compiler continues after a missing include
 #endif

@@ -16,22 +16,23 @@
 #include "allfold/schedule/recursive_doubling.hpp"
 
 /// @file
-/// All ranks make sure that they make the same call, before it is left to a transport that does not ask, and hears of
-/// no failure.
+/// All ranks check that they make the same call before it is left to a transport that does not check, and does not
+/// notice failures.
 
 namespace allfold::detail {
 
-/// What a rank says of its call: a hash, and whether it may fail before it hears what the others say.
+/// What a rank says about its call: a hash, and whether it may fail before it knows what the others say.
 inline constexpr std::uint64_t may_fail = std::uint64_t{1} << 32;
 
-/// Equal hashes, and whether any of the ranks may fail; or 0 for ever.
+/// Combines equal hashes, and whether any of the ranks may fail; any difference yields 0, which stays 0.
 struct equal_or_zero {
     [[nodiscard]] std::uint64_t operator()(const std::uint64_t& a, const std::uint64_t& b) const noexcept {
         return ((a ^ b) | may_fail) == may_fail ? a | b : 0;
     }
 };
 
-/// One collective that carries at most a word, with all that the engine has for one: failures, deadlines, mismatches.
+/// A collective that carries at most one word, with everything that the engine does for any: failures, deadlines,
+/// mismatches.
 template <class Comm>
 void run_small(Comm& comm, const any_schedule& schedule, const row_functions& functions, const signature& what,
                std::uint64_t& mine, std::uint64_t& common, const std::optional<deadline>& limit,
@@ -52,8 +53,8 @@ void run_small(Comm& comm, const any_schedule& schedule, const row_functions& fu
     run_to_end(comm, running, limit, how);
 }
 
-/// Returns when all ranks have come here, none of which fails any more: for what blocks without hearing of failures.
-/// Where one of them may, it has to be in a collective before.
+/// Returns when all ranks have arrived here, none of which can fail any more: for what blocks without noticing
+/// failures. If one of them may fail, that has to happen in an earlier collective.
 template <communicator Comm>
 void meet_undisturbed(Comm& comm, const char* name) {
     signature what;
@@ -64,8 +65,8 @@ void meet_undisturbed(Comm& comm, const char* name) {
               meanwhile::nothing);
 }
 
-/// Returns when all ranks have come to the call `what`; throws on every rank where one makes another call. Everybody
-/// learns whether everybody agrees, so nobody goes on where another one has stopped.
+/// Returns when all ranks have reached the call `what`; throws on every rank if one of them makes a different call.
+/// Every rank learns whether all of them agree, so none goes on where another one has stopped.
 template <communicator Comm>
 void agree(Comm& comm, const signature& what, const std::optional<deadline>& limit) {
     signature question;  // calls may differ: that is the question
@@ -77,7 +78,7 @@ void agree(Comm& comm, const signature& what, const std::optional<deadline>& lim
     run_small(comm, ask, functions_of_rows<equal_or_zero, std::uint64_t>, question, mine, common, limit);
     if ((common & may_fail) != 0) meet_undisturbed(comm, question.what);
     if (common != 0) return;
-    // Neighbours that differ find out here what it is; all others are notified of them.
+    // Neighbours that differ find out here in what; all others are notified that they have failed.
     const any_schedule meet(dissemination::barrier(where), "dissemination");
     run_small(comm, meet, functions_of_rows<no_fold, std::uint64_t>, what, mine, common, limit);
     throw error(errc::mismatch, text({what.what, ": rank ", comm.rank(), ": ranks do not make the same call"}));

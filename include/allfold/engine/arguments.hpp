@@ -20,15 +20,15 @@
 #include "allfold/engine/shape.hpp"
 
 /// @file
-/// The arguments of one call: bound to memory, checked, and what has to be done with them before and after. Here the
-/// types of the caller end.
+/// The arguments of one call: bound to memory, checked, prepared before it and finished after it. The caller's types
+/// are not known beyond this file.
 
 namespace allfold::detail {
 
 /// Stands for an argument that a call does not have.
 struct absent {};
 
-/// Keeps views by value and everything else by reference, so that an operation in flight finds its data.
+/// Stores views by value and everything else by reference, so that an operation in flight finds its data.
 template <class X>
 class retained {
   public:
@@ -48,7 +48,7 @@ class retained {
   private:
     static constexpr bool by_value = refers<X> || !std::is_lvalue_reference_v<X>;
     using held = std::conditional_t<by_value, std::remove_const_t<type>, type*>;
-    /// A foreign type may be declared a view though its copies have elements of their own: the result would be lost.
+    /// A foreign type may be declared a view although its copies have elements of their own: the result would be lost.
     [[nodiscard]] static held hold(type& x) {
         if constexpr (by_value && tensor_view<std::remove_const_t<type>>) {
             held copy = x;
@@ -66,7 +66,7 @@ class retained {
     held x_;
 };
 
-/// What the engine knows of the arguments of a call.
+/// What the engine knows about the arguments of a call.
 class bound_arguments {
   public:
     bound_arguments() = default;
@@ -75,36 +75,36 @@ class bound_arguments {
     virtual ~bound_arguments() = default;
 
     [[nodiscard]] virtual row_layout rows() const = 0;
-    /// From now on the rows are the caller's values, which the fold of several lifts and lowers; false where they
-    /// cannot be. For a schedule that folds once.
+    /// Makes the rows the caller's values from now on, which the fold of several of them lifts and lowers; false if
+    /// that is impossible. For schedules that fold only once.
     [[nodiscard]] virtual bool fold_values() { return false; }
-    /// Of a row of such values; 0 where they cannot be.
+    /// The size of a row of such values; 0 if that is impossible.
     [[nodiscard]] virtual std::size_t value_bytes() const { return 0; }
     /// Whether the rows are states in memory of their own.
     [[nodiscard]] virtual bool has_states() const { return false; }
     /// Throws unless the data is usable.
     virtual void check(const arguments_given& call, const shape& where) const = 0;
-    /// Before each start: reads what the engine cannot read itself.
-    /// `contiguous`: where it must not find them in several pieces.
+    /// Called before each start: reads what the engine cannot read itself.
+    /// `contiguous`: the engine must not find the rows in several pieces.
     virtual void begin(bool contiguous) = 0;
-    /// When the collective is complete: writes what the engine could not write itself. `is_lowered`: what it has folded
-    /// are values already.
+    /// Called when the collective is complete: writes what the engine could not write itself. `is_lowered`: the folds
+    /// have been lowered to values already.
     virtual void finish(bool is_lowered) = 0;
-    /// Whether that leaves alone what peers may still read.
+    /// Whether `finish` leaves alone what peers may still read.
     [[nodiscard]] virtual bool may_finish_early() const noexcept { return true; }
     /// Keeps copies of its own from being freed: somebody may still touch them.
     virtual void leave_behind() noexcept = 0;
-    /// The memory that the engine works on, once it has begun.
+    /// Sets `m` to the memory that the engine works on. Valid after `begin`.
     virtual void memory(operands& m) const = 0;
 
     [[nodiscard]] const shape& where() const noexcept { return *laid_out; }
 
     std::size_t input_rows = 0, output_rows = 0;
     bool is_in_place = false;
-    std::optional<shape> laid_out;  ///< made where it stays: short calls feel each copy
+    std::optional<shape> laid_out;  ///< constructed in place: every copy slows short calls
 };
 
-/// The type in which an operator folds values of type T: what `op.lift` makes of them, otherwise T.
+/// The type in which an operator folds values of type T: what `op.lift` returns for them, otherwise T.
 template <class Op, class T>
 struct state_of {
     using type = T;
@@ -138,7 +138,7 @@ template <class Op, class T>
         return value;
 }
 
-/// Whether an operator makes values of type T of its folds: by `lower`, or because they are values already.
+/// Whether an operator's folds can become values of type T: by `lower`, or because they convert to T.
 template <class Op, class State, class T>
 inline constexpr bool lowerable = std::convertible_to<State, T>;
 template <class Op, class State, class T>
@@ -161,8 +161,8 @@ inline constexpr bool lowers<Op, row<States...>> = lowers_in_place<Op, row<State
     return columns == 1 ? std::string() : text({", tensor ", column});
 }
 
-/// Input and output must be the same memory, row for row of the whole operand, or share none; and no two tensors of
-/// what is written may share any.
+/// Input and output must be the same memory, row for row of the whole operand, or must not overlap; and no two tensors
+/// of what is written may overlap.
 template <std::size_t InColumns, std::size_t OutColumns>
 void require_apart(const arguments_given& call, const shape& where, const column_set<InColumns>& in,
                    const column_set<OutColumns>& out) {
@@ -195,7 +195,7 @@ void require_columns_apart(const arguments_given& call, const column_set<Columns
                 call.reject(errc::overlap, {"tensors ", a, " and ", b, " of the output share memory"});
 }
 
-/// What the types of a call say. In the in-place form `In` is `absent` and `Out` is both.
+/// What follows from the types of a call. In the in-place form, `In` is `absent` and `Out` is both arguments.
 template <class Op, class In, class Out>
 struct call_types {
     static constexpr bool in_place = std::same_as<In, absent>;
@@ -206,10 +206,10 @@ struct call_types {
     /// Whether the caller states how rows are aligned.
     static constexpr bool is_raw =
         states_alignment<std::remove_cvref_t<In>> || states_alignment<std::remove_cvref_t<Out>>;
-    /// Whether states need memory of their own: they are made of values, or lowered to other types than theirs.
+    /// Whether states need memory of their own: they are lifted from values, or lowered to a type other than theirs.
     static constexpr bool has_lift =
         lifts<Op, value> || (has_lower && !folds_rows<Op, value> && !std::same_as<state, result>);
-    /// Whether rows may be values of one type all the same, which whoever folds them lifts and lowers.
+    /// Whether rows may nevertheless be values of a single type, which are lifted and lowered wherever they are folded.
     static constexpr bool may_fold_values = [] {
         if constexpr (has_lift && std::same_as<value, result> && column_count<state> == 1 && !folds_rows<Op, value>)
             if constexpr (std::same_as<value, column_type<value, 0>>) return fold_of_values<Op, value>::exists;
@@ -217,7 +217,7 @@ struct call_types {
     }();
 };
 
-/// Whether the arguments of a call fit together; where not, one line of the compiler says what to write.
+/// Whether the arguments of a call fit together; if not, a one-line compiler error says what to write.
 template <class Op, class In, class Out>
 [[nodiscard]] consteval bool require_arguments() {
     using types = call_types<Op, In, Out>;
@@ -247,7 +247,7 @@ template <class Op, class In, class Out>
     return false;
 }
 
-/// A call's arguments bound to memory. In the in-place form `In` is `absent` and `Out` is both.
+/// A call's arguments bound to memory. In the in-place form, `In` is `absent` and `Out` is both arguments.
 template <class Op, class In, class Out>
 class arguments : public bound_arguments {
   public:
@@ -361,7 +361,7 @@ class arguments : public bound_arguments {
     static constexpr bool is_raw = types::is_raw;
     static constexpr bool may_lower_pieces = !has_lower || lowers_in_place<Op, state>;
 
-    /// As the argument states it of which every rank has one: see `find_layout`.
+    /// As stated by the argument that every rank has: see `find_layout`.
     [[nodiscard]] std::size_t alignment() const noexcept {
         if constexpr (in_place || std::same_as<Op, no_fold>)
             return output_.alignment();
@@ -394,7 +394,7 @@ class arguments : public bound_arguments {
                                          " bytes to which it is said to be aligned"});
     }
 
-    /// No element is to be written twice.
+    /// No element may be written twice.
     void require_tensors_apart(const arguments_given& call) const {
         auto pieces = out_.get().pieces();
         std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.data() < b.data(); });
@@ -411,11 +411,11 @@ class arguments : public bound_arguments {
         else
             return input_.where();
     }
-    /// An argument that holds more than its part holds the whole.
+    /// An argument that holds more than this rank's part holds the whole operand.
     [[nodiscard]] static std::size_t first_row(std::size_t has, std::size_t first, std::size_t part) noexcept {
         return has == part ? first : 0;
     }
-    /// Whether input and output share any column: then what one rank writes may be what another one reads.
+    /// Whether input and output share any column: if so, what one rank writes may be what another one reads.
     [[nodiscard]] bool is_same_memory(const operands& m) const noexcept {
         if (!where().contributes || !where().receives) return false;
         const auto row_zero = [](const auto& set, std::size_t first, std::size_t column) {
@@ -428,7 +428,7 @@ class arguments : public bound_arguments {
     }
 
     void find_layout() {
-        // Where nothing is folded every rank has an output, but not every rank an input.
+        // If nothing is folded, every rank has an output, but not every rank has an input.
         const auto& widths = std::same_as<Op, no_fold> ? output_.where().widths : source().widths;
         for_each_column<state>([&]<std::size_t C>() { bytes_[C] = widths[C] * sizeof(column_type<state, C>); });
         for (const std::size_t each : bytes_) row_bytes_ += each;
@@ -490,7 +490,7 @@ class arguments : public bound_arguments {
     [[nodiscard]] std::size_t first_result() const noexcept {
         return where().result_first - first_row(output_rows, where().result_first, where().result_rows);
     }
-    /// The folds lie in memory of our own, and become values of the caller's.
+    /// The folds lie in memory of our own: converts them to the caller's values.
     void lower_states(bool is_lowered) {
         const column_set<columns>& to = output_.where();
         const row_layout results{nullptr, nullptr, to.bytes.data(), 0};
@@ -533,7 +533,7 @@ class arguments : public bound_arguments {
         else
             return fold;
     }
-    /// The first rank of an exclusive scan: the identity, where the operator knows one of values.
+    /// For the first rank of an exclusive scan: sets the identity, if the operator has one for values.
     void set_identities() {
         for_each_column<result>([&]<std::size_t C>() {
             using T = column_type<result, C>;
@@ -546,7 +546,7 @@ class arguments : public bound_arguments {
         });
     }
 
-    /// The folds lie where the values shall be.
+    /// The folds lie where the values belong: lowers them in place.
     void lower_results() {
         if (where().contributions == 0 && functions_of_rows<Op, state>.set_identity == nullptr) return;
         if constexpr (lowers_in_place<Op, state>) {

@@ -27,7 +27,7 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Turns what users hand in (ranges, tensor views, records, single objects) into the one form that the engine knows:
+/// Converts what users pass (ranges, tensor views, records, single objects) into the one form that the engine works on:
 /// contiguous columns of rows.
 
 namespace allfold::detail {
@@ -35,7 +35,7 @@ namespace allfold::detail {
 template <class V>
 using view_element = std::remove_const_t<typename tensor_access<std::remove_cvref_t<V>>::element_type>;
 
-/// The type that an operator sees of an argument: T, or `row<Ts...>` of records.
+/// The element type of an argument as an operator sees it: T, or `row<Ts...>` for records.
 template <class X>
 struct argument {  // a single object
     using element = X;
@@ -86,7 +86,7 @@ inline constexpr bool states_alignment = is_raw<X>;
 template <class... Views>
 inline constexpr bool states_alignment<records<Views...>> = (is_raw<Views> || ...);
 
-/// Whether an argument only refers to its elements, so that an operation in flight may keep a copy of it.
+/// Whether an argument merely refers to its elements, so that an operation in flight may keep a copy of it.
 template <class X>
 inline constexpr bool refers =
     tensor_view<X> || is_records<std::remove_cvref_t<X>> || is_tensors<std::remove_cvref_t<X>> ||
@@ -111,14 +111,15 @@ class packed {
         std::destroy_n(data_, size_);
         if (data_) std::allocator<T>().deallocate(data_, capacity_);
     }
-    /// Room for so many; called again it keeps what is there.
+    /// Makes room for `count` elements; called again, it keeps what is there.
     void reserve(std::size_t count) {
         if (data_ != nullptr || count == 0) return;
         data_ = std::allocator<T>().allocate(count);
         capacity_ = count;
-        if constexpr (std::is_trivially_copyable_v<T>) size_ = count;  // of bytes any value will do
+        if constexpr (std::is_trivially_copyable_v<T>) size_ = count;  // any value will do
     }
-    /// Makes element i, the next one, or assigns to it where it is there already: its address stays the same.
+    /// Constructs element i, which must be the next one, or assigns to it if it exists already: its address does not
+    /// change.
     void put(std::size_t i, T value) {
         if (i < size_) {
             data_[i] = std::move(value);
@@ -135,7 +136,7 @@ class packed {
     std::size_t capacity_ = 0;
 };
 
-/// Elements of our own for each column of a row.
+/// Elements in memory of our own for each column of a row.
 template <class Types>
 struct packed_columns;
 template <class... Ts>
@@ -143,7 +144,7 @@ struct packed_columns<std::tuple<Ts...>> {
     using type = std::tuple<packed<Ts>...>;
 };
 
-/// Some bytes of the caller's.
+/// A range of the caller's memory.
 struct memory_range {
     const std::byte* begin = nullptr;
     const std::byte* end = nullptr;
@@ -153,7 +154,7 @@ struct memory_range {
     }
 };
 
-/// Whether two sets of ranges share memory; each is in the order of its addresses.
+/// Whether two sets of ranges share memory; both are sorted by address.
 [[nodiscard]] inline bool share_memory(std::span<const memory_range> a, std::span<const memory_range> b) noexcept {
     for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
         if (a[i].shares(b[j])) return true;
@@ -162,15 +163,15 @@ struct memory_range {
     return false;
 }
 
-/// Columns of rows, and how long a row is in each of them: what all kinds of arguments become.
+/// Columns of rows, and the length of a row in each column: what all kinds of arguments are converted to.
 template <std::size_t Columns>
 struct column_set {
     std::array<std::byte*, Columns> first{};
     std::array<std::size_t, Columns> widths{};  ///< elements in a row
     std::array<std::size_t, Columns> bytes{};   ///< of a row
-    std::array<memory_range, Columns> range{};  ///< of the caller's own memory; nothing where it is packed
+    std::array<memory_range, Columns> range{};  ///< the caller's own memory; empty for a packed column
     std::size_t rows = 0;
-    const scattered* pieces = nullptr;  ///< instead, where one column lies in several
+    const scattered* pieces = nullptr;  ///< used instead if the only column lies in several pieces
 
     [[nodiscard]] bool has_null() const noexcept {
         for (std::size_t c = 0; c < Columns; ++c)
@@ -198,14 +199,14 @@ class bound_rows {
 
     [[nodiscard]] const column_set<columns>& where() const noexcept { return where_; }
     [[nodiscard]] std::size_t rows() const noexcept { return where_.rows; }
-    /// Of all columns.
+    /// The strictest alignment of all columns.
     [[nodiscard]] std::size_t alignment() const noexcept {
         std::size_t most = every_column<typename columns_of<element>::types>::alignment;
         if constexpr (is_stated)
             for (const std::size_t each : alignments_) most = std::max(most, each);
         return most;
     }
-    /// The first column whose rows are not aligned as stated; `columns` where there is none.
+    /// The first column whose rows are not aligned as stated; `columns` if there is none.
     [[nodiscard]] std::size_t misaligned_column() const noexcept {
         std::size_t c = 0;
         if constexpr (is_stated)
@@ -220,7 +221,7 @@ class bound_rows {
         else
             return alignment();
     }
-    /// Whether they lie one after the other.
+    /// Whether the rows of each column are contiguous.
     [[nodiscard]] bool are_contiguous() const noexcept {
         bool all = true;
         for (const bool each : strided_) all = all && !each;
@@ -247,7 +248,8 @@ class bound_rows {
     struct none {};
     static constexpr bool is_stated = states_alignment<std::remove_cv_t<X>>;
 
-    /// A power of two, up to what buffers have, of which addresses of rows are multiples.
+    /// Whether the stated alignment is a power of two, no stricter than that of buffers, and met by the address of each
+    /// row.
     [[nodiscard]] bool is_aligned(std::size_t c) const noexcept
         requires(is_stated)
     {
@@ -257,7 +259,7 @@ class bound_rows {
                (where_.rows == 0 || reinterpret_cast<std::uintptr_t>(where_.first[c]) % stated == 0);
     }
 
-    /// Null where any of them is, and where there is none.
+    /// The address of the first piece; null if there is none, or if any piece is null.
     template <class Pieces>
     [[nodiscard]] static const void* first_of(const Pieces& pieces) noexcept {
         for (const auto& each : pieces)
@@ -307,7 +309,7 @@ class bound_rows {
     [[no_unique_address]] std::conditional_t<is_stated, std::array<std::size_t, columns>, none> alignments_{};
 };
 
-/// One argument of a call: where its rows lie, and a packed copy where they are not contiguous.
+/// One argument of a call: where its rows lie, and a packed copy of them if they are not contiguous.
 template <class X>
 class binding : public bound_rows<X> {
   public:
@@ -319,19 +321,19 @@ class binding : public bound_rows<X> {
             if (this->strided_[0]) find_pieces(x);
     }
 
-    /// The memory that it lies in, with what is between its pieces.
+    /// The memory it spans, including gaps between its pieces.
     [[nodiscard]] const memory_range& hull() const noexcept {
         if constexpr (may_be_scattered)
             if (pieces_.list) return pieces_.hull;
         return this->where_.range[0];
     }
-    /// Whether some of its elements may be some of the other's too.
+    /// Whether it may have elements in common with `other`.
     template <class Y>
     [[nodiscard]] bool shares_memory(const binding<Y>& other) const {
         if (!hull().shares(other.hull())) return false;
         return (!is_scattered() && !other.is_scattered()) || share_memory(ranges(), other.ranges());
     }
-    /// Where its pieces lie, in the order of their addresses.
+    /// The memory of its pieces, sorted by address.
     [[nodiscard]] std::vector<memory_range> ranges() const {
         if (!is_scattered()) return {hull()};
         std::vector<memory_range> all;
@@ -345,16 +347,16 @@ class binding : public bound_rows<X> {
         return all;
     }
     [[nodiscard]] bool is_scattered() const noexcept { return this->where_.pieces != nullptr; }
-    /// Not in pieces, where they lie, but as a packed copy.
+    /// Uses a packed copy rather than the pieces where they lie.
     void pack() noexcept { this->where_.pieces = nullptr; }
 
-    /// Before a call: makes the packed copies, and reads what is wanted of them. (Objects are read always: they cannot
-    /// be made from nothing.)
+    /// Before a call: makes the packed copies, and fills them with elements if `reads`. (Objects are always copied,
+    /// since they need not be default-constructible.)
     void load(X& x, bool reads) {
         if constexpr (may_be_strided)
             this->for_each_view(x, [&]<std::size_t C>(auto& view) { load_column<C>(view, reads); });
     }
-    /// After it: moves a packed result to where the caller wants it.
+    /// After a call: moves a packed result to where the caller wants it.
     void unload(X& x) {
         if constexpr (may_be_strided && writable<X>)
             this->for_each_view(x, [&]<std::size_t C>(auto& view) { unload_column<C>(view); });
@@ -371,14 +373,15 @@ class binding : public bound_rows<X> {
     static constexpr bool may_be_scattered =
         (tensor_view<X> && !is_raw<std::remove_cv_t<X>>) || is_tensors<std::remove_cv_t<X>>;
     static constexpr bool may_be_strided = may_be_scattered || is_records<std::remove_cv_t<X>>;
-    /// Shorter pieces are packed. all_reduce of a list, a Xeon (Sapphire Rapids), two ranks on cores 155 ns apart,
-    /// packed to folded where they lie: 64 pieces of 128 B 0.45, 256 B 0.64, 512 B 0.81, 1 KiB 0.83, 2 KiB 1.4; 1024
-    /// pieces 0.16, 0.33, 0.59, 1.2, 1.5; 8 pieces 1.0 at all of these. Not measured where cores share a fast cache.
+    /// Shorter pieces are packed. Measured with all_reduce of a list on a Xeon (Sapphire Rapids), two ranks on cores
+    /// 155 ns apart, packed relative to folded in place: 64 pieces take 0.45x the time at 128 B each, 0.64x at 256 B,
+    /// 0.81x at 512 B, 0.83x at 1 KiB and 1.4x at 2 KiB; 1024 pieces take 0.16x, 0.33x, 0.59x, 1.2x and 1.5x; 8 pieces
+    /// take 1.0x at all of these sizes. Not measured where cores share a fast cache.
     static constexpr std::size_t least_piece_bytes = 1024;
 
     struct none {};
     struct pieces_found {
-        std::unique_ptr<scattered> list;  // peers may read it, where it lies
+        std::unique_ptr<scattered> list;  // peers may read it in place
         memory_range hull;
     };
 
@@ -400,7 +403,7 @@ class binding : public bound_rows<X> {
         }
         this->where_.pieces = pieces_.list.get();
     }
-    /// Whether it is better packed: in the mean its pieces are short, or some elements lie in several of them.
+    /// Whether packing is the better choice: its pieces are short on average, or some elements lie in several of them.
     [[nodiscard]] bool has_short_pieces(const X& x) const {
         if constexpr (tensor_view<X>)
             return run_length(x) * sizeof(type_of<0>) < least_piece_bytes || !is_nested(x);

@@ -23,19 +23,19 @@
 #include "allfold/transport/forwarding.hpp"
 
 /// @file
-/// Several collectives whose short messages travel together.
+/// Several collectives whose short messages are sent together.
 
 namespace allfold::detail {
 
-/// Collectives whose messages are no longer than this share packets. Eight of them together, against one after another
-/// (against started one by one), over TCP between two processes: 4 to 256 bytes 3.0 to 3.6 (2.5) times as fast, 1 KiB
-/// 2.0 (1.7), 4 KB 0.9 (0.8). Where messages go through shared memory nothing is gained: Open MPI and MPICH on one node
-/// 0.6 to 1.1 of started one by one at two processes, 1.9 (0.9) at four on two processors; threads 0.1 to 0.4, so these
-/// do not bundle.
+/// Collectives whose messages are no longer than this share packets. Speed of eight of them together relative to one
+/// after another (relative to started one by one), over TCP between two processes: 3.0 to 3.6 (2.5) times as fast at 4
+/// to 256 bytes, 2.0 (1.7) times at 1 KiB, 0.9 (0.8) times at 4 KB. Nothing is gained if messages go through shared
+/// memory: over Open MPI and MPICH on one node, 0.6 to 1.1 times as fast as started one by one with two processes, 1.9
+/// (0.9) times with four on two cores; with threads 0.1 to 0.4 times, so these do not bundle.
 inline constexpr std::uint64_t longest_bundled_bytes = 2048;
 
-/// A communicator that keeps the short messages of all collectives on it until `flush`, which sends what there is for a
-/// peer as one packet. Lanes are those of the communicator that it wraps, and one more for the packets.
+/// A communicator that holds back the short messages of all collectives on it until `flush`, which sends everything for
+/// a peer as a single packet. Its lanes are those of the communicator that it wraps, and one more for the packets.
 template <communicator Comm>
 class bundle : public forwarding<Comm>, public background::keepsake {
     using forwarded = forwarding<Comm>;
@@ -63,7 +63,7 @@ class bundle : public forwarding<Comm>, public background::keepsake {
 
       private:
         typename Comm::arrival_type own_;
-        std::shared_ptr<lines> packet_;  // which it lies in
+        std::shared_ptr<lines> packet_;  // in which it lies
         std::byte* data_ = nullptr;
         std::size_t bytes_ = 0;
         std::uint32_t signature_ = 0;
@@ -98,18 +98,18 @@ class bundle : public forwarding<Comm>, public background::keepsake {
         return true;
     }
 
-    /// Before a start that is not the first one.
+    /// Called before each start but the first.
     void announce_packets() {
         forwarded::announce(packets_, 1, all_);
         is_unordered_ = true;
     }
-    /// Sends what has been posted; true when all of it has gone, and nobody needs its memory.
+    /// Sends what has been posted; true once all of it has been sent, and nobody needs its memory.
     bool flush() {
         bool is_empty = true;
         for (std::size_t r = 0; r < peers_.size(); ++r) is_empty &= flush(static_cast<int>(r), peers_[r]);
         return is_empty;
     }
-    /// Throws when a rank for which this one waits bundles other collectives, or none.
+    /// Throws if a rank that this one waits for bundles other collectives, or none.
     void check(int peer) const {
         if (const auto theirs = forwarded::announced(peer, packets_); theirs && theirs->hash() != all_.hash())
             throw_disagreement(this->base(), all_, peer, packets_);
@@ -121,7 +121,7 @@ class bundle : public forwarding<Comm>, public background::keepsake {
     }
 
   private:
-    /// Before each message of a packet, which is aligned as it asks for.
+    /// Precedes each message of a packet; the message is aligned as it requires.
     struct header {
         lane on;
         std::uint32_t signature;
@@ -148,8 +148,8 @@ class bundle : public forwarding<Comm>, public background::keepsake {
     };
     struct mail {
         unsent fresh;
-        std::list<packet> sent;         // and those that wait for room
-        std::deque<message_for> inbox;  // in the order of their posts
+        std::list<packet> sent;         // including those that wait for room
+        std::deque<message_for> inbox;  // in the order in which they were posted
     };
 
     [[nodiscard]] bool is_bundled(lane on) const noexcept { return std::ranges::find(bundled_, on) != bundled_.end(); }
@@ -184,7 +184,7 @@ class bundle : public forwarding<Comm>, public background::keepsake {
         return to.sent.empty();
     }
 
-    /// The next message on a lane.
+    /// Finds the next message on a lane.
     [[nodiscard]] bool find(int from, lane on, arrival_type& found) {
         std::deque<message_for>& inbox = peers_[static_cast<std::size_t>(from)].inbox;
         const auto take = [&](auto next) {

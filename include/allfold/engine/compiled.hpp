@@ -8,9 +8,9 @@
 #include "allfold/engine/short_pair.hpp"
 
 /// @file
-/// The engine of threads, where it is compiled apart: programs that link with `allfold::compiled` find it there, and do
-/// not compile it in each of their translation units. Its ranks sleep at futexes where there are some: those who ask
-/// for the portable doorbell have an engine of their own.
+/// Extern templates of the engine for threads: programs that link with `allfold::compiled` use the instantiations there
+/// instead of compiling the engine in each translation unit. Its ranks sleep on futexes where the platform has them; a
+/// program that asks for the portable doorbell compiles an engine of its own.
 
 #if defined(ALLFOLD_COMPILED) && !defined(ALLFOLD_PORTABLE_DOORBELL)
 #include "allfold/transport/thread_communicator.hpp"

@@ -15,12 +15,12 @@
 #include "allfold/engine/task.hpp"
 
 /// @file
-/// Operations that are made of others.
+/// Operations that are composed of others.
 
 namespace allfold::detail {
 
-/// A task whose parts are tasks of the same communicator: they are in flight as any others, and it is done when all of
-/// them are. Who derives from it says in which order they start.
+/// A task whose parts are tasks on the same communicator: they are in flight like any others, and it is done when all
+/// of them are. Derived classes decide in which order the parts start.
 template <communicator Comm>
 class composite : public task<Comm> {
   public:
@@ -45,7 +45,7 @@ class composite : public task<Comm> {
     void check() const override {
         if (const pending* const first = first_unfinished()) first->check();
     }
-    /// As the communicator waits on which the part runs that it is the turn of: another one, perhaps.
+    /// Waits the way the communicator of the part that is running waits, which may be a different one.
     void wait(erased_work& what) override {
         while (!what.poll()) {
             pending* const now = first_unfinished();
@@ -56,7 +56,7 @@ class composite : public task<Comm> {
     }
 
   protected:
-    /// As long as the parts, which use it.
+    /// Keeps `through` alive as long as the parts, which use it.
     void keep(std::unique_ptr<background::keepsake> through) noexcept { through_ = std::move(through); }
     void leave_kept_behind() noexcept { static_cast<void>(through_.release()); }
     void start_part(std::size_t i) { is_started_again_ ? parts_[i]->start_prepared() : parts_[i]->start(); }
@@ -72,7 +72,7 @@ class composite : public task<Comm> {
     void drop_run() noexcept override {}
 
   private:
-    /// Waits for something while one part runs.
+    /// Waits for `what`, as long as one part is running.
     class while_running final : public erased_work {
       public:
         while_running(const composite& all, const pending& part, erased_work& what) noexcept
@@ -104,13 +104,13 @@ struct own_stage {
     std::function<void()> run;
 };
 
-/// One after another, with what each rank does on its own between them.
+/// Runs parts one after another, with local work of each rank in between.
 template <communicator Comm>
 class in_turn final : public composite<Comm> {
   public:
     using typename composite<Comm>::tasks;
 
-    /// `memory`: what all of it uses.
+    /// `memory`: kept alive for all parts.
     in_turn(Comm& comm, const char* what, tasks parts, std::vector<own_stage> own = {},
             std::unique_ptr<background::keepsake> memory = nullptr)
         : composite<Comm>(comm, what, std::move(parts)), own_(std::move(own)) {
@@ -142,7 +142,7 @@ class in_turn final : public composite<Comm> {
         this->start_part(i);
         this->part(i).at_end(std::make_unique<next>(*this));
     }
-    /// Operators that it calls may call nothing of this communicator, and nobody pushes this one on meanwhile.
+    /// Operators called here must not use this communicator, and nobody makes progress on this task meanwhile.
     void run_own() {
         const background::running inside(this->comm_->background());
         for (const own_stage& each : own_)
@@ -155,7 +155,7 @@ class in_turn final : public composite<Comm> {
             ++self.ended_;
             try {
                 self.start_next();
-                if (!self.done()) self.comm_->background().add(self);  // behind its part, whose end it finds at once
+                if (!self.done()) self.comm_->background().add(self);  // behind its part, whose end it sees at once
             } catch (...) {
                 self.failure_between_ = std::current_exception();
             }
@@ -169,7 +169,7 @@ class in_turn final : public composite<Comm> {
     std::exception_ptr failure_between_;
 };
 
-/// One that is done as soon as its result is there: who reads this rank's memory after that reads on.
+/// An operation that is done as soon as its result is available; peers may go on reading this rank's memory after that.
 template <communicator Comm>
 class ending_early final : public composite<Comm> {
   public:
@@ -189,7 +189,7 @@ class ending_early final : public composite<Comm> {
     void finish_run() override {
         if (this->part(0).done()) this->part(0).tell();
     }
-    /// Of the start before this one.
+    /// Those of the previous start.
     void wait_for_readers() {
         until_done readers(this->part(0));
         this->part(0).wait(readers);

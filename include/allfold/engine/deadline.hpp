@@ -11,11 +11,11 @@
 
 namespace allfold {
 
-/// How long a rank waits. When it passes, every rank of the communicator throws `errc::timeout`.
+/// Limits how long a rank waits. When it expires, every rank of the communicator throws `errc::timeout`.
 ///
-/// A duration counts from each call, or start, that it is given to: `deadline{2s}` may be kept and used again. A
-/// hundred years or more, infinity among them, are for ever; nothing, less than nothing or not a number passes at once.
-/// A time point is what it is.
+/// A duration counts from each call, or start, that it is given to, so `deadline{2s}` may be stored and reused. A
+/// hundred years or more, including infinity, means forever; zero, a negative duration or NaN expires at once. A time
+/// point is used as it is.
 class deadline {
   public:
     using clock = std::chrono::steady_clock;
@@ -24,7 +24,7 @@ class deadline {
     constexpr explicit deadline(std::chrono::duration<Rep, Period> after) : after_(in_range(after)) {}
     constexpr explicit deadline(clock::time_point when) : at_(when) {}
 
-    /// When it passes for what begins now; nothing where it never does.
+    /// The time at which it expires for a call that begins now; empty if it never does.
     [[nodiscard]] std::optional<clock::time_point> from_now() const {
         if (at_) return *at_ == clock::time_point::max() ? std::nullopt : at_;
         if (after_ == clock::duration::max()) return std::nullopt;

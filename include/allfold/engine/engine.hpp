@@ -19,15 +19,15 @@
 #include "allfold/engine/task.hpp"
 
 /// @file
-/// From what a call asks for to a running collective: which schedule, which blocks, which windows. One for each
-/// transport: no types of the caller's are known here.
+/// Turns what a call asks for into a running collective: decides which schedule, which blocks and which windows. One
+/// per transport; the caller's types are not known here.
 
 namespace allfold::detail {
 
-/// How long a message in one window should be, by default: short enough for the memory of the transport and the cache.
+/// The default length of a message in one window: short enough for the memory of the transport and for the cache.
 inline constexpr std::size_t default_window_bytes = std::size_t{256} << 10;
 
-/// For the choice of a schedule: what each rank knows of itself only.
+/// For the choice of a schedule: stands for a size that each rank knows only of itself.
 inline constexpr std::size_t unknown_bytes = std::size_t{1} << 62;
 
 template <communicator Comm>
@@ -35,18 +35,19 @@ class engine {
   public:
     using native = typename Comm::native_function;
 
-    /// Runs a collective and returns when this rank's part in it is complete. `own`: the transport's own collective,
-    /// where it has one.
+    /// Runs a collective, and returns when this rank's part in it is complete. `own`: the transport's own collective,
+    /// if it has one.
     static void run(Comm& comm, const request& what, bound_arguments& arguments, native own);
 
-    /// In the background, not started. Null for an operation that was prepared before, and gets late blocks.
+    /// Prepares a collective for the background, without starting it. Null for an operation that was prepared earlier
+    /// and receives late blocks.
     [[nodiscard]] static std::unique_ptr<pending> prepare(Comm& comm, const request& what,
                                                           std::unique_ptr<bound_arguments> arguments);
 
-    /// Why a call is left to the transport; null where it is not.
+    /// Why a call is left to the transport; null if it is not.
     [[nodiscard]] static const char* reason_to_delegate(const Comm& comm, const char* name, std::size_t bytes,
                                                         std::size_t elements, const call_options& options) {
-        constexpr std::size_t most = std::numeric_limits<int>::max();  // how such transports count
+        constexpr std::size_t most = std::numeric_limits<int>::max();  // such transports count in int
         if (comm.size() < 2 || bytes == 0 || elements > most || options.window_bytes ||
             options.delegation == delegate::never)
             return nullptr;
@@ -60,13 +61,13 @@ class engine {
             what.collective.promise->name, what.options.setting_of(comm.rank(), comm.size(), comm.group()),
             arguments.is_in_place,         arguments.input_rows,
             arguments.output_rows,         &what.options};
-        struct asked {  // converted where the shape stays
+        struct asked {  // converted where the shape is stored
             const request& what;
             const arguments_given& call;
             operator shape() const { return what.collective.lay_out(call); }
         };
         arguments.laid_out.emplace(asked{what, call});
-        const std::vector<int>& list = arguments.where().destinations;  // the caller's own may be gone before the end
+        const std::vector<int>& list = arguments.where().destinations;  // the caller's own may be gone by the end
         call.where.destinations = list.empty() ? nullptr : list.data();
         arguments.check(call, arguments.where());
         return call;
@@ -78,7 +79,7 @@ class engine {
                                   what.options) != nullptr;
     }
 
-    /// The transport's own collective, once all ranks agree.
+    /// Runs the transport's own collective, once all ranks agree.
     static void run_native(Comm& comm, const request& what, bound_arguments& arguments, native own) {
         const shape& where = arguments.where();
         const row_layout rows = arguments.rows();
@@ -102,13 +103,13 @@ class engine {
             give_up(comm);
             throw;
         }
-        // A rank whose result is a fold of nothing is left as it is by such collectives.
+        // Such collectives leave the output of a rank whose result is a fold of nothing untouched.
         if (where.contributions == 0 && rows.functions->set_identity != nullptr)
             rows.functions->set_identity(rows, result, where.result_rows);
         arguments.finish(false);
     }
 
-    /// Of what is known of types only when the program runs; 0 where it is known before.
+    /// A hash of what is known about the types only at run time; 0 if all of it is known at compile time.
     [[nodiscard]] static std::uint64_t hash_of_values(const request& what, const row_layout& rows) noexcept {
         const std::size_t stated = rows.alignment ^ rows.functions->alignment;
         return (stated << 2 ^ static_cast<std::size_t>(what.commutative)) * 0x9e3779b97f4a7c15u;
@@ -137,11 +138,11 @@ class engine {
         const bool of_result = goal.cut == cut_for::pairs || goal.cut == cut_for::owner;
         problem p{comm.size(), where.rows * rows.row_bytes, comm.processors(), what.level};
         p.short_values = are_short(arguments.value_bytes(), rows.row_bytes);
-        if (where.own_lengths) {  // all ranks choose alike
+        if (where.own_lengths) {  // all ranks must make the same choice
             p.equal_blocks = false;
             p.bytes = unknown_bytes;
         }
-        call<Comm> all{comm, goal, schedule_for(what, given, p), rows, {}, {}};  // made where it stays
+        call<Comm> all{comm, goal, schedule_for(what, given, p), rows, {}, {}};  // constructed in place
         if (all.schedule.folds_once && all.schedule.rounds() > 0 && arguments.fold_values())
             all.rows = rows = arguments.rows();
         if (all.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
@@ -171,7 +172,7 @@ class engine {
             blocks <= 1 ? partition::even(where.rows, 1) : cut_evenly(where.rows, blocks, all.rows.row_bytes);
     }
 
-    /// Decides how many rows of a block go in one window, or that both steps of a schedule run as one pass.
+    /// Decides how many rows of a block one window holds, or that both steps of a schedule run as a single pass.
     static void find_windows(call<Comm>& all, std::optional<std::size_t> window_bytes, bool own_lengths) {
         operands& memory = all.memory;
         const std::size_t largest =
@@ -192,7 +193,7 @@ class engine {
         if (Comm::shares_memory && !window_bytes && all.goal.folds)
             if (const auto pass = fused_pass_of(all.schedule);
                 pass && (lent || pass->each != share::fold || lends_short_blocks(problem_of(all)))) {
-                // A short scan is one pass too: else P - 1 prefixes would be copied into messages.
+                // A short scan is a single pass too: otherwise P - 1 prefixes would be copied into messages.
                 if (!memory.copies) memory.fused = pass;
                 return;
             }
@@ -206,7 +207,8 @@ class engine {
         if (largest * row_bytes > bytes) memory.window_rows = std::max<std::size_t>(1, bytes / row_bytes);
     }
 
-    /// Between two ranks that run at the same time, where nothing is folded: both move a part of what one would.
+    /// For two ranks that run at the same time, if nothing is folded: both move a part of what one of them would move
+    /// alone.
     [[nodiscard]] static bool hands_out_in_one_pass(const call<Comm>& all) {
         if (!Comm::shares_memory || all.memory.copies || all.goal.folds || all.goal.cut == cut_for::pairs) return false;
         return all.rows.packable() && long_between_two(problem_of(all));
@@ -215,8 +217,8 @@ class engine {
         return {all.comm.size(), all.memory.blocks->total() * all.rows.row_bytes, all.comm.processors()};
     }
 
-    /// Where ranks are many: decides whether what this rank posts are notices. All of its messages are as soon as one
-    /// goes to many, so that those on a lane keep their order.
+    /// With many ranks: decides whether this rank posts notices. As soon as one of its messages is for many ranks, all
+    /// of them are notices, so that messages on a lane stay in order.
     static void find_notices(call<Comm>& all) {
         if constexpr (Comm::has_notices && Comm::shares_memory) {
             operands& memory = all.memory;
@@ -232,7 +234,7 @@ class engine {
             memory.lends_notices = memory.posts_notices && lends;
         }
     }
-    /// To all peers together, where each gets blocks of its own: at most so many.
+    /// An upper bound of what is sent to all peers together, if each of them gets blocks of its own.
     [[nodiscard]] static std::size_t most_bytes_sent(const call<Comm>& all, int round) {
         const int self = all.comm.rank();
         const peers to = all.schedule[round].to;
@@ -243,8 +245,8 @@ class engine {
         return blocks * (most + all.rows.columns() * all.rows.alignment);
     }
 
-    /// In place, a schedule that was not made for it needs a copy of the input, unless its only messages are copied
-    /// when they are posted.
+    /// In place, a schedule that was not made for it needs a copy of the input, unless it has a single round whose
+    /// messages are copied when they are posted.
     [[nodiscard]] static bool must_stage(const call<Comm>& all) {
         const int rounds = all.schedule.rounds();
         if (!all.memory.in_place || all.schedule.in_place || rounds == 0) return false;
@@ -252,7 +254,7 @@ class engine {
     }
 };
 
-// Not within the class, where they would be inline: a compiled engine is not to be compiled again.
+// Defined outside the class, where they would be inline: a precompiled engine must not be compiled again.
 
 template <communicator Comm>
 void engine<Comm>::run(Comm& comm, const request& what, bound_arguments& arguments, [[maybe_unused]] native own) {
@@ -294,7 +296,7 @@ std::unique_ptr<pending> engine<Comm>::prepare(Comm& comm, const request& what,
         what.options.deadline);
     if constexpr (Comm::has_short_way)
         if (what.key != nullptr && !bound.has_states() &&
-            !delegates(comm, what, bound))  // which a call would be, whatever is remembered
+            !delegates(comm, what, bound))  // delegated calls are delegated whatever is remembered
             if (const short_call* const known = short_calls::remember(*what.key, made->about(), bound.where()))
                 return std::make_unique<bound_short_task<Comm>>(comm, *known, made->about().memory,
                                                                 made->give_arguments());

@@ -14,7 +14,7 @@
 #include "allfold/engine/walker.hpp"
 
 /// @file
-/// Runs one call: windows that follow each other through the schedule, several in flight.
+/// Runs one call: its windows follow one another through the schedule, several of them in flight.
 
 namespace allfold::detail {
 
@@ -23,11 +23,11 @@ class execution {
   public:
     using context = call<Comm>;
 
-    /// `make()` returns the context, which is not moved afterwards.
+    /// `make()` returns the context, which is never moved afterwards.
     template <class Make>
     explicit execution(const Make& make) : all_(make()) {}
 
-    /// Numbers its lanes: the order of this is the same on all ranks.
+    /// Opens its lanes. All ranks do this in the same order.
     void open() {
         const operands& memory = all_.memory;
         const std::size_t largest = memory.blocks->largest();
@@ -38,22 +38,23 @@ class execution {
         finished_ = windows_;
     }
 
-    /// Announces again, to peers who remember the latest lanes only, what runs here. Before a start that was not just
-    /// opened.
+    /// Announces what runs here again, since peers remember the latest lanes only. Called before each start that does
+    /// not directly follow `open`.
     void announce() {
         all_.comm.announce(first_lane_, static_cast<unsigned>(windows_), all_.agreed);
         all_.unordered = true;
     }
 
-    /// Other memory for the next start, cut by a call that differs in nothing that ranks must say alike.
+    /// Takes the memory, and its blocks, for the next start from a call that does not differ in anything that ranks
+    /// must agree about.
     void take_memory(const context& from) noexcept {
         all_.rows = from.rows;
         all_.memory = from.memory;
-        first_window_.reset();  // its scratch is as long as blocks were
+        first_window_.reset();  // its scratch fits the previous blocks
         fused_.reset();
     }
 
-    /// May be called again once done.
+    /// May be called again once it is done.
     void start() {
         next_ = finished_ = 0;
         if (all_.schedule.rounds() == 0) {
@@ -68,7 +69,7 @@ class execution {
         }
     }
 
-    /// Does what can be done without waiting; true when the call is complete.
+    /// Makes what progress it can without waiting; true when the call is complete.
     [[gnu::noinline]] bool poll() {
         if (finished_ == windows_) return true;
         all_.comm.progress();
@@ -80,8 +81,8 @@ class execution {
         return finished_ == windows_;
     }
 
-    /// Whether the result is there, and all that is left is that peers read what they have been lent. In one pass they
-    /// write the result.
+    /// Whether the result is complete, and only loans that peers still read are left. In a fused pass, peers write the
+    /// result.
     [[nodiscard]] bool has_result() const noexcept {
         if (finished_ == windows_) return true;
         if (all_.memory.fused || next_ < windows_) return is_short_ && short_.has_result();
@@ -98,8 +99,8 @@ class execution {
                       : waiting{all_.goal.name, 0, all_.schedule.rounds(), -1, first_lane_};
     }
 
-    /// Throws when a rank that this one waits for is in another call: two roots, say, may wait for each other without a
-    /// message that would show it.
+    /// Throws if a rank that this one waits for is in another call: two roots, for example, may wait for each other
+    /// without any message that would reveal it.
     void check() const {
         const waiting where = blocked_on();
         if (where.peer >= 0) return check(where);
@@ -111,7 +112,7 @@ class execution {
             oldest->walk.for_each_borrower(all_, check_borrower);
     }
 
-    /// Lets go of what peers have lent.
+    /// Releases what peers have lent.
     void drop() noexcept {
         for_each_window(*this, [](auto& each) { each.walk.drop(); });
         short_.drop();
@@ -124,17 +125,17 @@ class execution {
     }
 
     [[nodiscard]] const context& about() const noexcept { return all_; }
-    /// Whether the pass that has completed the folds has lowered them too.
+    /// Whether the pass that has completed the folds has lowered them as well.
     [[nodiscard]] bool lowers() const noexcept {
         return fused_ && fused_->lowers() && all_.rows.functions->lower != nullptr;
     }
 
   private:
-    /// One is folded while the next ones travel.
+    /// One window is folded while the next ones are in transit.
     static constexpr std::size_t most_in_flight = 3;
 
     struct window_in_flight {
-        window_in_flight() noexcept {}  // NOLINT: without it all of the walker would be set to zero first
+        window_in_flight() noexcept {}  // NOLINT: otherwise the whole walker would be zeroed first
 
         walker<Comm> walk;
         std::size_t window = 0;
@@ -178,7 +179,7 @@ class execution {
         }
     }
 
-    /// What a lone rank does: its result is what the contract says of its own operand.
+    /// For a single rank: its result is what the contract makes of its own operand.
     void finish_alone() {
         const operands& memory = all_.memory;
         const partition& blocks = *memory.blocks;
@@ -201,7 +202,7 @@ class execution {
     lane first_lane_ = 0;
     bool is_short_ = false;
     short_walk<Comm> short_;
-    std::optional<window_in_flight> first_window_;  // most calls have one, and no need for memory elsewhere
+    std::optional<window_in_flight> first_window_;  // most calls have just one, which then needs no allocation
     heap_array<window_in_flight> more_windows_;
     std::optional<fused_walk<Comm>> fused_;
 };

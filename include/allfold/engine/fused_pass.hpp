@@ -16,14 +16,15 @@
 #include "allfold/schedule/fusion.hpp"
 
 /// @file
-/// The steps of a schedule that folds, or deals, and then publishes, as one pass, for ranks that share memory.
+/// The steps of a schedule that folds, or deals, and then publishes, as a single pass, for ranks that share memory.
 
 namespace allfold::detail {
 
 /// Every rank lends its input and its result to all others, reads its own block of all inputs, folds it in rank order,
-/// and stores it in all results, in a scan in each its prefix: each input is read once and each result written once,
-/// with one synchronisation before and one after. In place as well, since no other rank touches this block. Which
-/// schedules can run so, and that the outcome is the same, is said and proved in `schedule/fusion.hpp`.
+/// and stores it in all results (in a scan, in each result its prefix): each input is read once and each result is
+/// written once, with one synchronisation before and one after. This works in place as well, since no other rank
+/// touches this block. `schedule/fusion.hpp` says which schedules can run like this, and proves that the outcome is the
+/// same.
 template <communicator Comm>
 class fused_walk {
   public:
@@ -60,7 +61,7 @@ class fused_walk {
 
     void drop() noexcept { arrived_.clear(); }
 
-    /// Whether it turns folds into values. Those that it stores in one pass stand for different numbers of operands.
+    /// Whether it lowers folds to values. Those of a scan stand for different numbers of operands.
     [[nodiscard]] bool lowers() const noexcept { return pass_.each == share::fold; }
 
   private:
@@ -75,10 +76,10 @@ class fused_walk {
             parts_[columns + c] = own_[columns + c] = told_of(all.memory.result.first, c);
         }
     }
-    /// Where cores are far from each other, what others read is not left in the caches of this one, but copied past
-    /// them. all_reduce of two ranks on AMD Zen 4, with stores past caches in the result of the other one: 1 MiB 0.33
-    /// of the time, 4 MiB 0.36, 16 MiB 0.73; without these copies 4 MiB 0.6, 16 MiB 0.75. Of four on two cores: 256 KiB
-    /// 0.36, 1 MiB 0.41, 4 MiB 0.81.
+    /// If cores are far from each other, what others read is not left in the caches of this core, but copied past them.
+    /// all_reduce of two ranks on AMD Zen 4, with streaming stores to the other rank's result: 0.33x the time at 1 MiB,
+    /// 0.36x at 4 MiB, 0.73x at 16 MiB; without these copies, 0.6x at 4 MiB and 0.75x at 16 MiB. Four ranks on two
+    /// cores: 0.36x at 256 KiB, 0.41x at 1 MiB, 0.81x at 4 MiB.
     void consider_distance(const context& all) {
         const partition& blocks = *all.memory.blocks;
         const std::size_t bytes = blocks.total() * all.rows.row_bytes;
@@ -93,7 +94,7 @@ class fused_walk {
         finish_streams();
         for (std::size_t c = 0; c < all.rows.columns(); ++c) parts_[c] = told_of(staged_.first(), c);
     }
-    /// When all have come: what they have written last is in their caches still.
+    /// Called when all ranks have arrived: what they wrote last is still in their caches.
     void measure_distance(const context& all) {
         static_cast<void>(all.comm.others_are_far(all.memory.blocks->total() * all.rows.row_bytes));
     }
@@ -113,7 +114,8 @@ class fused_walk {
         return true;
     }
 
-    /// Where each of a few ranks would look it up elsewhere.
+    /// Posts a single message for all others, if they are few; each of them would otherwise look for it in a different
+    /// place.
     [[nodiscard]] bool posts_once(const context& all, const outgoing& message) {
         if constexpr (Comm::has_short_way)
             return all.comm.post_to_all(lane_, message);
@@ -144,7 +146,7 @@ class fused_walk {
         where.resize(static_cast<std::size_t>(size) * 2 * columns);
         sources.resize(static_cast<std::size_t>(size));
         targets.resize(static_cast<std::size_t>(size));
-        std::size_t count = 0, own = targets.size();  // of targets, the number of this rank's
+        std::size_t count = 0, own = targets.size();  // the index of this rank's own among the targets
         for (int r = 0; r < size; ++r) {
             const std::span<const part> lent = r == self ? std::span<const part>(own_.span()) : lent_by(r, self);
             std::byte** const lists = where.data() + static_cast<std::size_t>(r) * 2 * columns;
@@ -162,8 +164,8 @@ class fused_walk {
         fill_with_identity(all.rows, targets[0], rows, how[0]);
     }
 
-    /// Stores its own block of one input where it belongs. Who gets it has the whole result; only an input may be a
-    /// part.
+    /// Stores this rank's own block of one input where it belongs. A rank that receives it has the whole result; only
+    /// an input may be a part.
     void hand_out(const context& all) const {
         const int self = all.comm.rank(), size = all.comm.size();
         const partition& blocks = *all.memory.blocks;
@@ -176,7 +178,7 @@ class fused_walk {
         const place source = pass_.source == self ? all.memory.input.first + (row - all.memory.input.first_row)
                                                   : lent_place(pass_.source, self, 0, row, from.data());
         const bool streams = blocks.total() * all.rows.row_bytes * 2 > streaming_prefix_bytes;
-        const store how = streams || are_far_ ? store::streaming : store::shared;  // at another rank
+        const store how = streams || are_far_ ? store::streaming : store::shared;  // at other ranks
         for (int r = 0; r < size; ++r) {
             if (r == self && pass_.keeps_own)
                 all.rows.copy(source, all.memory.result.first + (row - all.memory.result.first_row), rows,
@@ -186,14 +188,15 @@ class fused_walk {
         }
         if (how == store::streaming) finish_streams();
     }
-    /// Where a row lies at another rank, of the columns that it has lent from number `first` on.
+    /// Where a row lies at another rank, in the columns that it has lent from number `first` on.
     [[nodiscard]] place lent_place(int rank, int self, std::size_t first, std::size_t row, std::byte** columns) const {
         const std::span<const part> lent = lent_by(rank, self).subspan(first, arrived_[0].parts().size() / 2);
         for (std::size_t c = 0; c < lent.size(); ++c) columns[c] = lent[c].data;
         return {columns, row, pieces_of(lent[0])};
     }
 
-    /// What others are told of a column: where its first row lies; or how its pieces lie, which is marked by a length.
+    /// What others are told about a column: where its first row lies, or (marked by a nonzero length) how its pieces
+    /// lie.
     [[nodiscard]] static part told_of(const place& first, std::size_t column) noexcept {
         if (first.pieces == nullptr) return {first.columns[column], 0};
         return {reinterpret_cast<std::byte*>(const_cast<scattered*>(first.pieces)), 1};
@@ -205,23 +208,25 @@ class fused_walk {
         return arrived_[static_cast<std::size_t>(rank < self ? rank : rank - 1)].parts();
     }
 
-    /// Past the cache once inputs and results exceed it; or to where it is far.
+    /// Past the cache if inputs and results exceed it, or if the target is far.
     [[nodiscard]] ways_to_store ways_to_keep(const context& all, std::size_t targets, std::size_t own) const noexcept {
         const std::size_t bytes = all.memory.blocks->total() * all.rows.row_bytes;
         const std::size_t most = pass_.each == share::fold ? streaming_bytes : streaming_prefix_bytes;
         if (bytes * (static_cast<std::size_t>(all.comm.size()) + targets) > most) return store::streaming;
         return {are_far_ ? store::streaming : store::plain, store::plain, own};
     }
-    /// Of all inputs and results. all_reduce, a Xeon (Sapphire Rapids), P = 2, 4 and 8, through the cache to streams:
-    /// at 32 MiB 0.8, at 64 MiB 0.83 to 0.89, at 128 MiB 0.9 to 1.1, at 256 MiB 1.12 to 1.25. (It was 24 MiB: 4 MiB at
-    /// P = 4 and 8 took 1.2 times as long.)
+    /// The size of all inputs and results. all_reduce on a Xeon (Sapphire Rapids), P = 2, 4 and 8, through the cache
+    /// relative to streaming stores: 0.8x the time at 32 MiB, 0.83x to 0.89x at 64 MiB, 0.9x to 1.1x at 128 MiB, 1.12x
+    /// to 1.25x at 256 MiB. (With a limit of 24 MiB, 4 MiB at P = 4 and 8 took 1.2 times as long.)
     static constexpr std::size_t streaming_bytes = std::size_t{96} << 20;
-    /// Through the cache prefixes are folded where they belong, and not copied there. P = 2, 4 and 8 with 32 MiB of
-    /// third-level cache: at 32 MiB streams take 1.35 times as long, at 48 MiB as long, at 64 MiB .9. Nor are copies:
-    /// broadcast of 16 MiB (Xeon, two ranks) 1.3 times as long with streams.
+    /// If they go through the cache, prefixes are folded directly into their targets, without a copy. P = 2, 4 and 8
+    /// with 32 MiB of third-level cache: streaming stores take 1.35x the time at 32 MiB, 1.0x at 48 MiB, 0.9x at 64
+    /// MiB. The limit applies to copies too: broadcast of 16 MiB (Xeon, two ranks) takes 1.3x the time with streaming
+    /// stores.
     static constexpr std::size_t streaming_prefix_bytes = std::size_t{48} << 20;
 
-    /// Of the whole input. Beyond, most of it is in memory anyway: two ranks, 16 MiB 0.97 of the time, 64 MiB 0.87.
+    /// The size of the whole input. Beyond this, most of it is in memory anyway: with two ranks, 0.97x the time at 16
+    /// MiB, 0.87x at 64 MiB.
     static constexpr std::size_t least_staged_bytes = 2048, most_staged_bytes = std::size_t{8} << 20;
 
     lane lane_ = 0;
@@ -233,10 +238,10 @@ class fused_walk {
     small_array<part, 4> own_, parts_;  // what this rank has, and what it tells others
     std::atomic<int> lent_{0};
     small_array<typename Comm::arrival_type, 1> arrived_;
-    scratch staged_;  // what others read in place of its input, where some are far
+    scratch staged_;  // what others read in place of its input, if any of them is far
 };
 
-/// For ranks that share no memory.
+/// For ranks that do not share memory.
 template <communicator Comm>
     requires(!Comm::shares_memory)
 class fused_walk<Comm> {

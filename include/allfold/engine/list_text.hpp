@@ -17,14 +17,14 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// Lists as ranks that give different ones look them up. What is compared is a hash; the text beside it, of as many
-/// numbers as a name has room for, names the first tensor or shard that differs.
+/// The text of a list, which ranks look up if their lists differ. What is compared is a hash; the text stored beside
+/// it, with as many numbers as a name has room for, serves to name the first tensor or shard that differs.
 ///
 ///     extents before the axis, multiplied | count of tensors | their lengths | shard of each rank
 
 namespace allfold::detail {
 
-/// In few characters, and a blank.
+/// Appends a number in base 36, followed by a space.
 inline void append_number(std::string& to, std::uint64_t number) {
     std::array<char, 16> digits;
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 36);
@@ -42,18 +42,18 @@ void append_numbers(std::string& to, const Numbers& numbers) {
         next = std::from_chars(next, end, numbers.emplace_back(), 36).ptr;
     return numbers;
 }
-/// The first numbers of a text, as many as there is room for.
+/// The first numbers of a text, as many as fit into `most` characters.
 [[nodiscard]] inline std::string_view first_numbers(std::string_view text, std::size_t most) {
     return text.size() <= most ? text : text.substr(0, text.rfind(' ', most - 1) + 1);
 }
 
-/// Texts by the marks of what they tell. They are kept as long as the program runs: other ranks may look one up when
-/// this one has forgotten its call. Where there are very many of them new ones are empty.
+/// Texts, found by the marks of what they describe. They are kept as long as the program runs: other ranks may look one
+/// up after this one has forgotten its call. If there are very many of them, new ones are empty.
 class kept_texts {
   public:
     template <class Make>
     [[nodiscard]] static const char* find_or_make(std::uint64_t mark, Make make) {
-        static constinit thread_local latest_text latest{};  // threads do not wait for each other where calls repeat
+        static constinit thread_local latest_text latest{};  // threads do not contend when calls repeat
         if (latest.text == nullptr || latest.mark != mark) latest = {mark, of_all().find_or_add(mark, make)};
         return latest.text;
     }
@@ -64,7 +64,7 @@ class kept_texts {
         const char* text;
     };
     [[nodiscard]] static kept_texts& of_all() {
-        static kept_texts& all = *new kept_texts;  // which threads may use until the very end
+        static kept_texts& all = *new kept_texts;  // threads may use it until the very end
         return all;
     }
     template <class Make>
@@ -78,7 +78,7 @@ class kept_texts {
     std::mutex in_use_;
     std::unordered_map<std::uint64_t, std::string> texts_;
 };
-/// Of two lists, an input and an output, in the room of one.
+/// The text of two lists, an input and an output, in the space of one.
 [[nodiscard]] inline const char* text_of_both(std::uint64_t mark, std::string_view input, std::string_view output) {
     return kept_texts::find_or_make(mark, [&] {
         constexpr std::size_t most = (longest_name - 1) / 2;
@@ -86,7 +86,7 @@ class kept_texts {
     });
 }
 
-/// The first difference between two lists, nothing where the texts show none. `name`: of a tensor.
+/// The first difference between two lists; empty if the texts show none. `name`: what to call a tensor.
 template <class Say>
 [[nodiscard, gnu::cold]] std::string list_difference_text(const char* name, std::string_view here,
                                                           std::string_view there, Say say) {

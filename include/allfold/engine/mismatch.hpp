@@ -16,11 +16,11 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// What to say when two ranks do not call the same collective.
+/// What to report if two ranks do not call the same collective.
 
 namespace allfold::detail {
 
-/// Along which axes operands are cut.
+/// The axes along which operands are cut.
 [[nodiscard, gnu::cold]] inline std::string axes_text(const signature& s) {
     const axes_said axes = axes_said::in(s.permutation);
     const auto one = [](std::uint8_t known) {
@@ -29,7 +29,7 @@ namespace allfold::detail {
     const bool is_one = std::string_view(s.what) != "all_to_all";
     return is_one ? one(axes.input) : text({one(axes.input), " and puts together along ", one(axes.output)});
 }
-/// Where a permutation takes the operands of ranks 0, 1, ...: of more than 16 only a hash is known.
+/// Where a permutation takes the operands of ranks 0, 1, ...; for more than 16 ranks only a hash is known.
 [[nodiscard, gnu::cold]] inline std::string permutation_text(const signature& s) {
     if (s.ranks > 16) return text({"by list number ", s.permutation});
     std::string words = "to {";
@@ -37,7 +37,7 @@ namespace allfold::detail {
     return words + "}";
 }
 
-/// The first difference between what two signatures say of types and laws; nothing where there is none.
+/// The first difference in what two signatures say about types and laws; empty if there is none.
 template <class Say>
 [[nodiscard, gnu::cold]] std::string type_difference_text(const signature& here, const signature& there, Say say) {
     if (comparable_part_of(here.element_type) != comparable_part_of(there.element_type))
@@ -53,7 +53,7 @@ template <class Say>
     return here.commutative == there.commutative ? "" : say(" folds with ", law(here), " with ", law(there));
 }
 
-/// The first difference between axes, or lists; nothing where there is none, or none is known.
+/// The first difference in axes or lists; empty if there is none, or none is known.
 template <class Say>
 [[nodiscard, gnu::cold]] std::string arrangement_difference_text(const signature& here, const signature& there,
                                                                  Say say) {
@@ -116,7 +116,7 @@ template <class Say>
         is_lambda ? " (lambdas of one function are different operators: make one, and use it on all ranks)" : "");
 }
 
-/// Throws for a message whose signature is not ours.
+/// Throws for a message whose signature differs from ours.
 [[noreturn, gnu::cold]] inline void throw_mismatch(const signature& here, const std::optional<signature>& there,
                                                    int rank, int peer, int size) {
     const std::string what = there ? difference_text(here, *there, rank, peer)
@@ -124,7 +124,7 @@ template <class Say>
     throw error(errc::mismatch, text({here.what, " of ", size, " ranks: ", what}));
 }
 
-/// Throws for a message of a rank that makes the same call, but made another one before.
+/// Throws for a message of a rank that makes the same call now, but has made a different one before.
 template <class Comm>
 [[noreturn, gnu::cold]] void throw_earlier_mismatch(Comm& comm, const signature& here, int peer) {
     std::string what = text({"rank ", comm.rank(), " and rank ", peer, " have made different calls before this one"});
@@ -138,11 +138,11 @@ template <class Comm>
     throw error(errc::mismatch, text({here.what, " of ", comm.size(), " ranks: ", what}));
 }
 
-/// Throws for a message whose hash is not that of this rank's call `here`.
+/// Throws for a message whose hash differs from that of this rank's call `here`.
 template <class Comm>
 [[noreturn, gnu::cold]] void throw_disagreement(Comm& comm, const signature& here, int peer, lane on) {
     auto theirs = comm.announced(peer, on);
-    for (int turn = 0; !theirs && turn < 100; ++turn) {  // a short call is made known after its first message
+    for (int turn = 0; !theirs && turn < 100; ++turn) {  // a short call is announced after its first message
         std::this_thread::yield();
         theirs = comm.announced(peer, on);
     }
@@ -150,7 +150,7 @@ template <class Comm>
     throw_mismatch(here, theirs, comm.rank(), peer, comm.size());
 }
 
-/// Throws for a message of another length than this rank's blocks have.
+/// Throws for a message whose length differs from that of this rank's blocks.
 [[noreturn, gnu::cold]] inline void throw_other_length(const char* collective, int rank, int peer, std::size_t found,
                                                        std::size_t expected, std::size_t row_bytes) {
     const bool whole = row_bytes > 0 && found % row_bytes == 0 && expected % row_bytes == 0;

@@ -30,13 +30,13 @@ struct handles;
 
 }  // namespace detail
 
-/// A collective in flight, as `start` returns it. The data that it was given must stay where it is, and must not be
-/// written (nor, where it is the result, read) until it is done. Any call that waits, on whatever communicator, pushes
-/// on all operations of its thread. Destroying an operation waits for it, unless an exception does: then every other
-/// rank throws.
+/// A collective in flight, as returned by `start`. The data passed to it must stay where it is, and must not be written
+/// (nor, in the case of the result, read) until the operation is done. Any call that waits, on any communicator, makes
+/// progress on all operations of its thread. Destroying an operation waits for it, unless it is destroyed by an
+/// exception: then every other rank throws.
 ///
-/// One that is in flight when its communicator ends is abandoned: every other rank throws, and so do `done` and `wait`,
-/// `bad_argument`.
+/// An operation that is still in flight when its communicator ends is abandoned: every other rank throws, and `done`
+/// and `wait` throw `bad_argument`.
 class operation {
   public:
     operation() = default;
@@ -61,7 +61,7 @@ class operation {
     }
     ~operation() { finish(); }
 
-    /// Makes progress without waiting; true once the collective is complete. Throws what went wrong in it.
+    /// Makes progress without waiting; true once the collective is complete. Throws if the collective has failed.
     [[nodiscard]] bool done() {
         detail::note_question_of_order();
         look_at_note();
@@ -72,7 +72,7 @@ class operation {
         work_->tell();
         return true;
     }
-    /// Returns when the collective is complete. Throws what went wrong in it.
+    /// Returns when the collective is complete. Throws if the collective has failed.
     void wait() {
         look_at_note(true);
         is_to_tell_ = false;
@@ -88,25 +88,25 @@ class operation {
         work_->tell();
     }
 
-    /// Gives up a receive that no message has been matched with, or a send of which nothing has left this rank: then it
-    /// is done, the place of a receive is untouched, and this is true. Otherwise nothing changes, and it completes: a
-    /// collective always does.
+    /// Cancels a receive that no message has been matched with, or a send of which nothing has left this rank: the
+    /// operation is then done, the destination buffer of a receive is untouched, and the function returns true.
+    /// Otherwise nothing changes, and the operation completes; a collective always does.
     bool cancel() noexcept {
         detail::note_question_of_order();
         look_at_note();
         return work_ && work_->cancel();
     }
 
-    /// Lets go of a message in flight, without waiting: it completes in the background, nobody hears how, and until
-    /// then its data must stay where it is. The communicator must not end before: who needs to know when that is waits
-    /// instead. Throws `bad_argument`, and changes nothing, in a collective that is in flight: its data would be needed
-    /// by all ranks, for nobody knows how long.
+    /// Releases a message in flight, without waiting: it completes in the background, its outcome is not reported, and
+    /// until then its data must stay where it is. The communicator must not end before that; if you need to know when
+    /// that is, wait instead. Throws `bad_argument`, and changes nothing, for a collective in flight: all ranks would
+    /// need its data, and nobody would know for how long.
     void release() {
         detail::note_question_of_order();
         look_at_note();
         is_to_tell_ = false;
         if (!work_) return;
-        if (!work_->done()) work_->push();  // and nobody else does until it is detached
+        if (!work_->done()) work_->push();  // nobody else does until it is detached
         if (!work_->done()) {
             if (!work_->is_releasable())
                 throw error(errc::bad_argument, "release: a collective is in flight: wait for it");
@@ -115,12 +115,12 @@ class operation {
         work_.reset();
     }
 
-    /// Has f called once at the end of the collective (of this start of it, if it is a prepared one): f() if it
-    /// completes, or f(std::exception_ptr), which also hears of a failure, and gets null where there is none. Called at
-    /// once if there is nothing to wait for; else by whatever call of this thread finds the collective complete, before
-    /// `done` says so and `wait` returns. There the result may be used, and other operations started and waited for, on
-    /// this communicator too; but this one cannot be waited for, moved or destroyed. Functions are called in the order
-    /// in which they were given; what one throws, `wait` throws.
+    /// Has f called once at the end of the collective (of this start of it, if it is a prepared one): as f() if it
+    /// completes, or as f(std::exception_ptr), which is also called after a failure, and receives null otherwise. f is
+    /// called at once if there is nothing to wait for; otherwise by the first call on this thread that finds the
+    /// collective complete, before `done` or `wait` reports it. f may use the result, and may start and wait for other
+    /// operations, on this communicator too; but it must not wait for, move or destroy this one. Functions are called
+    /// in the order in which they were passed; an exception from one of them is thrown by `wait`.
     template <class F>
         requires std::invocable<F&> || std::invocable<F&, std::exception_ptr>
     void then(F f) {
@@ -133,13 +133,13 @@ class operation {
     friend class persistent;
     friend struct detail::handles;
 
-    /// Is asked first by whoever wants to know more than a note does.
+    /// Called first by everything that needs more than a note provides.
     void look_at_note(bool waits = false) noexcept {
         if (note_) end_note(waits);
     }
     [[gnu::noinline]] void end_note(bool waits) noexcept {
         if (waits && !note_->done()) note_->hurry();
-        if (!note_) return;  // a function called at the end of another one has looked at it
+        if (!note_) return;  // a function called at the end of another operation has resolved it
         if (!note_->done()) work_ = note_->grow();
         if (!work_) is_to_tell_ = true;
         note_.reset();
@@ -149,25 +149,25 @@ class operation {
         if (!work_ || work_->done()) return;
         try {
             if (std::uncaught_exceptions() > exceptions_)
-                work_->abandon_unwinding();  // the caller is on its way out, and its data with it
+                work_->abandon_unwinding();  // the caller is unwinding, and destroys its data too
             else
                 wait();
-        } catch (...) {  // whoever uses the communicator next hears of it
+        } catch (...) {  // the next use of the communicator reports it
         }
         if (work_->done()) return;
-        detail::pending* const left = work_.release();  // in an operator nobody can wait: it ends later
+        detail::pending* const left = work_.release();  // nobody can wait inside an operator: it ends later
         if (left->is_releasable()) left->detach();
     }
 
     std::unique_ptr<detail::pending> work_;
-    std::unique_ptr<detail::noted> note_;  // as long as that is all there is
+    std::unique_ptr<detail::noted> note_;  // while nothing more is needed
     int exceptions_ = 0;
-    bool is_to_tell_ = false;  // that it is done: it was so at once
+    bool is_to_tell_ = false;  // it was done at the start, and this is not reported yet
 };
 
-/// A collective that is prepared once and started again and again, as `prepare` returns it: arguments are checked, the
-/// schedule is chosen and memory is found only once. Ranks prepare in the same order; they may start what they have
-/// prepared in different orders.
+/// A collective that is prepared once and can be started any number of times, as returned by `prepare`: arguments are
+/// checked, the schedule is chosen and memory is allocated only once. All ranks must prepare in the same order, but may
+/// start their prepared operations in different orders.
 class persistent : private operation {
   public:
     using operation::cancel;
@@ -176,8 +176,8 @@ class persistent : private operation {
     using operation::release;
     using operation::then;
     using operation::wait;
-    /// Starts it; every rank must. Throws `bad_argument`, and sends nothing, if it is empty, if its communicator has
-    /// ended, or if nobody has waited for the previous start or found it done.
+    /// Starts it; every rank must do so. Throws `bad_argument`, and sends nothing, if it is empty, if its communicator
+    /// has ended, or if the previous start has been neither waited for nor found done.
     void start() {
         if (!work_) throw error(errc::bad_argument, "start: the prepared operation is empty");
         work_->start_prepared();
@@ -200,22 +200,22 @@ template <class R>
 concept range_of_handles = std::forward_iterator<decltype(std::ranges::begin(std::declval<R&>()))> &&
                            handle<std::remove_cvref_t<decltype(*std::ranges::begin(std::declval<R&>()))>>;
 
-/// What waiting for several operations needs to know of each.
+/// What waiting for several operations needs to know about each.
 struct handles {
-    /// Which is waited for elsewhere.
+    /// Takes the operation out of its handle, to be waited for elsewhere.
     template <handle Handle>
     [[nodiscard]] static std::unique_ptr<pending> take(Handle&& h) noexcept {
         h.look_at_note();
         return std::move(h.work_);
     }
-    /// Null where there is nothing to wait for: the handle is empty, or was never started, or its end has been told.
+    /// Null if there is nothing to wait for: the handle is empty, was never started, or its end has been reported.
     template <handle Handle>
     [[nodiscard]] static pending* active(Handle& h) noexcept {
         h.look_at_note();
         if (h.is_to_tell_) return &ended::instance();
         return h.work_ && h.work_->is_active() ? h.work_.get() : nullptr;
     }
-    /// Of one that is done.
+    /// Reports the end of one that is done.
     template <handle Handle>
     static void tell(Handle& h) {
         h.is_to_tell_ = false;
@@ -227,8 +227,8 @@ struct handles {
             if (pending* const work = active(each)) return work;
         return nullptr;
     }
-    /// Pushes on all operations of this thread, if one of these is to be waited for: returns the first such one. One
-    /// that was done when it was started has nothing to push on.
+    /// Makes progress on all operations of this thread, if one of these is to be waited for, and returns the first such
+    /// one. An operation that was done when it was started makes no progress on others.
     template <range_of_handles Range>
     [[nodiscard]] static pending* push(Range& all) {
         note_question_of_order();
@@ -244,7 +244,7 @@ struct handles {
         if (first != nullptr) (unfinished != nullptr ? unfinished : first)->push();
         return first;
     }
-    /// Of several that are active, one that may end while its rank waits; throws as that of one does where none may.
+    /// An active operation that can be waited for; if there is none, throws as waiting for the first one does.
     template <range_of_handles Range>
     [[nodiscard]] static pending& waitable(Range& all) {
         for (auto& each : all)
@@ -253,7 +253,7 @@ struct handles {
         none.require_waitable();
         return none;
     }
-    /// The index of the first one that is done, which is told; the number of all if none is.
+    /// Reports the first operation that is done, and returns its index; the number of operations if none is.
     template <range_of_handles Range>
     [[nodiscard]] static std::size_t tell_first(Range& all) {
         std::size_t index = 0;
@@ -266,7 +266,8 @@ struct handles {
         }
         return index;
     }
-    /// The indices of all that are done, which are told; throws first what went wrong in one of them.
+    /// Reports all operations that are done, and returns their indices. If any of them has failed, reports that one
+    /// first, and throws.
     template <range_of_handles Range>
     [[nodiscard]] static std::vector<std::size_t> tell_done(Range& all) {
         const auto for_each_done = [&](auto visit) {
@@ -299,7 +300,7 @@ class until_any final : public erased_work {
         return false;
     }
     [[nodiscard]] waiting blocked_on() const override { return first_.blocked_on(); }
-    /// What is in vain for one of them ends that one.
+    /// If waiting for one of them is in vain, that one fails.
     void check() const override {
         for (auto& each : all_)
             if (pending* const work = handles::active(each); work && !work->done()) {
@@ -327,16 +328,16 @@ template <detail::range_of_handles Operations>
 void wait_all(Operations&& operations) {
     for (auto& each : operations) each.wait();
 }
-/// Waits for all these operations, prepared or not.
+/// Waits for all of these operations, prepared or not.
 template <detail::handle First, detail::handle... More>
 void wait_all(First& first, More&... more) {
     first.wait();
     (more.wait(), ...);
 }
 
-/// Waits until one operation of a range is done and returns its index, the lowest if there are several. Each one is
-/// returned once for each start: those that have been waited for or found done before, or were never started, are
-/// passed over. The number of operations if there is none to wait for. Throws what went wrong in the one that is done.
+/// Waits until one operation of a range is done, and returns its index, the lowest if several are. Each one is returned
+/// once per start: operations that have already been waited for or found done, or were never started, are skipped.
+/// Returns the number of operations if there is none to wait for. Throws if the one that is done has failed.
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::size_t wait_any(Operations&& operations) {
     using namespace detail;
@@ -352,9 +353,9 @@ template <detail::range_of_handles Operations>
     return handles::tell_first(operations);
 }
 
-/// Waits until at least one operation is done and returns the indices of all that are, as `wait_any` understands it;
-/// nothing if there is none to wait for. Throws what went wrong in one of them, and returns the others at the next
-/// call.
+/// Waits until at least one operation is done, and returns the indices of all that are, in the sense of `wait_any`;
+/// empty if there is none to wait for. If one of them has failed, throws its exception, and returns the others from the
+/// next call.
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::vector<std::size_t> wait_some(Operations&& operations) {
     using namespace detail;
@@ -371,8 +372,8 @@ template <detail::range_of_handles Operations>
     return handles::tell_done(operations);
 }
 
-/// Makes progress without waiting; true once all operations of a range are done. Throws what went wrong in one of them.
-/// Until then none of them counts as waited for.
+/// Makes progress without waiting; true once all operations of a range are done. Throws if one of them has failed.
+/// Until then, none of them counts as waited for.
 template <detail::range_of_handles Operations>
 [[nodiscard]] bool test_all(Operations&& operations) {
     static_cast<void>(detail::handles::push(operations));
@@ -382,7 +383,7 @@ template <detail::range_of_handles Operations>
     return true;
 }
 
-/// Makes progress without waiting, and returns what `wait_any` would, if that need not wait; else nothing.
+/// Makes progress without waiting, and returns what `wait_any` would if it need not wait; otherwise nothing.
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::optional<std::size_t> test_any(Operations&& operations) {
     using detail::handles;
@@ -394,8 +395,8 @@ template <detail::range_of_handles Operations>
     return index;
 }
 
-/// Makes progress without waiting, and returns the indices of all operations that are done, as `wait_some` understands
-/// it: perhaps none.
+/// Makes progress without waiting, and returns the indices of all operations that are done, in the sense of
+/// `wait_some`; possibly none.
 template <detail::range_of_handles Operations>
 [[nodiscard]] std::vector<std::size_t> test_some(Operations&& operations) {
     static_cast<void>(detail::handles::push(operations));

@@ -24,23 +24,23 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// What a caller may add after the arguments of a collective, in any order: `all_reduce(comm, x, op, ring{},
+/// What a caller may pass after the arguments of a collective, in any order: `all_reduce(comm, x, op, ring{},
 /// deadline{2s})`.
 
 namespace allfold {
 
-/// The rank from which a broadcast comes, or to which a reduce goes; 0 where nothing is said.
+/// The rank that a broadcast comes from, or that a reduce goes to; 0 by default.
 struct root {
     int rank = 0;
 };
 
-/// A permutation of ranks: the operand of rank r goes to rank (r + by) mod P. All ranks must say the same.
+/// A permutation of ranks: the operand of rank r goes to rank (r + by) mod P. All ranks must pass the same value.
 struct shift {
     int by;
 };
 
-/// A permutation of ranks: the operand of rank r goes to the rank that is number r of the list, which is the same one
-/// on all ranks: `destinations{2, 0, 1}`, or made of any range of integers.
+/// A permutation of ranks: the operand of rank r goes to the rank that is entry r of the list, which must be the same
+/// on all ranks: `destinations{2, 0, 1}`, or constructed from any range of integers.
 class destinations {
   public:
     destinations(std::initializer_list<int> ranks) : ranks_(ranks) {}
@@ -55,38 +55,39 @@ class destinations {
     std::vector<int> ranks_;
 };
 
-/// Cuts a long operand into windows with messages of about this many bytes, which follow each other through the
-/// schedule; 0 leaves it to allfold. All ranks must say the same.
+/// Cuts a long operand into windows with messages of about this many bytes, which follow one another through the
+/// schedule; 0 leaves the choice to allfold. All ranks must pass the same value.
 struct window {
     std::size_t bytes;
 };
 
-/// How an input is cut into blocks for the ranks, where each rank cuts its own: block r goes to rank r.
+/// How an input is cut into blocks for the ranks, if each rank cuts its own: block r goes to rank r.
 struct input_blocks {
     partition blocks;
 };
-/// How an output is cut into blocks, where each rank cuts its own: block r comes from rank r.
+/// How an output is cut into blocks, if each rank cuts its own: block r comes from rank r.
 struct output_blocks {
     partition blocks;
 };
 
-/// Along which axis of a tensor a collective cuts it into blocks for the ranks; the first one where nothing is said. A
-/// `partition` counts what is along that axis.
+/// The axis along which a collective cuts a tensor into blocks for the ranks; the first one by default. A `partition`
+/// counts along that axis.
 struct axis {
     std::size_t number;
 };
-/// Along which axis an all_to_all cuts its input: block r goes to rank r. `input_blocks` count along it.
+/// The axis along which an all_to_all cuts its input: block r goes to rank r. `input_blocks` count along it.
 struct split_axis {
     std::size_t number;
 };
-/// Along which axis an all_to_all puts together its output: block r comes from rank r. `output_blocks` count along it.
+/// The axis along which an all_to_all concatenates its output: block r comes from rank r. `output_blocks` count along
+/// it.
 struct concat_axis {
     std::size_t number;
 };
 
-/// Which block is whose: that of rank r is number r of the list, which is the same one on all ranks and names each
-/// block once: `shards{1, 2, 0}`, or made of any range of integers. A rank that knows only its own block k learns those
-/// of all once, with `all_gather(comm, k, list)`, and passes `shards(list)` from then on.
+/// Which block belongs to which rank: that of rank r is entry r of the list, which must be the same on all ranks and
+/// name each block once: `shards{1, 2, 0}`, or constructed from any range of integers. A rank that knows only its own
+/// block k obtains those of all ranks once, with `all_gather(comm, k, list)`, and passes `shards(list)` from then on.
 class shards {
   public:
     shards(std::initializer_list<int> blocks) : blocks_(blocks) {}
@@ -101,9 +102,9 @@ class shards {
     std::vector<int> blocks_;
 };
 
-/// Where the blocks of a cut operand lie in it: that of rank r begins with element number r of the list, and is as long
-/// as a `partition` says, which must be given too. What lies between blocks is left alone. Each rank has a list of its
-/// own: `displacements{0, 100, 250}`, or made of any range of integers.
+/// Where the blocks of a cut operand lie in it: that of rank r begins at the element given by entry r of the list, and
+/// has the length given by a `partition`, which must be passed as well. What lies between blocks is left untouched.
+/// Each rank has its own list: `displacements{0, 100, 250}`, or constructed from any range of integers.
 class displacements {
   public:
     displacements(std::initializer_list<std::size_t> first) : first_(first) {}
@@ -117,26 +118,26 @@ class displacements {
   private:
     std::vector<std::size_t> first_;
 };
-/// The same of an all_to_all's input, whose blocks are as long as `input_blocks` say.
+/// The same for the input of an all_to_all, whose block lengths are given by `input_blocks`.
 struct input_displacements {
     displacements blocks;
 };
-/// The same of its output, whose blocks are as long as `output_blocks` say.
+/// The same for the output of an all_to_all, whose block lengths are given by `output_blocks`.
 struct output_displacements {
     displacements blocks;
 };
 
-/// Puts what an in-place reduce_scatter leaves of its operand, the block of this rank, at the front of it.
+/// Moves the block that an in-place reduce_scatter leaves to this rank to the front of its operand.
 struct at_front {};
 
-/// Whether a transport's own collective may run instead of a schedule of allfold's, where it has one for the operator
-/// and the elements, the order level is `order::any`, and the call is a blocking one without an algorithm or window.
-/// All ranks must say the same.
+/// Whether a transport's own collective may run instead of a schedule of allfold's, if it has one for the operator and
+/// the elements, the order level is `order::any`, and the call is a blocking one without an algorithm or window. All
+/// ranks must pass the same value.
 enum class delegate : std::uint8_t {
-    automatic,  ///< where it was measured to be faster; all ranks agree about the call beforehand
+    automatic,  ///< if it was measured to be faster; all ranks agree about the call beforehand
     never,
-    always  ///< wherever it can be, and without agreement: a mismatch, or an operation in flight, is the caller's
-            ///< affair
+    always  ///< whenever possible, and without agreement: a mismatch, or an operation in flight, is the caller's
+            ///< responsibility
 };
 
 namespace detail {
@@ -146,25 +147,25 @@ inline constexpr bool is_order = false;
 template <int Level>
 inline constexpr bool is_order<order::constant<Level>> = true;
 
-/// An algorithm: a small value with a name, and nested schedules, such as `ring`.
+/// An algorithm: a small value with a name and nested schedules, such as `ring`.
 template <class T>
 concept algorithm = std::is_trivially_copyable_v<T> && requires {
     { T::name } -> std::convertible_to<const char*>;
 };
 
-/// Something that looks at the schedule of a call before it runs, such as `proved_first` of analysis/proved_first.hpp.
+/// Something that examines the schedule of a call before it runs, such as `proved_first` of analysis/proved_first.hpp.
 template <class T>
 concept schedule_check = requires(const contract& goal, const any_schedule& s) { T::check(goal, s); };
 
-/// Of a list of tensors, and of a list of shards: the same one on all ranks.
+/// Identifies a list of tensors, or a list of shards; it must be the same on all ranks.
 struct list_mark {
     std::uint64_t value;
-    const char* text = "";  ///< which ranks look up where it is not
+    const char* text = "";  ///< looked up by other ranks if theirs differs
 };
 
-/// Along which axes operands are cut, of that mark the last bits: a difference can be named.
+/// The axes along which operands are cut, stored in the last bits of such a mark, so that a difference can be named.
 struct axes_said {
-    std::uint8_t input = 0, output = 0;  // their numbers from 1; 0 where nothing is said
+    std::uint8_t input = 0, output = 0;  // axis numbers counted from 1; 0 if none is given
 
     [[nodiscard]] static constexpr std::uint8_t known(std::size_t number) noexcept {
         return static_cast<std::uint8_t>(number < 254 ? number + 1 : 255);
@@ -178,25 +179,26 @@ struct axes_said {
     }
 };
 
-/// Says where blocks lie in an operand.
+/// Whether an option says where blocks lie in an operand.
 template <class T>
 inline constexpr bool is_arrangement =
     std::same_as<T, axis> || std::same_as<T, split_axis> || std::same_as<T, concat_axis> || std::same_as<T, shards> ||
     std::same_as<T, displacements> || std::same_as<T, input_displacements> || std::same_as<T, output_displacements> ||
     std::same_as<T, list_mark>;
 
-/// When data may begin to move, and when a call may end: `in_sync` and `out_sync` of collective/sync.hpp.
+/// Whether an option says when data may begin to move, or when a call may end: `in_sync` and `out_sync` of
+/// collective/sync.hpp.
 template <class T>
 inline constexpr bool is_sync_mode = false;
-/// `out_sync`: others may read this rank's memory after the end.
+/// Whether it is `out_sync`: others may then read this rank's memory after the end.
 template <class T>
 inline constexpr bool is_end_mode = false;
-/// The call ends as soon as its result is there.
+/// The call ends as soon as its result is available.
 struct ends_early {};
 
 class pending;
-/// For blocks of own lengths that are not known yet. Prepared without an operation, a collective has its lanes, and
-/// some blocks that stand for those to come; prepared again with that operation, it makes no other one, but gives it
+/// For blocks with lengths of their own that are not known yet. Prepared without an operation, a collective opens its
+/// lanes, with placeholders for the blocks; prepared again with that operation, it makes no new one, but gives it
 /// blocks and memory for its next start.
 struct late_blocks {
     pending* of = nullptr;
@@ -214,7 +216,7 @@ struct automatic {
     static constexpr const char* name = "automatic";
 };
 
-/// The first of some types for which `Is` holds, or Default.
+/// The first of the types for which `Is` holds, or Default.
 template <template <class> class Is, class Default, class... Options>
 struct first_option {
     using type = Default;
@@ -231,11 +233,11 @@ using is_order_type = std::bool_constant<is_order<T>>;
 
 template <class... Options>
 using algorithm_among = typename first_option<is_algorithm_type, automatic, Options...>::type;
-/// void where the caller asked for no level.
+/// void if the caller asked for no level.
 template <class... Options>
 using order_among = typename first_option<is_order_type, void, Options...>::type;
 
-/// Whether no two options say the same kind of thing.
+/// Whether no two options are of the same kind.
 template <class... Options>
 inline constexpr bool all_different = [] {
     const auto at_most_one = [](auto... is) { return (0 + ... + (is ? 1 : 0)) <= 1; };
@@ -252,7 +254,7 @@ inline constexpr bool all_different = [] {
            at_most_one(algorithm<Options>...);
 }();
 
-/// The options of one call, understood; the algorithm and the order level have types.
+/// The decoded options of one call; the algorithm and the order level remain types.
 struct call_options {
     int root = 0;
     std::optional<std::size_t> window_bytes;
@@ -274,14 +276,15 @@ struct call_options {
         (take(options), ...);
     }
 
-    /// What all ranks must say alike of lists and axes, in one number.
+    /// What all ranks must agree about in lists and axes, as a single number.
     [[nodiscard]] std::uint64_t mark_of_lists() const noexcept { return axes.added_to(list_mark); }
-    /// What there is to say of them where ranks differ.
+    /// What can be reported about them if ranks differ.
     [[nodiscard]] const char* text_of_lists() const {
         const auto [first, second] = list_texts;
         return *second == '\0' ? first : text_of_both(list_mark, first, second);
     }
-    /// Rank `rank` of so many, in groups of `group`: with the caller's list, which may be no permutation.
+    /// The setting of rank `rank` out of `size`, in groups of `group`, with the caller's list, which may not be a
+    /// permutation.
     [[nodiscard]] setting setting_of(int rank, int size, int group) const noexcept {
         const int first = shift ? (*shift % size + size) % size : root;
         return {rank, size, first, group, destinations == nullptr ? nullptr : destinations->ranks().data()};

@@ -13,11 +13,11 @@
 #include "allfold/engine/store.hpp"
 
 /// @file
-/// The prefixes of operands, all in one pass: each operand is read once, and each prefix written once.
+/// All prefixes of the operands in a single pass: each operand is read once, and each prefix is written once.
 
 namespace allfold::detail {
 
-/// Whether some target is the source after its own.
+/// Whether some target i is also source i + 1.
 [[nodiscard]] inline bool overwrites_next(const row_layout& all, std::span<const place> sources,
                                           std::span<const place> targets) noexcept {
     for (std::size_t i = 0; i + 1 < sources.size(); ++i)
@@ -26,11 +26,11 @@ namespace allfold::detail {
     return false;
 }
 
-/// Target i ← source 0 ∘ ... ∘ source i, from left to right. It may be source i, or source i + 1. A few kilobytes at a
-/// time, so that the prefix before is in the first-level cache.
+/// Target i ← source 0 ∘ ... ∘ source i, folded from left to right. Target i may be source i, or source i + 1. Works on
+/// a few kilobytes at a time, so that the previous prefix is still in the first-level cache.
 ///
-/// Past the cache it is stored before the next one is folded: the other way round took 1.3 times as long where cores
-/// are far from each other.
+/// With streaming stores, each prefix is stored before the next one is folded: the other order took 1.3 times as long
+/// where cores are far from each other.
 inline void fold_prefixes(const row_layout& all, std::span<const place> sources, std::span<const place> targets,
                           std::size_t rows, ways_to_store how = {}) {
     if (sources.empty() || rows * all.row_bytes == 0) return;
@@ -39,7 +39,7 @@ inline void fold_prefixes(const row_layout& all, std::span<const place> sources,
                            [&](std::span<const place> from, std::span<const place> to, std::size_t count) {
                                fold_prefixes(all, from, to, count, how);
                            });
-    const bool stores_later = overwrites_next(all, sources, targets);  // not before the next source is read
+    const bool stores_later = overwrites_next(all, sources, targets);  // only once the next source has been read
     const bool in_buffers = stores_later || how.any_streams();
     const std::size_t chunk_rows = all.chunk_rows();
     std::array<scratch, 2> buffers;

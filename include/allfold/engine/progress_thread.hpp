@@ -26,40 +26,40 @@
 
 namespace allfold {
 
-/// A thread to which a communicator belongs: it starts collectives there and pushes them on. Without it they make
-/// progress only in calls that wait or test.
+/// A thread that takes over a communicator: it starts collectives on it and makes progress on them. Without such a
+/// thread, they make progress only in calls that wait or test.
 ///
 ///     progress_thread helper(comm);
 ///     operation sums = helper.start([&](auto& comm) { return all_reduce.start(comm, gradients, sum()); });
 ///     ...  // compute meanwhile
 ///     sums.wait();
 ///
-/// As long as it lives nobody else may use the communicator. Every rank may have one or not. A start costs a message to
-/// the thread, and one more at the end: some microseconds for each, up to 1 ms for a start where the thread sleeps
-/// while it waits for other ranks. It needs a processor of its own to be of use.
+/// While it exists, nobody else may use the communicator. Every rank may have one or not. A start costs a message to
+/// the thread, and another one at the end: some microseconds each, and up to 1 ms for a start while the thread sleeps
+/// waiting for other ranks. It needs a core of its own to be of use.
 ///
-/// Over MPI it needs MPI_THREAD_SERIALIZED where no other thread calls MPI meanwhile, else MPI_THREAD_MULTIPLE.
+/// Over MPI it needs MPI_THREAD_SERIALIZED if no other thread calls MPI meanwhile, otherwise MPI_THREAD_MULTIPLE.
 template <communicator Comm>
 class progress_thread {
   public:
-    /// Throws what the transport has against calls from several threads.
+    /// Throws if the transport forbids calls from several threads.
     explicit progress_thread(Comm& comm) : comm_(comm) {
         comm.require_any_thread_allowed();
         thread_ = std::thread([this] { serve(); });
     }
     progress_thread(const progress_thread&) = delete;
     progress_thread& operator=(const progress_thread&) = delete;
-    /// Returns when all that was started is done.
+    /// Returns when everything that was started is done.
     ~progress_thread() {
         change([this] { is_ending_ = true; });
         thread_.join();
         relays_.end();
     }
 
-    /// Has f(comm) called by the thread, after all that was started before, and returns at once. What f returns, if it
-    /// is an operation, is pushed on; the result is done when that is, else when f has returned. What f throws, or
-    /// what goes wrong in its operation, is thrown by whoever waits. The result belongs to the thread that calls
-    /// `start`, as any other operation; it cannot be prepared.
+    /// Has the thread call f(comm), after everything that was started before, and returns at once. If f returns an
+    /// operation, the thread makes progress on it, and the result is done when that operation is; otherwise it is done
+    /// when f has returned. What f throws, or what goes wrong in its operation, is thrown to the waiter. The result
+    /// belongs to the thread that calls `start`, like any other operation; it cannot be a prepared one.
     template <std::invocable<Comm&> F>
     [[nodiscard]] operation start(F f) {
         if (std::this_thread::get_id() == thread_.get_id())
@@ -72,11 +72,11 @@ class progress_thread {
     }
 
   private:
-    /// What the owner waits for, while the thread pushes on what it stands for.
+    /// What the owner waits for, while the thread makes progress on the operation it stands for.
     class relay : public detail::pending {
       public:
         explicit relay(progress_thread& helper) noexcept : helper_(helper) {}
-        /// On the thread.
+        /// Called on the thread.
         [[nodiscard]] virtual operation begin(Comm& comm) = 0;
         void end(std::exception_ptr failure) noexcept {
             outcome_ = std::move(failure);
@@ -102,7 +102,7 @@ class progress_thread {
         void orphan() noexcept override { progress(); }
         void drop() noexcept override {}
         void push() override {
-            if (!this->done()) helper_.relays_.take_over();  // which may be gone
+            if (!this->done()) helper_.relays_.take_over();  // otherwise it may be gone
             background::progress_all();
         }
         void wait(detail::erased_work& what) override { helper_.wait_for(what); }
@@ -138,7 +138,7 @@ class progress_thread {
         F f_;
     };
 
-    /// Says to the other thread that something is new.
+    /// Notifies the other thread of a change.
     template <class Change>
     void change(Change what) {
         {
@@ -148,7 +148,7 @@ class progress_thread {
         }
         news_.notify_all();
     }
-    /// Sleeps until something is new since `seen`, or for a nap if this thread has other things in flight.
+    /// Sleeps until something has changed since `seen`, or for a nap if this thread has other operations in flight.
     void sleep(unsigned seen, bool naps) {
         std::unique_lock lock(mutex_);
         const auto is_new = [&] { return changes_.load(std::memory_order_relaxed) != seen; };
@@ -169,7 +169,7 @@ class progress_thread {
             sleep(seen, relays_.in_flight_elsewhere());
         }
     }
-    /// The memory of an operation is about to go.
+    /// Called when the memory of an operation is about to go away.
     void abandon(relay& lost) noexcept {
         change([this] { is_abandoned_ = true; });
         while (!lost.done()) {
@@ -182,7 +182,7 @@ class progress_thread {
     // The thread's side.
 
     void serve() noexcept {
-        background elsewhere;  // something in flight there: waiting for messages is but a nap
+        background elsewhere;  // something in flight there: a wait for messages is only a nap
         idle_work nothing;
         elsewhere.add(nothing);
         for (;;) {
@@ -223,9 +223,9 @@ class progress_thread {
         } catch (...) {
             failure = std::current_exception();
         }
-        what.end(std::move(failure));  // last, and outside the handler: only the owner uses the exception then
+        what.end(std::move(failure));  // last, and outside the handler: from here on only the owner uses the exception
     }
-    /// Until one of them is done, or something else is new.
+    /// Makes progress until one of them is done, or something else has changed.
     void push_on(unsigned seen) {
         class until_news final : public detail::erased_work {
           public:
@@ -263,7 +263,7 @@ class progress_thread {
             relay* const of = relays_of_flying_[i];
             relays_of_flying_.erase(relays_of_flying_.begin() + at);
             flying_.erase(flying_.begin() + at);
-            of->end(std::move(failure));  // last: what it uses may be gone then
+            of->end(std::move(failure));  // last: what it uses may be gone after that
         }
     }
     void give_up_all() noexcept {
@@ -280,7 +280,7 @@ class progress_thread {
     std::atomic<unsigned> changes_ = 0;
     std::vector<relay*> fresh_;  // to begin
     bool is_ending_ = false, is_abandoned_ = false;
-    std::vector<operation> flying_;  // the thread's own, as who waits for them
+    std::vector<operation> flying_;  // owned by the thread, which waits for them
     std::vector<relay*> relays_of_flying_;
     background relays_;
     std::thread thread_;

@@ -15,22 +15,22 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// What a call asks the engine for: all that its types have said, as values.
+/// What a call asks of the engine: everything that its types say, as values.
 
 namespace allfold::detail {
 
-/// What the engine knows of a collective: its contract, which rows its arguments hold, and its schedules.
+/// What the engine knows about a collective: its contract, which rows its arguments hold, and its schedules.
 struct collective_facts {
     const contract* promise;
     shape (*lay_out)(const arguments_given&);
-    std::span<const candidate> candidates;  ///< for what ranks can do for each other here
+    std::span<const candidate> candidates;  ///< for how ranks can reach each other here
 };
 
 struct call_key;
 
 struct request {
     collective_facts collective;
-    const schedule_maker* named = nullptr;  ///< of the algorithm that the caller names
+    const schedule_maker* named = nullptr;  ///< of the algorithm named by the caller
     const void* algorithm = nullptr;        ///< that algorithm
     std::uint64_t algorithm_hash = 0;
     const char* algorithm_name = "";
@@ -40,16 +40,16 @@ struct request {
     const char* operator_type = "";
     std::uint64_t type_hash = 0;
     law_known commutative = law_known::by_type;
-    const call_key* key = nullptr;  ///< of a call that is to be remembered, if it is short
+    const call_key* key = nullptr;  ///< of a call that is to be remembered if it is short
 };
 
-/// Blocks of whole cache lines, so that no line has two writers.
+/// Cuts into blocks of whole cache lines, so that no line has two writers.
 [[nodiscard]] inline partition cut_evenly(std::size_t rows, int blocks, std::size_t row_bytes) {
     constexpr std::size_t line = 64;
     return partition::even_grains(rows, blocks, row_bytes == 0 || row_bytes > line ? 1 : line / row_bytes);
 }
 
-/// Of the borders of blocks, however they were described.
+/// Signs the borders of blocks, however these were specified.
 inline void sign_blocks(signature& s, const partition& blocks) noexcept {
     auto h = static_cast<std::uint64_t>(blocks.blocks());
     s.smallest_block = blocks.total();
@@ -63,7 +63,7 @@ inline void sign_blocks(signature& s, const partition& blocks) noexcept {
     s.borders = h ^ (h >> 32);
 }
 
-/// What tells a permutation from others: of at most 16 ranks exactly, four bits a rank.
+/// Distinguishes a permutation from others: exactly for up to 16 ranks, with four bits per rank.
 [[nodiscard]] inline std::uint64_t mark_of(const setting& where) noexcept {
     std::uint64_t mark = 0;
     for (int r = 0; r < where.size; ++r) {
@@ -83,7 +83,7 @@ inline void sign_blocks(signature& s, const partition& blocks) noexcept {
                                      "; it has some for ", sizes, " ... ranks"});
 }
 
-/// The schedule that the caller names, or the chosen one, and why.
+/// The schedule that the caller names, or the chosen one, and the reason.
 [[nodiscard]] inline any_schedule schedule_for(const request& what, const arguments_given& call, const problem& p,
                                                const char** why = nullptr) {
     const setting& where = call.where;

@@ -29,11 +29,11 @@
 #include "allfold/schedule/canonical_tree.hpp"
 
 /// @file
-/// The loops over elements: emitted once for each (operator, element), behind a table.
+/// The loops over elements: instantiated once per (operator, element), behind a table.
 
 namespace allfold::detail {
 
-/// The types of the columns of a row: T of single values, Ts... of `row<Ts...>`.
+/// The types of the columns of a row: T for single values, Ts... for `row<Ts...>`.
 template <class Element>
 struct columns_of {
     using types = std::tuple<Element>;
@@ -76,7 +76,7 @@ template <class Op>
     return *static_cast<const Op*>(all.operation);
 }
 
-/// Row i of some rows, as operators see it.
+/// Row i of some rows, as an operator sees it.
 template <class Element, class Row>
 struct row_reader;
 template <class Element, class... Ts>
@@ -106,16 +106,16 @@ template <class Element>
     return row_reader<Element, typename constant_row<Element>::type>::at(all, from, i);
 }
 
-/// So many elements of column C stand in so many rows.
+/// How many elements of column C there are in `rows` rows.
 template <class Element, std::size_t C>
 [[nodiscard]] std::size_t elements_in(const row_layout& all, std::size_t rows) noexcept {
     if constexpr (std::same_as<Element, column_type<Element, C>>)
-        return rows;  // of single values
+        return rows;  // single values
     else
         return rows * (all.bytes[C] / sizeof(column_type<Element, C>));
 }
 
-/// So many rows, as operators see them that take many at once: of column C, or of all columns.
+/// Rows as seen by operators that take many at once: of column C, or of all columns.
 template <class Element, std::size_t C, class T = column_type<Element, C>>
 [[nodiscard]] stretch<T> stretch_at(const row_layout& all, const place& from, std::size_t rows) {
     return {elements_at<std::remove_const_t<T>>(all, from, C), rows, elements_in<Element, C>(all, 1)};
@@ -131,7 +131,7 @@ template <class Row, class Element>
                                  std::make_index_sequence<column_count<Element>>());
 }
 
-/// Row i of them, as operators see it that take one at a time.
+/// Row i of them, as seen by operators that take one at a time.
 template <class... Ts>
 [[nodiscard]] row<Ts...> row_of(const std::tuple<stretch<Ts>...>& rows, std::size_t i) {
     return std::apply([i](const auto&... each) { return row<Ts...>(each.row(i)...); }, rows);
@@ -162,7 +162,7 @@ void fold_columns(const void* operation, std::span<const junction> tree, std::by
 template <class Op, class Element>
 void fold_rows(const row_layout& all, const place& left, const place& right, const place& to, std::size_t rows) {
     [[maybe_unused]] const Op& op = operation_of<Op>(all);
-    if constexpr (folds_rows<Op, Element> && has_parts<Op>) {  // a span for each row and part: 2.5 times as long
+    if constexpr (folds_rows<Op, Element> && has_parts<Op>) {  // one span per row and part would take 2.5x the time
         for_each_column<Element>([&]<std::size_t C>() {
             using T = column_type<Element, C>;
             const auto& part = op.template part<C>();
@@ -177,7 +177,7 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
         const auto out = stretches_at<Element, Element>(all, to, rows);
         if constexpr (folds_stretches<Op, Element>)
             op(x, y, out);
-        else  // looking up each row anew takes 1.15 times as long (merges of softmax states of 264 bytes)
+        else  // looking up each row anew takes 1.15x the time (merges of softmax states of 264 bytes)
             for (std::size_t i = 0; i < rows; ++i) op(row_of(x, i), row_of(y, i), row_of(out, i));
     } else {
         for_each_column<Element>([&]<std::size_t C>() {
@@ -193,7 +193,7 @@ void fold_rows(const row_layout& all, const place& left, const place& right, con
     }
 }
 
-/// Whether an operator knows the identity of rows: as a whole, or of each of their elements.
+/// Whether an operator has an identity for rows: for whole rows, or for each of their elements.
 template <class Op, class Element>
 inline constexpr bool has_identity = operator_with_identity<Op, Element>;
 template <class Op, class... Ts>
@@ -216,7 +216,7 @@ void set_identity_of_rows(const row_layout& all, const place& to, std::size_t ro
     }
 }
 
-/// Whether folds become values of the same types: where that is so it can happen in the pass that completes them.
+/// Whether folds are lowered to values of the same types: if so, the pass that completes them can do it.
 template <class Op, class Element>
 inline constexpr bool lowers_in_place = requires(const Op& op, const Element& state, int contributions) {
     { op.lower(state, contributions) } -> std::same_as<Element>;
@@ -302,7 +302,7 @@ void copy_to_all(const row_layout& all, std::span<const place> sources, std::spa
 
 using encoded_size = std::uint64_t;
 
-/// Appends elements, each as its size and its payload.
+/// Appends elements, each as its size followed by its payload.
 template <class T>
 void encode_objects(const std::byte* from, std::size_t count, std::vector<std::byte>& to) {
     const T* const elements = reinterpret_cast<const T*>(from);
@@ -325,7 +325,7 @@ void encode_objects(const std::byte* from, std::size_t count, std::vector<std::b
     return from.subspan(sizeof bytes, static_cast<std::size_t>(bytes));
 }
 
-/// Makes the elements of a message.
+/// Decodes the elements of a message.
 template <class T>
 [[nodiscard]] object_array decode_objects(std::span<const std::byte> from) {
     std::size_t count = 0;
@@ -383,14 +383,14 @@ template <class Op, class Element>
     return table;
 }
 
-/// The table of (operator, element).
+/// The table for (operator, element).
 template <class Op, class Element>
 inline constexpr row_functions functions_of_rows = make_row_functions<Op, Element>();
 
 // Values
 
-/// Folds values of one type that an operator lifts to another one, chunk by chunk: what lies between is nowhere but in
-/// the first-level cache.
+/// Folds values of one type that an operator lifts to another one, chunk by chunk: the intermediate states exist only
+/// in the first-level cache.
 template <class Op, class Value>
 class fold_of_values {
     using state = std::remove_cvref_t<decltype(lift_part(std::declval<const Op&>(), std::declval<const Value&>()))>;
@@ -434,7 +434,7 @@ class fold_of_values {
         const std::array values{const_cast<std::byte*>(left), const_cast<std::byte*>(right)};
         run_columns(operation, std::array<junction, 1>{}, values.data(), to, count);
     }
-    /// The tree is the canonical one, so its length says all.
+    /// The tree is the canonical one, so its length is all that matters.
     static void run_columns(const void* operation, std::span<const junction> tree, std::byte* const* values,
                             std::byte* to, std::size_t count) {
         constexpr std::size_t bytes = sizeof(Value);
@@ -446,13 +446,13 @@ class fold_of_values {
 
   private:
     static constexpr std::size_t most_at_once = std::clamp<std::size_t>(4096 / sizeof(state), 1, 512);
-    /// Of 16 operands, unless each state costs something before it is written.
+    /// Enough for 16 operands; none if default construction of a state is not free.
     static constexpr std::size_t nearby_levels = std::is_trivially_default_constructible_v<state> ? 5 : 0;
 
     [[nodiscard]] state* level(std::size_t depth) noexcept {
         return (far_.size() > 0 ? far_.data() : nearby_.data()) + depth * chunk_;
     }
-    /// The value of the tree's node [low, high), of so many elements from `first` on: at level `depth`.
+    /// The value of the tree's node [low, high) at level `depth`, for `count` elements from `first` on.
     const state* tree(int low, int high, std::size_t depth, std::size_t first, std::size_t count) {
         state* const to = level(depth);
         if (high - low == 1) {
@@ -483,7 +483,7 @@ class fold_of_values {
     const Op& op_;
     std::span<const place> sources_;
     int size_;
-    std::size_t chunk_;                                       // so many elements at once
+    std::size_t chunk_;                                       // how many elements at a time
     std::array<state, nearby_levels * most_at_once> nearby_;  // NOLINT: written before it is read
     heap_array<state> far_;
 };
@@ -498,7 +498,7 @@ template <class Op, class Value>
     table.fold_values = fold_of_values<Op, Value>::run;
     return table;
 }
-/// The table of values that an operator lifts.
+/// The table for values that an operator lifts.
 template <class Op, class Value>
 inline constexpr row_functions functions_of_values = make_value_functions<Op, Value>();
 

@@ -19,8 +19,8 @@
 #include "allfold/schedule/canonical_tree.hpp"
 
 /// @file
-/// Rows as the engine sees them: how long they are, and a table of what can be done to them. The one seam between what
-/// has types (the call, and the loops over elements) and what has none.
+/// Rows as the engine sees them: their length, and a table of what can be done to them. This is the only seam between
+/// typed code (the call, and the loops over elements) and untyped code.
 
 namespace allfold::detail {
 
@@ -29,16 +29,16 @@ class scattered {
   public:
     struct piece {
         std::byte* first;
-        std::size_t end;  ///< the number of the row after its last one
+        std::size_t end;  ///< one past the number of its last row
     };
-    /// The rows from one on that lie one after the other.
+    /// Rows from a given one on that are contiguous.
     struct run {
         std::byte* first;
         std::size_t rows;
     };
 
     scattered() = default;
-    /// Pieces that somebody else keeps, none of them empty.
+    /// Pieces that are owned elsewhere, none of them empty.
     explicit scattered(std::span<piece> all) noexcept : pieces_(all) {}
 
     void reserve(std::size_t pieces) {
@@ -55,7 +55,7 @@ class scattered {
         return run_from(find(row), row, row_bytes);
     }
     [[nodiscard]] std::size_t size() const noexcept { return pieces_.size(); }
-    /// Calls visit(first, rows) for each of them.
+    /// Calls visit(first, rows) for each piece.
     template <class Visit>
     void for_each(Visit visit) const {
         std::size_t begin = 0;
@@ -65,7 +65,7 @@ class scattered {
   private:
     friend class run_cursor;
 
-    /// The one that has a row.
+    /// The piece that contains a row.
     [[nodiscard]] const piece* find(std::size_t row) const noexcept {
         const piece* const first = pieces_.data();
         return std::upper_bound(first, end(), row, [](std::size_t r, const piece& one) { return r < one.end; });
@@ -87,18 +87,18 @@ class scattered {
     heap_array<piece> own_;
 };
 
-/// Where some rows lie: where each column begins, and the number of the first of them from there.
+/// Where some rows lie: the beginning of each column, and the number of the first row relative to it.
 struct place {
     std::byte* const* columns;
     std::size_t row;
-    const scattered* pieces = nullptr;  ///< instead, where they lie in several pieces, which form one column
+    const scattered* pieces = nullptr;  ///< used instead if they lie in several pieces, which form a single column
 
     [[nodiscard]] friend place operator+(place at, std::size_t rows) noexcept {
         return {at.columns, at.row + rows, at.pieces};
     }
 };
 
-/// Goes over rows of one column, from one place on: run by run of those that lie one after the other.
+/// Visits rows of a single column from some place on, one contiguous run at a time.
 class run_cursor {
   public:
     run_cursor() = default;
@@ -113,11 +113,11 @@ class run_cursor {
             end_ = at.pieces->end();
         }
     }
-    /// Where this row lies. The address of the pointer stays the same.
+    /// The address of the current row. The address of the pointer itself does not change.
     [[nodiscard]] std::byte* const& first() const noexcept { return now_.first; }
-    /// How many rows there are, from this one on, before the end of the run.
+    /// How many rows are left in the run, this one included.
     [[nodiscard]] std::size_t rows() const noexcept { return now_.rows; }
-    /// By so many rows of those.
+    /// Skips `rows` of these.
     void advance(std::size_t rows) noexcept {
         now_.first += rows * row_bytes_;
         now_.rows -= rows;
@@ -128,13 +128,13 @@ class run_cursor {
   private:
     scattered::run now_;
     std::size_t row_bytes_;
-    const scattered::piece* piece_;  // unless all rows are one run
+    const scattered::piece* piece_;  // null if all rows are a single run
     const scattered::piece* end_;
 };
 
 struct row_layout;
 
-/// Elements that are objects, in memory of our own; they end with it.
+/// Elements that are objects, in memory of our own, which are destroyed with it.
 class object_array {
   public:
     using destroy_function = void (*)(void* first, std::size_t count);
@@ -161,36 +161,36 @@ class object_array {
     destroy_function destroy_ = nullptr;
 };
 
-/// A node of a tree of folds: which two of some values are folded, and where the outcome goes.
+/// A node of a tree of folds: which two values are folded, and where the outcome is stored.
 struct junction {
     std::uint8_t left, right, into;
 };
 
-/// What an operator does to rows of one type: a constant object for each (operator, element).
+/// What an operator does to rows of one type: one constant object per (operator, element).
 struct row_functions {
     std::size_t columns = 1;
     std::size_t alignment = 1;
-    bool copyable = true;  ///< rows are bytes to a transport, rather than objects
+    bool copyable = true;  ///< to a transport, rows are bytes rather than objects
 
-    /// to ← left ∘ right, where `to` may be `left` or `right`. Null for those that only move. Of values that are lifted
-    /// these two are all operands.
+    /// to ← left ∘ right, where `to` may be `left` or `right`. Null in tables that only move data. If values are
+    /// lifted, these two are all operands.
     void (*fold)(const row_layout&, const place& left, const place& right, const place& to, std::size_t rows) = nullptr;
-    /// The same of elements that form one column. Null for others.
+    /// The same for elements that form a single column; null for all others.
     void (*fold_column)(const void* operation, const std::byte* left, const std::byte* right, std::byte* to,
                         std::size_t count) = nullptr;
-    /// The same along a tree of such values, of which the last fold goes to `to`. Null for others.
+    /// The same along a tree of such elements, whose last fold is stored in `to`; null for all others.
     void (*fold_columns)(const void* operation, std::span<const junction> tree, std::byte* const* values, std::byte* to,
                          std::size_t count) = nullptr;
-    /// to ← the identity. Null where the operator knows none.
+    /// to ← the identity. Null if the operator has none.
     void (*set_identity)(const row_layout&, const place& to, std::size_t rows) = nullptr;
-    /// Of rows that are values as the caller has them, and only of those: every target ← what the canonical tree of the
-    /// sources comes to when they have been lifted, lowered. Null for all others.
+    /// Only for rows that are values as the caller has them; null for all others. Every target ← the canonical tree of
+    /// the lifted sources, lowered.
     void (*fold_values)(const row_layout&, std::span<const place> sources, std::span<const place> targets,
                         std::size_t rows, ways_to_store how) = nullptr;
-    /// Turns folds into values where they lie. Null where they are the same, or of different types.
+    /// Lowers folds to values in place. Null if they are the same, or of different types.
     void (*lower)(const row_layout&, const place& at, std::size_t rows, int contributions) = nullptr;
 
-    // Of objects, which form one column.
+    // For objects, which form a single column.
     void (*copy)(const std::byte* from, std::byte* to, std::size_t count) = nullptr;
     void (*fold_tree)(const row_layout&, std::span<const place> sources, std::span<const place> targets,
                       std::size_t count) = nullptr;
@@ -199,24 +199,25 @@ struct row_functions {
     object_array (*decode)(std::span<const std::byte> from) = nullptr;
 };
 
-/// The rows of one call. What it refers to belongs to the call's arguments.
+/// The rows of one call. Everything it refers to belongs to the call's arguments.
 struct row_layout {
     const row_functions* functions = nullptr;
     const void* operation = nullptr;
-    const std::size_t* bytes = nullptr;  ///< of a row in each column
-    std::size_t row_bytes = 0;           ///< in all columns together
-    /// Of each column, wherever rows lie: what their types ask for, or what the caller states of raw ones.
+    const std::size_t* bytes = nullptr;  ///< of a row, for each column
+    std::size_t row_bytes = 0;           ///< of a row, over all columns
+    /// The alignment of each column, wherever rows lie: what their types require, or what the caller states for raw
+    /// ones.
     std::size_t alignment = functions == nullptr ? 1 : functions->alignment;
 
     [[nodiscard]] std::size_t columns() const noexcept { return functions->columns; }
-    /// Whether a transport may pack rows into memory of its own, which is aligned to a cache line.
+    /// Whether a transport may pack rows into its own memory, which is aligned to a cache line.
     [[nodiscard]] bool packable() const noexcept { return functions->copyable && alignment <= 64; }
     [[nodiscard]] std::byte* address(const place& at, std::size_t column) const noexcept {
         if (at.pieces != nullptr) [[unlikely]]
             return at.pieces->at(at.row, bytes[0]).first;
         return at.columns[column] + at.row * bytes[column];
     }
-    /// Calls visit(address, rows) for rows that lie one after the other in one column.
+    /// Calls visit(address, rows) for each run of rows that are contiguous in a single column.
     template <class Visit>
     void for_each_run(const place& at, std::size_t rows, Visit visit) const {
         if (rows == 0) return;
@@ -224,11 +225,11 @@ struct row_layout {
         along_runs(std::array{run_cursor(at, bytes[0])}, rows,
                    [&visit](const auto& all, std::size_t count) { visit(all[0].first(), count); });
     }
-    /// How many of some rows lie one after the other, from the first on.
+    /// How many of these rows are contiguous, from the first one on.
     [[nodiscard]] std::size_t run(const place& at, std::size_t rows) const noexcept {
         return at.pieces == nullptr ? rows : std::min(rows, at.pieces->at(at.row, bytes[0]).rows);
     }
-    /// Of a message of so many rows: one column after the other, each aligned.
+    /// The size of a message of `rows` rows: one column after another, each aligned.
     [[nodiscard]] std::size_t packed_bytes(std::size_t rows) const noexcept {
         std::size_t all = 0;
         for (std::size_t c = 0; c < columns(); ++c) all += align_up(rows * bytes[c], alignment);
@@ -260,7 +261,8 @@ struct row_layout {
                 [&](const auto& run, std::size_t count) { functions->lower(*this, run[0], count, contributions); });
     }
     /// Every target ← the canonical tree of the sources. A target may be a source.
-    /// `contributions`: where that is more than 0, the fold is complete, and lowered where the operator can.
+    /// `contributions`: if it is more than 0, the fold is complete, and is lowered if the operator can do that in
+    /// place.
     void fold(std::span<const place> sources, std::span<const place> targets, std::size_t rows, ways_to_store how = {},
               int contributions = 0) const {
         if (rows * row_bytes == 0) return;
@@ -284,7 +286,7 @@ struct row_layout {
     [[nodiscard]] static bool are_scattered(std::span<const place> places) noexcept {
         return std::any_of(places.begin(), places.end(), [](const place& each) { return each.pieces != nullptr; });
     }
-    /// Calls visit(sources, targets, rows) for rows that lie one after the other at all of these places.
+    /// Calls visit(sources, targets, rows) for each run of rows that are contiguous at all of these places.
     template <class Visit>
     void in_runs(std::span<const place> sources, std::span<const place> targets, std::size_t rows, Visit visit) const {
         small_array<place, 16> all;
@@ -301,7 +303,7 @@ struct row_layout {
         });
     }
 
-    /// The same of a few places.
+    /// The same for a few places.
     template <std::size_t Places, class Visit>
     void in_runs(const std::array<place, Places>& places, std::size_t rows, Visit visit) const {
         if (!are_scattered(places)) return visit(places, rows);
@@ -310,15 +312,15 @@ struct row_layout {
         in_runs_of(places, runs, cursors.data(), rows, [&](std::size_t count) { visit(runs, count); });
     }
 
-    /// How many rows are handled at once, so that what is made of them stays in the first-level cache.
+    /// How many rows are processed at a time, so that intermediate results stay in the first-level cache.
     [[nodiscard]] std::size_t chunk_rows() const noexcept { return std::max<std::size_t>(1, chunk_bytes / row_bytes); }
-    /// How many rows make the first chunk end where a cache line of the first target does, so that all other chunks
-    /// store whole lines.
+    /// How many rows the first chunk must have to end at a cache line boundary of the first target, so that all other
+    /// chunks store whole lines.
     [[nodiscard]] std::size_t rows_to_line_border(std::span<const place> targets,
                                                   std::size_t chunk_rows) const noexcept;
 
   private:
-    /// Calls visit(rows) after `runs` have been set. `cursors`: of those that are scattered.
+    /// Calls visit(rows) with `runs` set. `cursors`: used for the places that are scattered.
     template <class Visit>
     void in_runs_of(std::span<const place> places, std::span<place> runs, run_cursor* cursors, std::size_t rows,
                     Visit visit) const {
@@ -340,7 +342,7 @@ struct row_layout {
                     runs[i].row += count;
         }
     }
-    /// Calls visit(cursors, rows) for rows that lie one after the other at all of them.
+    /// Calls visit(cursors, rows) for each run of rows that are contiguous at all of them.
     template <std::size_t Cursors, class Visit>
     static void along_runs(std::array<run_cursor, Cursors> all, std::size_t rows, Visit visit) {
         while (rows > 0) {
@@ -356,7 +358,7 @@ struct row_layout {
             std::array{run_cursor(from, bytes[0]), run_cursor(to, bytes[0])}, rows,
             [&](const auto& all, std::size_t count) { copy_run(all[0].first(), all[1].first(), count, 0, how); });
     }
-    /// Of column c.
+    /// Copies contiguous rows of column c.
     void copy_run(const std::byte* from, std::byte* to, std::size_t rows, std::size_t c, store how) const {
         if (from == to) return;
         if (functions->copyable)
@@ -382,7 +384,8 @@ struct row_layout {
                                   const place* into = nullptr) const;
 };
 
-/// A few kilobytes at a time, so that partial folds stay in the first-level cache and go to memory once.
+/// Works on a few kilobytes at a time, so that partial folds stay in the first-level cache, and memory is written only
+/// once.
 inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span<const place> targets, std::size_t rows,
                                        ways_to_store how, int contributions) const {
     const int size = static_cast<int>(sources.size());
@@ -422,7 +425,7 @@ inline void row_layout::fold_in_chunks(std::span<const place> sources, std::span
     if (how.any_streams()) finish_streams();
 }
 
-/// The value of the tree's node [low, high): a source, or `into`, or buffer `depth`. The left child uses its parent's
+/// The value of the tree's node [low, high): a source, `into`, or buffer `depth`. The left child uses its parent's
 /// buffer.
 inline place row_layout::fold_tree(const chunk& all, int low, int high, std::size_t depth, const place* into) const {
     if (high - low == 1) return all.sources[static_cast<std::size_t>(low)] + all.first;

@@ -9,12 +9,12 @@
 #include "allfold/engine/rows.hpp"
 
 /// @file
-/// Memory for what is on its way: partial folds, and blocks for others.
+/// Memory for data in transit: partial folds, and blocks for other ranks.
 
 namespace allfold::detail {
 
-/// Rows of memory of our own, column by column. Objects in it are copies of a sample, since nobody promised that they
-/// can be made from nothing: whoever writes there first has one.
+/// Rows in memory of our own, column by column. Objects in it are made as copies of a sample, since they need not be
+/// default-constructible: whoever writes there first has one to copy.
 class scratch {
   public:
     [[nodiscard]] bool empty() const noexcept { return columns_.size() == 0; }

@@ -14,16 +14,16 @@
 #include "allfold/schedule/contract.hpp"
 
 /// @file
-/// Which rows of the whole operand the arguments of a call hold, as a collective says it of its own.
+/// Which rows of the whole operand the arguments of a call hold, as each collective defines it.
 
 namespace allfold::detail {
 
-/// What a collective is asked about: the arguments of one call at one rank.
+/// What a collective is asked about: the arguments of one call on one rank.
 struct arguments_given {
     const char* collective;
     setting where;
     bool in_place = false;
-    std::size_t input_rows = 0;   ///< of the argument; in place of the one that is both
+    std::size_t input_rows = 0;   ///< of the argument; in place, of the only one
     std::size_t output_rows = 0;  ///< the same
     const call_options* options = nullptr;
 
@@ -38,7 +38,7 @@ struct arguments_given {
         if (where.root < 0 || where.root >= where.size)
             reject(errc::bad_rank, {"root ", where.root, " is not in [0, ", where.size, ")"});
     }
-    /// Where a permutation is a list: that it is one.
+    /// If a permutation is given as a list, checks that it is one.
     void require_permutation() const {
         if (options->destinations == nullptr) return;
         const std::vector<int>& to = options->destinations->ranks();
@@ -74,20 +74,20 @@ struct arguments_given {
     }
 };
 
-/// The answer.
+/// The collective's answer.
 struct shape {
     std::size_t rows = 0;  ///< of the whole operand
     std::size_t input_first = 0, input_rows = 0;
     std::size_t result_first = 0, result_rows = 0;
-    int contributions = 1;                            ///< for how many operands the result stands
+    int contributions = 1;                            ///< how many operands the result stands for
     bool contributes = true;                          ///< whether this rank's input matters
     bool receives = true;                             ///< whether this rank gets a result
-    bool own_lengths = false;                         ///< each rank has lengths of its own: no other one knows them
-    partition blocks = partition::even(0, 1);         ///< where the collective cuts, and no schedule: of the input
-    partition result_blocks = partition::even(0, 1);  ///< where it cuts for pairs or owners: of the result
+    bool own_lengths = false;                         ///< each rank has lengths of its own, unknown to the others
+    partition blocks = partition::even(0, 1);         ///< of the input, if the collective cuts it, not a schedule
+    partition result_blocks = partition::even(0, 1);  ///< of the result, if it cuts for pairs or owners
     std::vector<int> destinations;                    ///< of a permutation that is a list
 
-    /// Of collectives whose arguments are all whole operands.
+    /// For collectives whose arguments are all whole operands.
     [[nodiscard]] static shape whole(std::size_t rows, int contributions) {
         shape s;
         s.rows = s.input_rows = s.result_rows = rows;

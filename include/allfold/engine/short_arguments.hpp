@@ -22,15 +22,15 @@
 #include "allfold/engine/short_task.hpp"
 
 /// @file
-/// The arguments of a call that may be one that was made before, bound to memory as they lie there.
+/// The arguments of a call that may repeat an earlier one, bound to memory where they lie.
 
 namespace allfold::detail {
 
-/// What the rows of such calls are: what is folded, or values that are lifted when they are.
+/// The type of the rows in such calls: what is folded, or values that are lifted when they are folded.
 template <class Types>
 using short_element = std::conditional_t<Types::may_fold_values, typename Types::value, typename Types::state>;
 
-/// Types whose calls may be remembered: contiguous rows of bytes, as the caller has them.
+/// Types whose calls may be remembered: contiguous rows of bytes, in the form in which the caller has them.
 template <class Op, class In, class Out>
 inline constexpr bool may_be_short = [] {
     using types = call_types<Op, In, Out>;
@@ -44,13 +44,12 @@ inline constexpr bool may_be_short = [] {
            column_count<element> <= short_call::most_columns;
 }();
 
-/// Of what is folded in such a call, in memory of its own: so much lies on the stack, and more is left to the engine,
-/// whose memory does not count then. all_reduce of halves, two ranks, to the engine: 0.67 at 16 B of states, 0.85 at 4
+/// The most bytes of states that such a call keeps on the stack; more are left to the engine, whose memory does not
+/// matter then. all_reduce of halves, two ranks, relative to the engine: 0.67x the time for 16 B of states, 0.85x for 4
 /// KiB.
 inline constexpr std::size_t most_state_bytes = 4096;
 
-/// Types whose calls may be remembered where they are not in the background: what is lifted becomes states on the
-/// stack.
+/// Types whose calls may be remembered unless they run in the background: values are lifted to states on the stack.
 template <class Op, class In, class Out>
 inline constexpr bool may_lift_short = [] {
     using types = call_types<Op, In, Out>;
@@ -64,7 +63,7 @@ inline constexpr bool may_lift_short = [] {
                !is_tensors<std::remove_cvref_t<Out>>;
 }();
 
-/// Where the rows of an argument lie: as `bound_rows` finds it, but in few instructions where it is a plain range.
+/// Where the rows of an argument lie: found as by `bound_rows`, but in few instructions for a plain range.
 template <class X>
 class short_operand : public bound_rows<X> {
   public:
@@ -108,7 +107,7 @@ class short_operand<X> {
     std::size_t rows_ = 1;
 };
 
-/// A list of few tensors: as they lie.
+/// A list of a few tensors, used in place.
 template <class X>
     requires is_tensors<std::remove_cv_t<X>>
 class short_operand<X> : public few_pieces<typename X::element_type> {
@@ -116,7 +115,7 @@ class short_operand<X> : public few_pieces<typename X::element_type> {
     using few_pieces<typename X::element_type>::few_pieces;
 };
 
-/// In the in-place form `In` is `absent`.
+/// In the in-place form, `In` is `absent`.
 template <class Op, class In, class Out>
 class short_arguments {
   public:
@@ -133,14 +132,14 @@ class short_arguments {
     short_arguments(std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out) : input_(in), output_(out) {}
     explicit short_arguments(std::remove_reference_t<Out>& out) : output_(out) {}
 
-    /// Before they are used in the background: throws where what is to be retained would be gone.
+    /// Called before they are used in the background: throws if something that has to be retained would be gone.
     static void require_retained(std::remove_reference_t<In>& in, std::remove_reference_t<Out>& out) {
         static_cast<void>(retained<In>(in));
         static_cast<void>(retained<Out>(out));
     }
     static void require_retained(std::remove_reference_t<Out>& out) { static_cast<void>(retained<Out>(out)); }
 
-    /// Whether it is plain that nothing is wrong with them; else the engine finds out what.
+    /// Whether it is obvious that nothing is wrong with them; otherwise the engine finds out what is.
     [[nodiscard]] bool are_plain() const noexcept {
         if (!output_.is_plain()) return false;
         if constexpr (!in_place) {
@@ -163,13 +162,13 @@ class short_arguments {
         else
             return {mark, input_.rows(), output_.rows(), form, options.mark_of_lists()};
     }
-    /// Of rows.
+    /// The alignment of rows.
     [[nodiscard]] std::size_t alignment() const noexcept
         requires(is_raw)
     {
         return output_.alignment();
     }
-    /// If the communicator remembers a call like this: runs it again.
+    /// Runs a call like this again, if the communicator remembers one; otherwise false.
     template <class Comm>
     [[nodiscard]] bool run(Comm& comm, const Op& op, const call_key& key) const {
         if constexpr (may_lift_short<Op, In, Out>)
@@ -179,7 +178,7 @@ class short_arguments {
         else
             return false;
     }
-    /// The same in the background; null where the communicator remembers none. Not of lists.
+    /// The same in the background; null if the communicator remembers none. Not for lists.
     template <class Comm>
     [[nodiscard]] std::unique_ptr<pending> prepare(Comm& comm, const Op& op, const call_key& key) const {
         const short_call* const known = short_calls::find(comm.background(), key, row_bytes());
@@ -198,8 +197,8 @@ class short_arguments {
             known->lower(layout(*known, functions, op), output_.memory().columns);
         return true;
     }
-    /// Of states that lie on the stack, if they are few. A rank whose result is a fold of nothing, or a part of its
-    /// output, leaves that to the engine.
+    /// Folds states that lie on the stack, if they are few. A rank whose result is a fold of nothing, or only a part of
+    /// its output, leaves the call to the engine.
     template <class Comm>
     [[nodiscard]] bool run_in_states(Comm& comm, const Op& op, const call_key& key) const {
         constexpr std::size_t bytes = sizeof(state), most = most_state_bytes / bytes;
@@ -256,7 +255,7 @@ class short_arguments {
         if constexpr (is_raw) rows.alignment = output_.alignment();
         return rows;
     }
-    /// Where what each lies in, with what is between its pieces, is partly the same.
+    /// Whether they may share elements, given that the memory they span, gaps included, overlaps.
     [[nodiscard]] bool may_share_memory() const noexcept {
         if constexpr (is_tensors<std::remove_cvref_t<In>> && is_tensors<std::remove_cvref_t<Out>>)
             return share_memory(input_.ranges(), output_.ranges());

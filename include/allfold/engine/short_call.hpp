@@ -16,27 +16,27 @@
 #include "allfold/transport/background.hpp"
 
 /// @file
-/// Calls of few short messages that this rank has made before: their programs are remembered, so that such a
-/// call consists of little more than its messages. They are the messages of the engine, on the same lanes: whether a
-/// rank has gone this way or the other one, no other rank can tell.
+/// Calls with a few short messages that this rank has made before: their programs are remembered, so that such a call
+/// costs little more than its messages. They are the messages that the engine would send, on the same lanes: no other
+/// rank can tell which of the two paths a rank has taken.
 
 namespace allfold::detail {
 
-/// Tells a call from others that a rank makes on a communicator.
+/// Distinguishes a call from the others that a rank makes on a communicator.
 struct call_key {
     const void* types = nullptr;  ///< of the collective, operator, elements and order
     std::size_t input_rows = 0, output_rows = 0;
     std::uint64_t form = 0;         ///< see `form_of`
-    std::uint64_t permutation = 0;  ///< see `mark_of`: of so few ranks it says all; or which list
+    std::uint64_t permutation = 0;  ///< see `mark_of`: exact for so few ranks; or which list
 
-    /// In place a schedule may need a copy of the input; in pieces: an argument is a list.
+    /// `in_place` is included since a schedule may then need a copy of the input. `in_pieces`: an argument is a list.
     [[nodiscard]] static constexpr std::uint64_t form_of(int root, bool in_place, bool in_pieces,
                                                          delegate delegation) noexcept {
         return static_cast<std::uint32_t>(root) | std::uint64_t{in_place} << 32 | std::uint64_t{in_pieces} << 33 |
                static_cast<std::uint64_t>(delegation) << 35;
     }
     [[nodiscard]] constexpr bool in_pieces() const noexcept { return (form >> 33 & 1u) != 0; }
-    /// The same call, of states in memory of its own.
+    /// The same call, on states in memory of their own.
     [[nodiscard]] constexpr call_key of_states() const noexcept {
         call_key other = *this;
         other.form |= std::uint64_t{1} << 34;
@@ -49,7 +49,7 @@ struct call_key {
 /// Where the rows of an argument of such a call lie.
 struct short_memory {
     std::byte* const* columns;
-    const scattered* pieces = nullptr;  ///< instead, of a list
+    const scattered* pieces = nullptr;  ///< used instead for a list
 
     [[nodiscard]] place at(std::size_t row) const noexcept { return {columns, row, pieces}; }
 };
@@ -57,20 +57,20 @@ struct short_memory {
 /// A call that may be made again.
 struct short_call {
     static constexpr std::size_t most_columns = 4;
-    static constexpr std::size_t most_pieces = 32;  ///< of a list, whose parts of a message lie on the stack
+    static constexpr std::size_t most_pieces = 32;  ///< of a list: the parts of its messages lie on the stack
 
     call_key key;
     std::array<std::size_t, most_columns> bytes{};  ///< of a row in each column
     std::size_t alignment = 1;
     short_program program;
     signature agreed;
-    std::uint32_t hash = 0;         ///< of it
-    bool is_aligned = false;        ///< as cells are, and no list
-    bool is_flat = false;           ///< this, and one column
-    bool is_pair = false;           ///< aligned so, and one message each way at most
-    int contributions = 0;          ///< for how many operands the result stands
-    short_program::rows_of result;  ///< the rows of it
-    mutable unsigned users = 0;     ///< `remembered_call`s that refer to it
+    std::uint32_t hash = 0;         ///< of `agreed`
+    bool is_aligned = false;        ///< no stricter than cells, and no list
+    bool is_flat = false;           ///< aligned like this, and a single column
+    bool is_pair = false;           ///< aligned like this, and at most one message each way
+    int contributions = 0;          ///< how many operands the result stands for
+    short_program::rows_of result;  ///< its rows
+    mutable unsigned users = 0;     ///< how many `remembered_call`s refer to it
 
     template <std::size_t Columns>
     [[nodiscard]] bool is(const call_key& other, const std::array<std::size_t, Columns>& row_bytes) const noexcept {
@@ -79,14 +79,15 @@ struct short_call {
             if (bytes[c] != row_bytes[c]) return false;
         return true;
     }
-    /// When it is complete: what an operator has folded becomes what the caller wants of it.
+    /// Called when it is complete: lowers what has been folded, if the operator does that.
     void lower(const row_layout& rows, std::byte* const* columns) const {
         if (rows.functions->lower != nullptr && contributions > 0 && result.count > 0)
             rows.functions->lower(rows, {columns, result.first}, result.count, contributions);
     }
 };
 
-/// Keeps such a call, which its communicator may forget meanwhile. Made, and let go, by whoever uses the communicator.
+/// Keeps such a call alive, which its communicator may forget meanwhile. Created and destroyed by whoever uses the
+/// communicator.
 class remembered_call {
   public:
     remembered_call() = default;
@@ -105,8 +106,8 @@ class remembered_call {
     const short_call* call_ = nullptr;
 };
 
-/// Whether a call that is only planned, of bytes, would be remembered where messages of up to `copied` bytes are
-/// copied. `blocks`: as it would be cut.
+/// Whether a call on bytes that is only planned would be remembered if messages of up to `copied` bytes are copied.
+/// `blocks`: how its operand would be cut.
 [[nodiscard]] inline bool would_be_short(const any_schedule& schedule, const partition& blocks, std::size_t copied) {
     static constexpr row_functions bytes_functions{};
     static constexpr std::size_t row_bytes = 1;
@@ -127,11 +128,11 @@ class remembered_call {
     return short_program().make(all);
 }
 
-/// The calls that a communicator remembers: the latest four of those that belong together by their keys, so that a
-/// dozen kinds of calls by turns do not drive each other out.
+/// The calls that a communicator remembers: for each set of keys the latest four, so that a dozen kinds of interleaved
+/// calls do not evict one another.
 class short_calls final : public background::keepsake {
   public:
-    /// Null where it knows none like this.
+    /// Null if it remembers no such call.
     template <std::size_t Columns>
     [[nodiscard]] static const short_call* find(const background& of, const call_key& key,
                                                 const std::array<std::size_t, Columns>& row_bytes) noexcept {
@@ -143,7 +144,7 @@ class short_calls final : public background::keepsake {
         ++all->found_;
         return latest;
     }
-    /// Remembers a call, if it is short; else null.
+    /// Remembers a call if it is short; otherwise null.
     template <communicator Comm>
     [[gnu::noinline]] static const short_call* remember(const call_key& key, const call<Comm>& made,
                                                         const shape& where) {
@@ -172,7 +173,7 @@ class short_calls final : public background::keepsake {
         all.latest_ = nullptr;
         return place.get();
     }
-    /// How often one was found.
+    /// How often a call was found.
     [[nodiscard]] std::uint64_t found() const noexcept { return found_; }
 
   private:
@@ -182,7 +183,7 @@ class short_calls final : public background::keepsake {
                                     key.output_rows * 3 + static_cast<std::uint32_t>(key.form) + key.permutation;
         return static_cast<std::size_t>(mixed * 0x9e3779b97f4a7c15u >> 32) % sets;
     }
-    /// A key in pieces, so that those who look at the latest call have theirs in registers.
+    /// The key is passed in pieces, so that callers that look at the latest call have theirs in registers.
     template <std::size_t Columns>
     [[nodiscard, gnu::noinline]] const short_call* among_calls(const void* types, std::size_t input_rows,
                                                                std::size_t output_rows, std::uint64_t form,
@@ -198,8 +199,8 @@ class short_calls final : public background::keepsake {
     }
 
     std::array<std::array<remembered_call, ways>, sets> calls_;
-    std::array<std::uint8_t, sets> next_{};  // of each set, to be replaced
-    const short_call* latest_ = nullptr;     // that was found
+    std::array<std::uint8_t, sets> next_{};  // the next one to be replaced in each set
+    const short_call* latest_ = nullptr;     // the latest one found
     std::uint64_t found_ = 0;
 };
 

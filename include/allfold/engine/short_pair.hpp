@@ -15,12 +15,12 @@
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
-/// Runs a remembered call that is one message each way at most, as most between two ranks are: straight on, with no
-/// loop over rounds or messages. What is decided in `short_run` where a call waits is decided there still.
+/// Runs a remembered call that has at most one message each way, as most calls between two ranks do: straight through,
+/// without loops over rounds or messages. What `short_run` decides when a call has to wait is still decided there.
 
 namespace allfold::detail {
 
-/// What does not come at once, or not as expected, of a call that is one message each way at most.
+/// The rest of a call with at most one message each way, if that does not arrive at once, or is not as expected.
 template <communicator Comm>
 [[gnu::noinline]] void finish_pair(const short_operands<Comm>& all, bool has_posted) {
     const short_program::round& now = all.what.program[0];
@@ -29,10 +29,10 @@ template <communicator Comm>
     if (!has_posted || received < now.from.size()) wait_for_rest(all, 0, posted, received, false);
 }
 
-/// Runs a call again that is one message each way at most, as most between two ranks are. Between the message that
-/// comes and the one that goes lies as little as can be: the rest is done while they travel. Of its operands:
-/// `write(message, memory)`, `work(round)`, `combine(round, data)` and `finish(lane, hash, has_posted)`. All of it is
-/// one function, and operands are never copied, so that they stay in registers.
+/// Runs a call again that has at most one message each way, as most calls between two ranks do. As little as possible
+/// happens between the arrival of one message and the departure of the next: everything else is done while they are in
+/// transit. Its operands provide `write(message, memory)`, `work(round)`, `combine(round, data)` and `finish(lane,
+/// hash, has_posted)`. All of it is a single function, and operands are never copied, so that they stay in registers.
 template <communicator Comm, class Operands>
 [[gnu::always_inline]] inline void run_pair(Comm& comm, const short_call& what, const Operands& operands) {
     const short_program::round& now = what.program[0];
@@ -57,7 +57,7 @@ template <communicator Comm, class Operands>
     operands.finish(on, hash, has_posted);
 }
 
-/// Operands of one column.
+/// Operands with a single column.
 template <communicator Comm>
 struct flat_operands {
     Comm& comm;
@@ -90,7 +90,7 @@ struct flat_operands {
     }
 
   private:
-    // What is rare gets all of it one by one: as a whole it would be put together for each call.
+    // Rare cases are passed each member separately: a whole object would have to be assembled for every call.
     [[gnu::noinline]] static void work(Comm& comm, const short_call& what, const row_functions& functions,
                                        const void* operation, std::byte* input, std::byte* result, const round& now) {
         const row_layout rows = layout(what, functions, operation);
@@ -113,7 +113,7 @@ template <communicator Comm>
     run_pair(comm, what, flat_operands<Comm>{comm, what, functions, operation, input, result});
 }
 
-/// Operands of several columns.
+/// Operands with several columns.
 template <communicator Comm>
 struct row_operands {
     Comm& comm;

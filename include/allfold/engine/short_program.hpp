@@ -16,13 +16,13 @@
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
-/// What one rank does in a call of few short messages, as plain numbers: made of the schedule once, and run each time
-/// that the same call is made again, where understanding the call would take longer than its messages.
+/// What one rank does in a call with a few short messages, as plain numbers: derived from the schedule once, and run
+/// each time the same call is repeated, since interpreting the call would take longer than its messages.
 
 namespace allfold::detail {
 
-/// One rank's steps of one call, of at most two rounds between at most 16 ranks. Each message is one block, which is
-/// copied when it is posted; rows are counted from the first one of an argument.
+/// One rank's steps of one call, which has at most two rounds and 16 ranks. Each message is one block, which is copied
+/// when it is posted; rows are counted from the first one of an argument.
 class short_program {
   public:
     static constexpr int most_ranks = 16;
@@ -33,38 +33,38 @@ class short_program {
     };
     struct message {
         int peer = 0;
-        rows_of rows;                ///< where it comes from, or goes to
-        std::size_t first_byte = 0;  ///< of the first column
+        rows_of rows;                ///< where it is read from, or stored
+        std::size_t first_byte = 0;  ///< in the first column
         std::size_t bytes = 0;       ///< of all columns, each aligned
     };
     static constexpr int most_levels = 4;
     struct round {
         std::span<const message> to, from;
         bool sends_result = false;  ///< rather than the input
-        bool is_to_all = false;     ///< all others get the same,
-        bool is_to_each = false;   ///< or something each; and so in all other rounds in which this rank sends something
+        bool is_to_all = false;     ///< all others are sent the same message,
+        bool is_to_each = false;  ///< or one each; then all rounds in which this rank sends anything send to all others
         bool is_exchange = false;  ///< and all others do so too
         fold how = fold::store;
         bool folds_result = false;       ///< its own operand is the result so far, rather than the input
         std::size_t own_first = 0;       ///< where that operand begins
         std::size_t own_first_byte = 0;  ///< the same in the first column
-        std::size_t lower = 0;           ///< how many of those from whom it receives are below it
-        local_work::kind local{};        ///< nothing, or the input is copied, or the result is the identity
+        std::size_t lower = 0;           ///< how many of the ranks that it receives from are below it
+        local_work::kind local{};        ///< nothing, a copy of the input, or the identity as the result
         rows_of input, result;           ///< of the local work
-        bool is_local_first = false;     ///< since what it makes is sent
-        /// The canonical tree of what is folded together, from the leaves up. First come the operands in rank order,
-        /// then `most_levels` buffers.
+        bool is_local_first = false;     ///< since its outcome is sent
+        /// The canonical tree of what is folded together, from the leaves up. Values are numbered: first the operands
+        /// in rank order, then `most_levels` buffers.
         std::array<junction, most_ranks - 1> tree{};
-        int operands = 0;  ///< how many those are
+        int operands = 0;  ///< how many of those there are
 
-        /// Whether what is received waits for the messages of all peers.
+        /// Whether received blocks are combined only once the messages of all peers have arrived.
         [[nodiscard]] bool folds_together() const noexcept {
             return how == fold::in_rank_order || how == fold::peers_in_rank_order;
         }
     };
 
     [[nodiscard]] int rounds() const noexcept { return rounds_; }
-    /// Whether it is one message each way at most, and what is sent is the input as it lies.
+    /// Whether it has at most one message each way, and sends the input as it lies.
     [[nodiscard]] bool is_pair() const noexcept {
         const round& only = round_[0];
         return rounds_ == 1 && only.to.size() <= 1 && only.from.size() <= 1 && !only.sends_result &&
@@ -76,7 +76,7 @@ class short_program {
     short_program(const short_program&) = delete;
     short_program& operator=(const short_program&) = delete;
 
-    /// Whether the call is of this kind: then this is its program. `Call` is `call`, or what is like it.
+    /// Whether the call is of this kind: if so, this becomes its program. `Call` is `call`, or something like it.
     template <class Call>
     [[nodiscard]] bool make(const Call& all) {
         used_ = 0;
@@ -127,7 +127,8 @@ class short_program {
         into.from = {first + to, static_cast<std::size_t>(from)};
         return understand_fold(all, now, into) && understand_local(all, now, source, into);
     }
-    /// Then it can be sent from where it is copied from, and the peers need not wait for the copy.
+    /// Whether what is sent can be read from the source of the local copy, so that the peers need not wait for that
+    /// copy.
     [[nodiscard]] static bool sends_what_it_copies(const step& now) {
         using kind = local_work::kind;
         if (now.local.what == kind::copy_to_send) return true;
@@ -174,7 +175,7 @@ class short_program {
         return true;
     }
 
-    /// Finds what goes to all others.
+    /// Finds what is sent to all others.
     void find_common(int size) noexcept {
         const std::span<round> rounds(round_.data(), static_cast<std::size_t>(rounds_));
         const auto is_common = [&](const round& each) {
@@ -188,7 +189,7 @@ class short_program {
             each.is_exchange = each.is_to_all && are_of_all(each.from, size);
         }
     }
-    /// A message of each other rank, of one length.
+    /// Whether there is one message for each other rank, all of the same length.
     [[nodiscard]] static bool are_of_all(std::span<const message> some, int size) noexcept {
         return some.size() == static_cast<std::size_t>(size) - 1 &&
                std::ranges::all_of(some, [&](const message& one) { return one.bytes == some[0].bytes; });

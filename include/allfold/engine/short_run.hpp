@@ -22,12 +22,11 @@
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
-/// Runs a remembered call: its messages in few instructions where they come at once, and step by step where they do
-/// not.
+/// Runs a remembered call: in few instructions if its messages arrive at once, otherwise step by step.
 
 namespace allfold::detail {
 
-/// One run of such a call: what it works on.
+/// What a single run of such a call works on.
 template <communicator Comm>
 struct short_operands {
     Comm& comm;
@@ -36,13 +35,13 @@ struct short_operands {
     short_memory input, result;
     lane on;
     std::uint32_t hash;
-    bool unordered = false;  ///< started again, so that its lane does not tell when it began
+    bool unordered = false;  ///< started again, so that its lane does not reveal when it began
 
     using round = short_program::round;
     using message = short_program::message;
     using columns = std::array<std::byte*, short_call::most_columns>;
 
-    /// What of the input belongs to the result, or the identity.
+    /// Copies the part of the input that belongs to the result, or sets the identity.
     void work(const round& now) const {
         using kind = local_work::kind;
         if (now.local == kind::none) return;
@@ -63,7 +62,7 @@ struct short_operands {
                 return true;
         return post_parts(now, next);
     }
-    /// A message as it travels: its columns one after the other, each aligned.
+    /// Writes a message in the form in which it is sent: one column after another, each aligned.
     void write(const message& next, const short_memory& from, destination memory) const {
         if (what.is_flat) [[likely]]
             return copy_to_shared(memory, from.columns[0] + next.first_byte, next.bytes);
@@ -74,7 +73,7 @@ struct short_operands {
             at += bytes;
         }
     }
-    /// Posts the messages of a round at once, where that can be done, and has been with those before on its lane.
+    /// Posts the messages of a round in one go, if that is possible and was done for all earlier ones on its lane.
     [[nodiscard]] bool post_at_once(const round& now) const {
         return now.is_to_all ? post_to_all(now) : now.is_to_each && post_to_each(now);
     }
@@ -112,8 +111,8 @@ struct short_operands {
         return {parts, bytes, rows.alignment, true, hash, nullptr, unordered, true};
     }
 
-    /// Apart, so that all other calls have registers enough: with its cursors in one function all_gather of two blocks
-    /// of 128 to 512 bytes took 1.1 times as long (g++ 12, -O3 -march=znver4).
+    /// A separate function, so that all other calls have enough registers: with its cursors in the same function,
+    /// all_gather of two blocks of 128 to 512 bytes took 1.1 times as long (g++ 12, -O3 -march=znver4).
     [[gnu::noinline]] std::size_t list_pieces(const place& from, std::size_t many, part* parts) const {
         std::size_t count = 0;
         rows.for_each_run(from, many,
@@ -121,7 +120,7 @@ struct short_operands {
         return count;
     }
 
-    /// Throws unless a message is the one that is expected.
+    /// Throws unless a message is the expected one.
     void require_right(std::uint32_t signature, std::size_t bytes, const message& expected) const {
         if (signature != hash) [[unlikely]]
             throw_disagreement(comm, what.agreed, expected.peer, on);
@@ -140,7 +139,7 @@ struct short_operands {
         const background::running inside(comm.background());
         rows.fold(now.how == fold::left ? from : own, now.how == fold::left ? own : from, to, with.rows.count);
     }
-    /// In rank order: `data` has the messages of all peers.
+    /// Combines in rank order: `data` holds the messages of all peers.
     void combine_all(const round& now, std::span<std::byte* const> data) const {
         const std::size_t count = data.size(), many = now.from[0].rows.count;
         if (many == 0) return;
@@ -170,7 +169,7 @@ struct short_operands {
         }
     }
 
-    /// The message of a call that has one only, where it lies; false where it has not come, or is not as expected.
+    /// Combines the only message of a call in place; false if it has not arrived, or is not as expected.
     [[nodiscard]] bool use_only(const round& now) const {
         const message& from = now.from[0];
         return comm.use_in_place(from.peer, on, hash, from.bytes, [this, &now](const std::byte* data) {
@@ -229,8 +228,8 @@ struct short_operands {
     }
 };
 
-/// Takes the messages of a round as they come, those after the first ones; returns how many it has taken when the next
-/// one is not there.
+/// Takes the messages of a round as they arrive, except for the first `after`, which have been taken already; returns
+/// how many it has taken when the next one has not arrived.
 template <communicator Comm>
 [[nodiscard]] std::size_t take_apart(const short_operands<Comm>& all, const short_program::round& now,
                                      std::size_t after = 0, bool waits = true) {
@@ -245,7 +244,7 @@ template <communicator Comm>
     }
     return received;
 }
-/// Folds the messages of a round where they lie, if all have come, and takes them all.
+/// Folds the messages of a round in place if all have arrived, and takes all of them.
 template <communicator Comm>
 [[nodiscard]] std::size_t take_together(const short_operands<Comm>& all, const short_program::round& now,
                                         bool waits = true) {
@@ -262,7 +261,7 @@ template <communicator Comm>
     return count;
 }
 
-/// Folds, or stores, the messages of an exchange where they lie, if all have come, and takes them all.
+/// Folds or stores the messages of an exchange in place if all have arrived, and takes all of them.
 template <communicator Comm>
 [[nodiscard, gnu::noinline]] std::size_t take_all(const short_operands<Comm>& all, const short_program::round& now) {
     std::array<std::byte*, short_program::most_ranks> data;
@@ -276,12 +275,12 @@ template <communicator Comm>
     return count;
 }
 
-/// How far a run has come. Models `pending_work`.
+/// The progress of a run. Models `pending_work`.
 template <communicator Comm>
 class short_run {
   public:
     explicit short_run(const short_operands<Comm>& all) : all_(all) {}
-    /// The rest of one that has to wait.
+    /// The rest of a run that has to wait.
     short_run(const short_operands<Comm>& all, int round, std::size_t posted, std::size_t received, bool at_once)
         : all_(all),
           round_(round),
@@ -290,14 +289,14 @@ class short_run {
           at_once_(at_once),
           has_worked_(all.what.program[round].is_local_first || posted == all.what.program[round].to.size()) {}
 
-    /// From the start.
+    /// Starts from the beginning.
     void begin() noexcept {
         round_ = 0;
         posted_ = received_ = 0;
         has_worked_ = false;
         at_once_ = true;
     }
-    /// Posts what it can of the first messages; true if that is all of them.
+    /// Posts what it can of the first round's messages; true if that is all of them.
     bool post_first() {
         const short_program::round& now = all_.what.program[0];
         if (now.is_local_first) work(now);
@@ -306,14 +305,14 @@ class short_run {
     [[nodiscard]] bool has_posted_first() const noexcept {
         return round_ > 0 || posted_ == all_.what.program[0].to.size();
     }
-    /// Does what can be done without waiting; true when the call is complete.
+    /// Makes what progress it can without waiting; true when the call is complete.
     bool poll() {
         all_.comm.progress();
         return advance(false);
     }
-    /// The same, and waits a moment for messages.
+    /// The same, but waits briefly for messages.
     bool hurry() { return advance(true); }
-    /// Lets go of what has come.
+    /// Releases what has arrived.
     void drop() noexcept { arrived_ = {}; }
     [[nodiscard]] waiting blocked_on() const {
         waiting where{all_.what.agreed.what, round_, all_.what.program.rounds(), -1, all_.on};
@@ -325,7 +324,7 @@ class short_run {
             where.peer = now.from[received_].peer;
         return where;
     }
-    /// Throws when a rank that this one waits for is in another call.
+    /// Throws if a rank that this one waits for is in another call.
     void check() const {
         const waiting where = blocked_on();
         if (where.peer < 0) return;
@@ -341,7 +340,7 @@ class short_run {
             const short_program::round& now = all_.what.program[round_];
             if (now.is_local_first) work(now);
             if (!post(now)) return false;
-            work(now);  // in place it may overwrite what is posted
+            work(now);  // in place, it may overwrite what has been posted
             take_in_place(now, waits);
             if (!receive(now)) return false;
             ++round_;
@@ -370,7 +369,7 @@ class short_run {
         return true;
     }
     bool receive(const short_program::round& now) {
-        if (received_ == now.from.size()) return true;  // where they lay, or there are none
+        if (received_ == now.from.size()) return true;  // taken in place, or there are none
         if (now.folds_together() && arrived_.size() != now.from.size())
             arrived_ = heap_array<arrival_type>(now.from.size());
         for (; received_ < now.from.size(); ++received_) {
@@ -404,7 +403,7 @@ class short_run {
     const short_operands<Comm>& all_;
     int round_ = 0;
     std::size_t posted_ = 0, received_ = 0;
-    bool at_once_ = true;      // were messages posted that are, in all rounds so far
+    bool at_once_ = true;      // messages were posted in one go, in all rounds so far
     bool has_worked_ = false;  // in this round
     heap_array<arrival_type> arrived_;
 };
@@ -416,7 +415,7 @@ template <communicator Comm>
     all.comm.wait(rest, std::nullopt);
 }
 
-/// Takes the messages of a round that come; returns how many.
+/// Takes the messages of a round that arrive; returns how many.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline std::size_t take_messages(const short_operands<Comm>& all,
                                                                    const short_program::round& now) {
@@ -426,7 +425,7 @@ template <communicator Comm>
     return received;
 }
 
-/// Runs a call again. Nothing is in flight in this thread.
+/// Runs a call again. This thread has nothing in flight.
 template <communicator Comm>
 [[gnu::noinline]] void run_again(Comm& comm, const short_call& what, const row_layout& rows, const short_memory& input,
                                  const short_memory& result) {
@@ -439,7 +438,7 @@ template <communicator Comm>
         std::size_t posted = 0, received = 0;
         if (at_once && all.post_at_once(now)) posted = now.to.size();
         for (; posted < now.to.size() && all.post(now, now.to[posted]); ++posted) at_once = false;
-        if (r == 0) comm.announce_again(on, what.agreed, what.hash);  // while they travel
+        if (r == 0) comm.announce_again(on, what.agreed, what.hash);  // while they are in transit
         if (posted == now.to.size()) {
             if (!now.is_local_first) all.work(now);
             received = take_messages(all, now);

@@ -16,11 +16,11 @@
 #include "allfold/engine/task.hpp"
 
 /// @file
-/// Calls that a communicator remembers, in the background: started, or prepared to be started again and again.
+/// Calls that a communicator remembers, in the background: started, or prepared to be started any number of times.
 
 namespace allfold::detail {
 
-/// A task that makes such a call again.
+/// A task that repeats such a call.
 template <communicator Comm>
 class short_task : public task<Comm> {
   public:
@@ -31,7 +31,7 @@ class short_task : public task<Comm> {
         try {
             run_.begin();
             run_.post_first();
-            all_.comm.announce_again(all_.on, all_.what.agreed, all_.what.hash);  // while they travel
+            all_.comm.announce_again(all_.on, all_.what.agreed, all_.what.hash);  // while they are in transit
         } catch (...) {
             this->give_up_run();
             throw;
@@ -89,11 +89,12 @@ class short_task : public task<Comm> {
     void finish_run() final { all_.what.lower(rows_, result_.data()); }
     void drop_run() noexcept final { run_.drop(); }
 
-    /// Older operations are in the way: pushes them on for a moment, which is no longer where there are thousands, on
-    /// this communicator or on all together, and shorter each time that it was in vain: then the peer has not come.
+    /// Older operations are in the way: makes progress on them for a moment. This takes no longer if there are
+    /// thousands of them, on this communicator or on all together, and less each time it was in vain: in that case the
+    /// peer has not arrived.
     void make_room() noexcept {
-        // 4 or 256 turns, 1024 or 65536 polls: the same within 5% with 64 and 1024 in flight (Xeon, two cores); 256
-        // turns 0.7 of the time with 2^14, and 1.05 with 1024.
+        // With 4 or 256 turns and with 1024 or 65536 polls it takes the same time within 5% with 64 and 1024 in flight
+        // (Xeon, two cores); 256 turns take 0.7x the time with 2^14 in flight, and 1.05x with 1024.
         constexpr std::size_t turns = 32, most_polls = 8192;
         background& home = all_.comm.background();
         const std::size_t in_flight = home.size() * background::busy(), most = turns >> home.vain_attempts();
@@ -114,7 +115,7 @@ class short_task : public task<Comm> {
     short_run<Comm> run_;
 };
 
-/// With an operator of its own.
+/// Owns its operator.
 template <communicator Comm, class Op>
 class short_task_with final : public short_task<Comm> {
   public:
@@ -130,7 +131,7 @@ class short_task_with final : public short_task<Comm> {
     [[no_unique_address]] Op op_;
 };
 
-/// With arguments that the engine has bound.
+/// Owns arguments that the engine has bound.
 template <communicator Comm>
 class bound_short_task final : public short_task<Comm> {
   public:

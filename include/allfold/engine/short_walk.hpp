@@ -15,8 +15,8 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Runs a schedule that is one step, whose messages are one block each: what short calls consist of, where a walk
-/// through rounds, windows and slots would take longer than the messages.
+/// Runs a schedule that is a single step, whose messages are one block each: what short calls consist of, for which
+/// walking through rounds, windows and slots would take longer than the messages.
 
 namespace allfold::detail {
 
@@ -25,9 +25,9 @@ class short_walk {
   public:
     using context = call<Comm>;
 
-    short_walk() noexcept {}  // NOLINT: the step is made when a call begins
+    short_walk() noexcept {}  // NOLINT: the step is constructed when a call begins
 
-    /// Begins, if the schedule is of this kind, and the call has one window; false otherwise.
+    /// Begins if the schedule is of this kind and the call has one window; otherwise false.
     bool begin(const context& all, lane on) {
         if (all.schedule.rounds() != 1 || all.memory.stage_input || all.encodes() || all.rows.columns() != 1 ||
             all.memory.is_scattered())
@@ -57,11 +57,11 @@ class short_walk {
             if (!all.memory.in_place) set_identity(all);
         }
         if (lent_.load(std::memory_order_acquire) != 0) return false;
-        if (all.memory.in_place) set_identity(all);  // where the message lay
+        if (all.memory.in_place) set_identity(all);  // overwrites where the message lay
         return true;
     }
 
-    /// Whether only loans are left.
+    /// Whether all that is left is to wait for the end of loans.
     [[nodiscard]] bool has_result() const noexcept { return folded_ && now_.local.what != local_work::kind::identity; }
 
     [[nodiscard]] waiting blocked_on(const context& all) const {
@@ -72,7 +72,7 @@ class short_walk {
             where.peer = now_.from.at(received_, all.comm.rank());
         return where;
     }
-    /// Calls visit(peer) for those who may still read what has been lent, if that is what it waits for.
+    /// Calls visit(peer) for each peer that may still read what has been lent, if this is what the walk waits for.
     template <class Visit>
     void for_each_borrower(const context& all, Visit visit) const {
         if (!folded_) return;
@@ -98,27 +98,27 @@ class short_walk {
         return find(all.memory.result, *all.memory.result_blocks, set);
     }
 
-    /// Whether it moves blocks from the input to the result, at most one of them locally, and nothing else.
+    /// Whether it moves blocks from the input to the result, at most one of them locally, and does nothing else.
     [[nodiscard]] bool is_simple(const context& all) const {
         using kind = local_work::kind;
         const bool reads_mine = now_.how != fold::store;
         if (now_.has_more || (reads_mine && now_.mine != slot::input) || now_.into != slot::result) return false;
         const local_work& local = now_.local;
-        if (local.what == kind::copy_to_send)  // left out where posting a message copies it anyway
+        if (local.what == kind::copy_to_send)  // omitted if posting a message copies it anyway
             return local.left == slot::input && sends_one_block() &&
                    !all.lends(input(all, now_.send).rows * all.rows.row_bytes);
         const bool works = local.what != kind::none;
         if (works && (local.what == kind::fold || local.left != slot::input || local.into != slot::result ||
                       local.blocks.size() != 1 || !local.targets.empty()))
             return false;
-        // What is copied to the result first and sent from there can be sent from the input.
+        // What is first copied to the result and then sent from there can be sent from the input.
         return now_.source == slot::input || (now_.source == slot::result && local.what == kind::copy &&
                                               sends_one_block() && now_.send[0] == local.blocks[0]);
     }
     [[nodiscard]] bool sends_one_block() const noexcept {
         return now_.sent == addressed::alike && now_.send.size() == 1;
     }
-    /// What goes to all peers, or to each of them.
+    /// Lists what is sent to all peers alike, or to each of them.
     [[nodiscard]] bool list_parts(const context& all) {
         if (to_count_ == 0) return true;
         const bool alike = now_.sent == addressed::alike;
@@ -185,7 +185,7 @@ class short_walk {
         return true;
     }
 
-    /// Where the message of a peer belongs.
+    /// Where the message of a peer is stored.
     [[nodiscard]] block target_of(const context& all, int peer) const {
         return now_.received == addressed::alike ? target_ : result(all, all.schedule.received_from(0, peer));
     }
@@ -219,7 +219,8 @@ class short_walk {
         const place mine = input(all, now_.receive).at;
         all.rows.fold(now_.how == fold::left ? from : mine, now_.how == fold::left ? mine : from, into.at, into.rows);
     }
-    /// Where the block of a message lies: in one column, or in several pieces at the peer, which are added to a list.
+    /// Where the block of a message lies: in a single column, or in several pieces at the peer, which are appended to
+    /// `several`.
     [[nodiscard]] static place place_of(const context& all, const typename Comm::arrival_type& message,
                                         std::byte** column, std::list<scattered>& several) {
         std::byte* const packed = message.packed();
@@ -241,7 +242,7 @@ class short_walk {
         return true;
     }
 
-    /// In rank order, its own among them if it is to be.
+    /// In rank order, with this rank's own operand if it takes part.
     void fold_arrived(const context& all) {
         const auto count = static_cast<std::size_t>(from_count_);
         const bool with_mine = now_.how == fold::in_rank_order;
@@ -268,12 +269,12 @@ class short_walk {
     lane lane_ = 0;
     int to_count_ = 0, posted_ = 0;
     int from_count_ = 0, received_ = 0;
-    bool has_kept_ = false;  // what of the input belongs to the result
+    bool has_kept_ = false;  // the part of the input that belongs to the result
     bool folded_ = false;
     std::atomic<int> lent_{0};
-    block target_{};  // of what all peers send
+    block target_{};  // for what all peers send alike
     small_array<part, 2> parts_;
-    small_array<std::size_t, 1> ends_;  // of the part for each peer, in a notice
+    small_array<std::size_t, 1> ends_;  // where the part for each peer ends, in a notice
     small_array<typename Comm::arrival_type, 1> arrived_;
 };
 

@@ -11,18 +11,18 @@
 #include "allfold/transport/detail/stream.hpp"
 
 /// @file
-/// Ways to put bytes in memory.
+/// Ways to store bytes in memory.
 
 namespace allfold::detail {
 
 /// How results are stored.
 enum class store : std::uint8_t {
-    plain,      ///< through the cache: for what is used again soon
-    shared,     ///< into lines that another core holds
-    streaming,  ///< past the cache, for results larger than it: saves reading the lines that are overwritten
+    plain,      ///< through the cache: for data that is used again soon
+    shared,     ///< into cache lines that another core holds
+    streaming,  ///< past the cache, for results that exceed it: saves reading the lines that are overwritten
 };
 
-/// How each of several results is stored, of which one may be this rank's own.
+/// How each of several results is stored, one of which may be this rank's own.
 class ways_to_store {
   public:
     constexpr ways_to_store(store all = store::plain) noexcept : others_(all), own_(all) {}
@@ -36,7 +36,8 @@ class ways_to_store {
     [[nodiscard]] constexpr bool any_streams() const noexcept {
         return others_ == store::streaming || own_ == store::streaming;
     }
-    /// Of so many results, the one that is used again soonest, if any is stored through the cache.
+    /// The index of the result that is used again soonest among `results`; `results` if none is stored through the
+    /// cache.
     [[nodiscard]] constexpr std::size_t nearest(std::size_t results) const noexcept {
         if (number_of_own_ < results && own_ == store::plain) return number_of_own_;
         return others_ == store::plain ? 0 : results;

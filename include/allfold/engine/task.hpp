@@ -22,14 +22,15 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// The two ways to drive an execution: to its end at once, or in the background.
+/// The two ways to drive an execution: to completion, or in the background.
 
 namespace allfold::detail {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-/// In a handler: nobody may touch this rank's memory any more, and every other rank throws. Inside an operator it does
-/// nothing: the collective that folds gives up, if the exception comes as far.
+/// Aborts, from an exception handler: every other rank throws, and nobody touches this rank's memory any more; if that
+/// cannot be ensured, the memory is never freed. Does nothing inside an operator: the collective that folds aborts if
+/// the exception gets that far.
 template <communicator Comm>
 void give_up(Comm& comm) noexcept {
     if (comm.background().is_running()) return;
@@ -38,7 +39,8 @@ void give_up(Comm& comm) noexcept {
     if (comm.holds_memory()) comm.background().leave_behind();
 }
 
-/// Ranks call operators at different times and in different numbers: what one starts there has no partner.
+/// Ranks call operators at different times and different numbers of times: what one of them starts there has no
+/// counterpart on the other ranks.
 template <communicator Comm>
 void require_outside_operator(Comm& comm, const char* what) {
     if (comm.background().is_running())
@@ -46,16 +48,17 @@ void require_outside_operator(Comm& comm, const char* what) {
                                               " calls it inside the operator of a collective on this communicator"}));
 }
 
-/// How long a rank sleeps at one communicator while it has operations in flight on others, whose messages need not wake
+/// How long a rank sleeps on one communicator while it has operations in flight on others, whose messages need not wake
 /// it.
 inline constexpr std::chrono::milliseconds longest_nap{1};
 
-/// Some work, and meanwhile all that this thread has in flight on any communicator. It also counts as done when it is
+/// Some work, together with everything this thread has in flight on any communicator. Also counts as done when it is
 /// time to look again: when the next operation in flight is due, or after a nap.
 template <bool Naps, class Work>
 class pushing_on {
   public:
-    /// Of messages, to what comes of it: a wait for any of several has noted it (transport/detail/arrival_order.hpp).
+    /// The arrival order of messages does not matter here: where it does, in a wait for any of several operations, this
+    /// has been noted already (transport/detail/arrival_order.hpp).
     static constexpr bool order_matters = false;
 
     pushing_on(background& home, Work& work) noexcept : home_(home), work_(work) {}
@@ -75,7 +78,7 @@ class pushing_on {
     }
 
     [[nodiscard]] bool is_done() const noexcept { return is_done_; }
-    /// When a rank that sleeps has to wake: a transport asks for it.
+    /// When a sleeping rank has to wake up; asked by a transport.
     [[nodiscard]] time_point next_look() const noexcept { return next_look_; }
     void plan_next_look() {
         next_look_ = background::in_flight() ? background::next_due() : time_point::max();
@@ -94,7 +97,7 @@ class pushing_on {
     time_point next_look_ = time_point::max();
 };
 
-/// Waits as `comm` does.
+/// Waits the way `comm` does.
 template <communicator Comm, class Work>
 void wait_pushing_on(Comm& comm, Work& work, std::optional<time_point> until) {
     comm.background().take_over();
@@ -105,8 +108,8 @@ void wait_pushing_on(Comm& comm, Work& work, std::optional<time_point> until) {
     }
 }
 
-/// A call that its rank waits for. Where something that this wait pushes on gives up, the call lets go as well: others
-/// that give up wait for that.
+/// A call that its rank waits for. If something on which this wait makes progress aborts, the call releases its loans
+/// as well: others that abort wait for that.
 template <communicator Comm>
 class waited_call final : public background::work {
   public:
@@ -115,7 +118,7 @@ class waited_call final : public background::work {
     }
 
     bool poll() {
-        if (has_dropped_) return false;  // its communicator is broken, as who waits there finds out
+        if (has_dropped_) return false;  // its communicator is broken, which its waiter finds out
         const background::running inside(comm_.background());
         return run_.poll();
     }
@@ -135,10 +138,10 @@ class waited_call final : public background::work {
     bool has_dropped_ = false;
 };
 
-/// What is done while a call runs to its end.
+/// What else is done while a call runs to completion.
 enum class meanwhile : std::uint8_t {
-    pushes_on,  ///< with other operations of this thread, any of which may fail, and this call with it
-    nothing     ///< so this rank fails only where another one has failed before it came to this call
+    pushes_on,  ///< progress on other operations of this thread: if one of them fails, so does this call
+    nothing     ///< nothing, so this rank fails only if another one has failed before it reached this call
 };
 
 template <communicator Comm>
@@ -161,10 +164,9 @@ void run_to_end(Comm& comm, execution<Comm>& run, const std::optional<deadline>&
     }
 }
 
-/// A call in the background. Its lanes are its own, from here to its end: so it may be started in another order on
-/// every rank. Messages of a later start come after those of an earlier one on the same lane, and each start reads as
-/// many as it needs. What it runs is said by those who derive from it; they `leave_for_good` first in their
-/// destructors.
+/// A call in the background. Its lanes are its own until it ends, so it may be started in a different order on every
+/// rank. On a lane, messages of a later start follow those of an earlier one, and each start reads as many as it needs.
+/// Derived classes define what it runs; their destructors call `leave_for_good` first.
 template <communicator Comm>
 class task : public pending {
   public:
@@ -187,7 +189,7 @@ class task : public pending {
         start();
     }
     void progress() noexcept override {
-        if (done() || comm_->background().is_running()) return;  // an operator of it may wait for something else
+        if (done() || comm_->background().is_running()) return;  // its operator may wait for something else
         try {
             if (!poll() || !hooks::may_end(*comm_, this, what_)) return require_time();
             hooks::note_end(*comm_, *this);
@@ -205,7 +207,7 @@ class task : public pending {
         if (!failure_)  // another operation was destroyed by an exception that nobody has caught yet
             failure_ =
                 std::make_exception_ptr(error(errc::peer_failed, text({what_, ": abandoned with its communicator"})));
-        const background::running inside(comm_->background());  // in the midst of giving up nothing can be started
+        const background::running inside(comm_->background());  // nothing can be started during an abort
         call_back();
         done_ = true;
     }
@@ -226,11 +228,11 @@ class task : public pending {
     }
     void check_aside() noexcept override {
         if constexpr (Comm::shares_memory) return look_around();
-        unless_it_fails([this] { check(); });  // where looking around needs time, one operation has all of it
+        unless_it_fails([this] { check(); });  // if looking around takes time, only one operation does it
     }
 
     void push() override {
-        if (comm_ == nullptr) return background::progress_all();  // it is done, and others may not be
+        if (comm_ == nullptr) return background::progress_all();  // it is done, but others may not be
         comm_->background().take_over();
         hooks::look(*comm_, &background::progress_all);
     }
@@ -242,7 +244,7 @@ class task : public pending {
             fail(std::current_exception());
         }
     }
-    /// Nobody can look at the exception yet: what its peers hear is for the transport to find out.
+    /// The exception cannot be examined yet: what peers are told is up to the transport.
     void abandon_unwinding() noexcept override {
         fail(std::make_exception_ptr(error(errc::peer_failed, text({what_, ": its rank was left by an exception"}))));
     }
@@ -254,19 +256,19 @@ class task : public pending {
         if (limit) limit_ = limit;
         require_outside_operator(comm, what);
     }
-    /// Of what is in flight already.
+    /// For a call that is already in flight.
     task(Comm& comm, const char* what) noexcept : comm_(&comm), what_(what) {}
 
-    // What it runs.
+    // Hooks for derived classes: what the task runs.
 
-    /// Before a start that is not the first one after it was made.
+    /// Called before each start but the first.
     virtual void announce_run() = 0;
     virtual void begin_run() = 0;
-    /// Does what can be done without waiting; true when that is all.
+    /// Makes what progress it can without waiting; true when the run is complete.
     virtual bool poll_run() = 0;
-    /// Then.
+    /// Called once the run is complete.
     virtual void finish_run() = 0;
-    /// Lets go of what peers have lent.
+    /// Releases what peers have lent.
     virtual void drop_run() noexcept = 0;
 
     void note_start() {
@@ -275,9 +277,9 @@ class task : public pending {
         done_.store(false, std::memory_order_relaxed);
         if (is_timed()) hooks::note_deadline(*comm_, this);
     }
-    /// Whether it may be due some time.
+    /// Whether it has a deadline.
     [[nodiscard]] bool is_timed() const noexcept { return due_ != time_point::max(); }
-    /// Throws what waiting throws.
+    /// Throws what the wait throws.
     void wait_for(erased_work& what) {
         struct {
             erased_work& what;
@@ -307,7 +309,7 @@ class task : public pending {
         call_back();
         done_.store(true, std::memory_order_release);  // last: from here on another thread may destroy it
     }
-    /// In a handler.
+    /// Called in an exception handler.
     void fail(std::exception_ptr failure) noexcept {
         if (done()) return;
         hooks::note_failure(*comm_, *this, failure);
@@ -370,15 +372,15 @@ class execution_task final : public task<Comm> {
         : task<Comm>(comm, what, limit), arguments_(std::move(arguments)), run_(make) {}
     ~execution_task() override { this->leave_for_good(); }
 
-    /// Before it is started.
+    /// Called before the first start.
     void open() {
         run_.open();
         this->comm_->background().attach(*this, this->comm_);
     }
-    /// Instead.
+    /// Releases the arguments; called instead of `open`.
     [[nodiscard]] std::unique_ptr<bound_arguments> give_arguments() noexcept { return std::move(arguments_); }
 
-    /// While it is not in flight: those of the next start.
+    /// Sets the arguments of the next start; must not be called while it is in flight.
     void take_arguments(std::unique_ptr<bound_arguments> arguments, const call<Comm>& from) noexcept {
         run_.take_memory(from);
         arguments_ = std::move(arguments);
@@ -391,7 +393,7 @@ class execution_task final : public task<Comm> {
     [[nodiscard]] waiting blocked_on() const override { return run_.blocked_on(); }
     void check() const override { run_.check(); }
 
-    /// Not where values are made of folds that peers still read.
+    /// Impossible if values are made from folds that peers still read.
     bool finish_early() override {
         if (this->done() || is_finished_) return true;
         if (!run_.has_result() || run_.about().rows.functions->lower != nullptr || !arguments_->may_finish_early())
@@ -434,7 +436,7 @@ class execution_task final : public task<Comm> {
         return is_written ? 0 : mark_of_input(run_.about().rows, run_.about().memory, arguments_->input_rows);
     }
 
-    /// At the end of its communicator.
+    /// Called at the end of its communicator.
     void wait_for_readers() noexcept {
         struct {
             execution_task& self;
@@ -454,7 +456,7 @@ class execution_task final : public task<Comm> {
     std::unique_ptr<bound_arguments> arguments_;
     execution<Comm> run_;
     std::uint64_t mark_ = 0;
-    bool is_finished_ = false;  // earlier than peers had read what they were lent
+    bool is_finished_ = false;  // before peers have read all they were lent
     bool is_detached_ = false;
 };
 

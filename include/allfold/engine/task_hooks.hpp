@@ -11,44 +11,44 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// What a transport has to say about operations in flight.
+/// Where a transport can take part in the life of operations in flight.
 
 namespace allfold::detail {
 
-/// Time, and what has come by now, are the clock's and the transport's matter. A communicator on which they are its own
-/// (analysis/explored_communicator.hpp) specialises this, and costs the others nothing.
+/// Normally, time and the arrival of messages are up to the clock and the transport. A communicator that controls them
+/// itself (analysis/explored_communicator.hpp) specialises this, at no cost to the others.
 template <class Comm>
 struct task_hooks {
-    /// A message that could have come does so only where somebody looks.
+    /// Whether a message that could have arrived does so only when somebody looks for it.
     static constexpr bool delays_messages = false;
 
-    /// Passes over all that this thread has in flight, because the program asks what has come.
+    /// Makes a pass over everything this thread has in flight, because the program asks what has arrived.
     template <class Pass>
     static void look(Comm&, Pass pass) {
         pass();
     }
     /// A message is about to start.
     static void before_message(Comm&, bool /*is_received*/) noexcept {}
-    /// A message starts, to one rank or from one, or both: the number of the call, for those who wait for it.
+    /// A message starts, to one rank, from one, or both. Returns the number of the call, for those that wait for it.
     template <class Sending, class Receiving>
     static std::size_t start_message(Comm&, const char*, const Sending*, const Receiving*, bool /*is_waited_for*/) {
         return 0;
     }
 
-    /// An operation starts that ends by itself, when it `may_end`.
+    /// An operation starts that ends by itself, once it `may_end`.
     static void note_start(Comm&, const void*) noexcept {}
-    /// Whether one ends now all of whose messages have come.
+    /// Whether an operation, all of whose messages have arrived, ends now.
     static bool may_end(Comm&, const void*, const char*) noexcept { return true; }
 
-    /// One fails, and still says whom it waits for.
+    /// An operation fails, and can still report which rank it waits for.
     template <class Task>
     static void note_failure(Comm&, const Task&, const std::exception_ptr&) noexcept {}
 
-    /// An operation starts that is due some time.
+    /// An operation with a deadline starts.
     static void note_deadline(Comm&, const void*) noexcept {}
-    /// It is over.
+    /// Such an operation has ended.
     static void forget_deadline(Comm&, const void*) noexcept {}
-    /// Throws where an operation is late that is not done; the transport itself says who waits for whom.
+    /// Throws if an unfinished operation is late; the transport itself reports which rank waits for which.
     template <class Task>
     static void require_time(Comm& comm, const Task& late) {
         if (std::chrono::steady_clock::now() < late.due()) return;
@@ -60,7 +60,7 @@ struct task_hooks {
         } stuck{late};
         comm.wait(stuck, late.due());
     }
-    /// One ends now: throws where even that is late.
+    /// An operation ends now: throws if even that is late.
     template <class Task>
     static void note_end(Comm&, const Task&) noexcept {}
 };

@@ -24,7 +24,8 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// Walks a schedule over a transport. What all algorithms share is here, once: messages, progress, loans.
+/// Walks a schedule over a transport. Everything that all algorithms share is implemented once, here: messages,
+/// progress, loans.
 
 namespace allfold::detail {
 
@@ -34,7 +35,7 @@ class walker {
   public:
     using context = call<Comm>;
 
-    walker() noexcept {}  // NOLINT: the current step is made when a round is entered
+    walker() noexcept {}  // NOLINT: the current step is constructed when a round is entered
 
     /// Begins with window `window` on lane `on`.
     void begin(const context& all, std::size_t window, lane on) {
@@ -44,7 +45,7 @@ class walker {
         enter(all);
     }
 
-    /// True when the window is through. Throws what the operator throws, and on a mismatch.
+    /// True once the window is complete. Throws what the operator throws, and on a mismatch.
     bool advance(const context& all) {
         while (round_ < rounds_) {
             if (!step_through(all)) return false;
@@ -54,7 +55,7 @@ class walker {
         return !waits_for_loans();
     }
 
-    /// Whether only loans are left.
+    /// Whether all that is left is to wait for the end of loans.
     [[nodiscard]] bool has_result() const noexcept { return round_ == rounds_; }
 
     [[nodiscard]] waiting blocked_on(const context& all) const {
@@ -68,7 +69,8 @@ class walker {
         return where;
     }
 
-    /// Calls visit(peer) for those who may still read what the last rounds have lent, if that is what it waits for.
+    /// Calls visit(peer) for each peer that may still read what the last rounds have lent, if this is what the walker
+    /// waits for.
     template <class Visit>
     void for_each_borrower(const context& all, Visit visit) const {
         if (!on_loan_) return;
@@ -78,9 +80,9 @@ class walker {
         }
     }
 
-    /// Lets go of what peers have lent.
+    /// Releases what peers have lent.
     void drop() noexcept { arrived_.clear(); }
-    /// Keeps what it has lent itself.
+    /// Keeps what it has lent itself from being freed.
     void leave_behind() noexcept {
         memory_.leave_behind();
         detail::leave_behind(encoded_);
@@ -116,7 +118,7 @@ class walker {
         if (!prepared_) {
             if (now_.idle()) return true;
             if (waits_for_loans(round_ % 2))
-                return false;  // from two rounds ago: its part list is about to be written anew
+                return false;  // lent two rounds ago: its part list is about to be rewritten
             const bool writes = now_.local.what != local_work::kind::none;
             if (writes && waits_for_loans((round_ + 1) % 2))
                 return false;  // a peer may still read what is written here
@@ -129,14 +131,14 @@ class walker {
         if (std::exchange(works_later_, false)) do_local(all);  // the peers need not wait for it
         if (!is_posted) return false;
         if (now_.from.which() != peers::kind::none) {
-            if (waits_for_loans((round_ + 1) % 2)) return false;  // the same
+            if (waits_for_loans((round_ + 1) % 2)) return false;  // the same applies
             if (!receive(all)) return false;
         }
         return now_.local.what != local_work::kind::identity || sets_identity(all);
     }
 
-    /// Comes last in a step, since in place it may lie where this step's messages do; elsewhere they come from another
-    /// slot.
+    /// Comes last in a step: in place, the identity may be written where this step's messages lie; otherwise they lie
+    /// in another slot.
     bool sets_identity(const context& all) {
         if (all.rows.functions->set_identity == nullptr) return true;
         if (all.memory.in_place ? waits_for_loans() : waits_for_loans((round_ + 1) % 2)) return false;
@@ -148,8 +150,8 @@ class walker {
         return true;
     }
 
-    /// A copy made to be sent is left out where the message is copied, or encoded, when it is posted: before anything
-    /// is received in the same step.
+    /// A copy that is made only to be sent is omitted if the message is copied, or encoded, when it is posted, which is
+    /// before anything is received in the same step.
     [[nodiscard]] bool sends_original(const context& all) const {
         if (now_.local.what != local_work::kind::copy_to_send) return false;
         const std::size_t rows = std::min(all.memory.window_rows, all.memory.blocks->largest());
@@ -179,7 +181,7 @@ class walker {
 
     // Sending
 
-    /// Calls visit(slot, blocks) for what goes to a peer.
+    /// Calls visit(slot, blocks) for what is sent to a peer.
     template <class Visit>
     void for_each_sent(const context& all, int peer, Visit visit) const {
         visit(sends_original(all) ? now_.local.left : now_.source,
@@ -209,7 +211,7 @@ class walker {
         return true;
     }
 
-    /// Lists the pieces of the messages of this round, column by column and block by block.
+    /// Lists the parts of this round's messages, by column and then by block.
     void collect_parts(const context& all) {
         const auto parity = static_cast<std::size_t>(round_ % 2);
         const std::size_t messages = now_.sent == addressed::alike ? 1 : static_cast<std::size_t>(to_count_);
@@ -237,7 +239,7 @@ class walker {
                           (ends_[parity][m] - begin) / columns);
         }
     }
-    /// Blocks that lie in several pieces: each becomes a part.
+    /// For blocks that lie in several pieces: each piece becomes a part.
     void list_pieces(const context& all, std::size_t messages) {
         const auto parity = static_cast<std::size_t>(round_ % 2);
         std::size_t count = 0;
@@ -250,7 +252,7 @@ class walker {
         for (std::size_t m = 0; m < messages; ++m)
             for_each_piece(all, m, [&next](const part& piece) { *next++ = piece; });
     }
-    /// Calls visit(part) for all pieces of message number `message`, of which a block has at least one.
+    /// Calls visit(part) for each piece of message number `message`; each block has at least one.
     template <class Visit>
     void for_each_piece(const context& all, std::size_t message, Visit visit) {
         for_each_sent(all, now_.to.at(static_cast<int>(message), all.comm.rank()),
@@ -268,7 +270,7 @@ class walker {
                           }
                       });
     }
-    /// The same blocks go to every peer.
+    /// For the same blocks to every peer.
     void list_alike(const context& all) {
         const auto parity = static_cast<std::size_t>(round_ % 2);
         const slot source = sends_original(all) ? now_.local.left : now_.source;
@@ -280,7 +282,7 @@ class walker {
         for (std::size_t i = 0; i < blocks; ++i)
             list_block(all, source, now_.send[static_cast<int>(i)], parts + i, blocks);
     }
-    /// A part for each column of a block, `stride` apart.
+    /// Lists a part for each column of a block, `stride` apart.
     void list_block(const context& all, slot source, int block, part* parts, std::size_t stride) {
         const rows_in_window rows = memory_.rows_of(all, source, block);
         const place from = rows.count ? memory_.locate(all, source, block, rows) : place{};
@@ -294,7 +296,7 @@ class walker {
         });
     }
 
-    /// Turns each message of this round into bytes: one part.
+    /// Encodes each message of this round into bytes, as a single part.
     void encode_parts(const context& all, std::size_t messages) {
         const auto parity = static_cast<std::size_t>(round_ % 2);
         auto& bytes = encoded_[parity];
@@ -315,7 +317,7 @@ class walker {
             parts[m] = {nullptr, bytes.size() - begin};
             ends_[parity][m] = m + 1;
         }
-        std::byte* next = bytes.data();  // where it lies is known only now
+        std::byte* next = bytes.data();  // their address is known only now
         for (part& p : parts.span()) {
             p.data = next;
             next += p.bytes;
@@ -339,7 +341,7 @@ class walker {
 
     // Receiving
 
-    /// Calls visit(step, blocks) for each part of what comes from a peer: the step says how it is combined.
+    /// Calls visit(step, blocks) for each section of what is received from a peer: the step says how to combine it.
     template <class Visit>
     void for_each_received(const context& all, int peer, Visit visit) const {
         visit(now_, now_.received == addressed::alike ? now_.receive : all.schedule.received_from(round_, peer));
@@ -358,7 +360,7 @@ class walker {
         return true;
     }
 
-    /// What the next message of a peer is handed to.
+    /// Takes the next message of a peer.
     struct sink {
         walker& self;
         const context& all;
@@ -379,10 +381,10 @@ class walker {
         [[nodiscard]] std::size_t expected_bytes() const { return all.encodes() ? 0 : self.expected_bytes(all, peer); }
     };
 
-    /// Checks the length of a message, and makes objects of it where it stands for some.
+    /// Checks the length of a message, and decodes its objects if it is encoded.
     [[nodiscard]] received open(const context& all, int peer, typename Comm::arrival_type&& message) {
         if (all.encodes()) {
-            std::byte* const packed = message.packed();  // which a thread of the same process may have lent
+            std::byte* const packed = message.packed();  // may be lent by a thread of the same process
             std::byte* const encoded = packed != nullptr || message.bytes() == 0 ? packed : message.parts()[0].data;
             object_array objects = all.rows.functions->decode({encoded, message.bytes()});
             all.check_length(objects.size() * all.rows.row_bytes, expected_rows(all, peer) * all.rows.row_bytes, peer);
@@ -410,7 +412,7 @@ class walker {
         return bytes;
     }
 
-    /// Where the message of a peer belongs when it is stored as it comes, in one piece.
+    /// The destination of a peer's message if it is stored unchanged, in one piece; otherwise null.
     [[nodiscard]] std::byte* destination_of(const context& all, int peer, std::size_t bytes) {
         if (!all.rows.packable() || all.encodes() || all.rows.columns() > 1 || now_.how != fold::store ||
             now_.has_more || window_memory<Comm>::is_scratch(now_.into))
@@ -432,7 +434,7 @@ class walker {
         return stored == bytes ? first : nullptr;
     }
 
-    /// Stores or folds what one peer sent, where it lies.
+    /// Stores or folds what one peer sent, reading it in place.
     void absorb(const context& all, int peer, pieces rest) {
         const std::size_t columns = all.rows.columns();
         std::size_t blocks = 0;
@@ -456,7 +458,7 @@ class walker {
                         place{where.data() + block++ * columns, 0});
         });
     }
-    /// The same of blocks that lie in several pieces at the peer.
+    /// The same for blocks that lie in several pieces at the peer.
     [[gnu::noinline]] void absorb_pieces(const context& all, int peer, pieces rest) {
         for_each_received(all, peer, [&](const step& part, const block_set& set) {
             for (int i = 0; i < set.size(); ++i) {
@@ -466,7 +468,7 @@ class walker {
             }
         });
     }
-    /// Most messages: the same as `open` and `absorb` where nothing has to be listed.
+    /// The most frequent case: does what `open` and `absorb` do, without listing anything.
     [[nodiscard]] bool is_one_column(const context& all) const noexcept {
         return all.rows.columns() == 1 && !now_.has_more && !all.encodes();
     }
@@ -503,8 +505,8 @@ class walker {
         const auto below = static_cast<std::size_t>(now_.from.count_below(self, all.comm.size()));
         const std::size_t columns = all.rows.columns();
         small_array<place, 16> sources;
-        small_array<std::byte*, 16> where;      // of the messages, the columns of each
-        std::list<scattered> scattered_pieces;  // of those that lie in several
+        small_array<std::byte*, 16> where;      // the columns of each message, one message after another
+        std::list<scattered> scattered_pieces;  // messages that lie in several pieces
         where.resize(count * columns);
         sources.resize(count + (with_mine ? 1 : 0));
         for (int i = 0; i < now_.receive.size(); ++i) {
@@ -565,17 +567,17 @@ class walker {
     int from_count_ = 0, received_ = 0;
     bool prepared_ = false;
     bool has_listed_ = false;   // the parts of this round's messages
-    bool works_later_ = false;  // local work is left, of which no message of this step consists
-    bool on_loan_ = false;      // what it waits for is the end of a loan
+    bool works_later_ = false;  // there is local work left that no message of this step contains
+    bool on_loan_ = false;      // it waits for the end of a loan
     union {
         step now_;  // NOLINT(readability-identifier-naming): it is the union that has no name
     };
     union {
         step more_;  // NOLINT(readability-identifier-naming)
     };
-    std::array<std::atomic<int>, 2> lent_{};  // of the even and of the odd rounds
+    std::array<std::atomic<int>, 2> lent_{};  // for even and for odd rounds
     std::array<small_array<part, 4>, 2> parts_;
-    std::array<small_array<std::size_t, 4>, 2> ends_;  // of each message's parts
+    std::array<small_array<std::size_t, 4>, 2> ends_;  // where the parts of each message end
     std::array<std::vector<std::byte>, 2> encoded_;
     small_array<received, 1> arrived_;
 };

@@ -13,12 +13,12 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Where the blocks of one window lie, in the caller's memory and in memory of our own.
+/// Where the blocks of one window lie, in the caller's memory and in our own.
 
 namespace allfold::detail {
 
-/// In each slot blocks have the rows of the partition that belongs to it; a window has some of each. Scratch is made
-/// when it is first written.
+/// In each slot, blocks have the rows of the partition that belongs to the slot; a window has some rows of each.
+/// Scratch is allocated when it is first written.
 template <communicator Comm>
 class window_memory {
   public:
@@ -51,7 +51,7 @@ class window_memory {
         if (is_scratch(where)) block = scratch_blocks_.copied(block);
         return rows_of(all, blocks, block);
     }
-    /// Where a block lies that is there already.
+    /// Where a block lies that exists already.
     [[nodiscard]] place locate(const context& all, slot where, int block) {
         return locate(all, where, block, rows_of(all, where, block));
     }
@@ -105,7 +105,7 @@ class window_memory {
     }
 
     std::size_t window_ = 0;
-    bool is_whole_ = false;  // there is one block: its rows are
+    bool is_whole_ = false;  // there is only one block, with these rows
     rows_in_window whole_{};
     scratch_blocks scratch_blocks_{};
     std::array<scratch, 2> scratch_;

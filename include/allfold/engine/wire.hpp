@@ -12,14 +12,15 @@
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
-/// Messages as the engine reads them: bytes where they lie, or objects made of bytes.
+/// Messages as the engine reads them: bytes in place, or objects decoded from bytes.
 
 namespace allfold::detail {
 
-/// Cuts a message into the pieces (block by block of column by column) that the sender put in, wherever they lie.
+/// Splits a message into the pieces that the sender put into it (one per column and block, all blocks of a column
+/// together), wherever they lie.
 class pieces {
   public:
-    /// `packed`: all pieces contiguous, each aligned; null: the parts as they were posted.
+    /// `packed`: all pieces, contiguous and each aligned; null if the pieces are the parts as they were posted.
     pieces(std::byte* packed, std::span<const part> parts, std::size_t alignment)
         : packed_(packed), parts_(parts), alignment_(alignment) {}
 
@@ -31,11 +32,11 @@ class pieces {
         return piece;
     }
 
-    /// Whether some of so many pieces were posted in several parts.
+    /// Whether some of the `expected` pieces were posted in several parts.
     [[nodiscard]] bool is_scattered(std::size_t expected) const noexcept {
         return packed_ == nullptr && parts_.size() > expected;
     }
-    /// Then: the next piece, of so many rows. An empty one is one empty part.
+    /// If so: the next piece, of `rows` rows. An empty piece is a single empty part.
     [[nodiscard]] scattered next_pieces(std::size_t rows, std::size_t row_bytes) {
         scattered found;
         for (std::size_t left = rows * row_bytes;;) {
@@ -54,7 +55,7 @@ class pieces {
     std::size_t at_ = 0;
 };
 
-/// What a peer has sent: the message itself, or the objects that it stands for.
+/// What a peer has sent: the message itself, or the objects decoded from it.
 template <class Comm>
 class delivery {
   public:
@@ -63,7 +64,7 @@ class delivery {
     explicit delivery(object_array&& objects) : objects_(std::move(objects)), is_decoded_(true) {}
 
     [[nodiscard]] detail::pieces pieces(std::size_t alignment) const noexcept {
-        static std::byte nothing;  // there may be no objects; but no parts either
+        static std::byte nothing;  // non-null even without objects: null would mean parts, and there are none
         if (is_decoded_) return {objects_.data() != nullptr ? objects_.data() : &nothing, {}, alignment};
         return {message_.packed(), message_.parts(), alignment};
     }

@@ -11,16 +11,16 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// The end of a communicator for all its ranks.
+/// Aborts a communicator on all its ranks.
 
 namespace allfold {
 
-/// Ends a communicator for all its ranks: every one of them throws `peer_failed`, which names this rank and the reason,
-/// as soon as it waits, and so does this call. What is in flight is abandoned.
+/// Aborts a communicator on all its ranks: each of them throws `peer_failed`, which names this rank and the reason, as
+/// soon as it waits, and so does this call. Operations in flight are abandoned.
 ///
 ///     abort(comm, "the input of this rank is empty");
 ///
-/// - Over MPI in `mpi::run` the job ends then, as it does after any exception.
+/// - Over MPI, in `mpi::run`, the job then ends, as it does after any exception.
 /// - Source: MPI-4.1, section 9.7, MPI_Abort.
 template <communicator Comm>
 [[noreturn]] void abort(Comm& comm, std::string_view reason) {

@@ -14,7 +14,7 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// A message to one rank and one from another, at the same time.
+/// Sends a message to one rank and receives one from another, at the same time.
 
 namespace allfold {
 namespace detail {
@@ -66,7 +66,7 @@ struct exchange_verb {
                require_message_data<Comm::shares_memory, false, Returns, X>() &&
                require_message_data<Comm::shares_memory, true, Returns, Y>();
     }
-    /// What is sent at once has been copied: then there is only something to receive.
+    /// A message that is sent at once has been copied: then only the receive is left.
     template <class Comm, class X, class Y, class Make, class... Options>
     [[nodiscard]] static status run(Comm& comm, X& x, Y& y, Make make, const Options&... options) {
         if constexpr (has_short_messages<Comm>) {
@@ -106,14 +106,14 @@ struct exchange_verb {
 
 }  // namespace detail
 
-/// Sends to one rank and receives from another, or the same one, at the same time: no order of ranks deadlocks.
+/// Sends to one rank and receives from another, or the same one, at the same time, without deadlock in any pattern.
 ///
 ///     exchange(comm, x, to{right}, y, from{left})
 ///     exchange(comm, x, to{right}, from{left}, tag{7})     in place: x is copied, and then written
 ///     exchange(comm, x, to{right}, y, from{left}, tag{7}, receive_tag{any})
 ///
-/// - Afterwards y, or x, holds what came, as `receive` says, and what x held has been sent, as `send` says. The tag is
-///   that of both, unless a `receive_tag` is said. A mode is that of what is sent.
+/// - Afterwards y, or x, holds the received message, as for `receive`, and what x held has been sent, as for `send`.
+///   The tag applies to both, unless a `receive_tag` is given. A mode applies to the send.
 /// - Errors: those of `send` and `receive`.
 /// - Source: MPI-4.1, section 3.11, MPI_Sendrecv and MPI_Sendrecv_replace.
 inline constexpr detail::exchange_verb exchange{};

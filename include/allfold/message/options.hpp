@@ -12,7 +12,7 @@
 #include "allfold/engine/deadline.hpp"
 
 /// @file
-/// What a caller says of a message besides its data, in any order: `send(comm, x, to{3}, tag{7})`.
+/// The options of a message call, which follow its data in any order: `send(comm, x, to{3}, tag{7})`.
 
 namespace allfold {
 
@@ -24,14 +24,14 @@ struct any_of {};
 struct none_of {};
 }  // namespace detail
 
-// Functions, as `std::endl` is one: as variables they would be shadowed wherever something else is called so.
+// Functions, like `std::endl`: variables would be shadowed wherever something else has the same name.
 
-/// From whichever rank, under whichever tag: `from{any}`, `tag{any}`.
+/// The wildcard for a source or a tag: `from{any}`, `tag{any}`.
 constexpr detail::any_of any() noexcept { return {}; }
-/// Nobody: a message to or from there is done at once, and moves nothing. Where a grid ends, say: `to{none}`.
+/// No rank: a message to or from it is done at once, and moves nothing. Useful at the edge of a grid: `to{none}`.
 constexpr detail::none_of none() noexcept { return {}; }
 
-/// To which rank.
+/// The rank that a message is sent to.
 struct to {
     constexpr explicit to(int r) noexcept : rank(r), is_none(false) {}
     constexpr explicit to(detail::none_of (*)()) noexcept : rank(detail::null_rank), is_none(true) {}
@@ -39,7 +39,7 @@ struct to {
     bool is_none;
 };
 
-/// From which rank.
+/// The rank that a message is received from.
 struct from {
     constexpr explicit from(int r) noexcept : rank(r), is_special(false) {}
     constexpr explicit from(detail::any_of (*)()) noexcept : rank(detail::any_rank), is_special(true) {}
@@ -48,8 +48,7 @@ struct from {
     bool is_special;
 };
 
-/// Tells messages between the same two ranks apart: 0 or more, and 0 where nothing is said. A receive may say
-/// `tag{any}`.
+/// Distinguishes messages between the same two ranks: 0 or more, 0 by default. A receive may use `tag{any}`.
 struct tag {
     constexpr explicit tag(int t) noexcept : value(t), is_any(false) {}
     constexpr explicit tag(detail::any_of (*)()) noexcept : value(detail::any_tag), is_any(true) {}
@@ -57,32 +56,32 @@ struct tag {
     bool is_any;
 };
 
-/// In an exchange: under which tag it receives, where that is another one than it sends under, or any.
+/// In an exchange: the tag of the receive, if it differs from that of the send, or `any`.
 struct receive_tag {
     constexpr explicit receive_tag(int t) noexcept : under(t) {}
     constexpr explicit receive_tag(detail::any_of (*any)()) noexcept : under(any) {}
     tag under;
 };
 
-/// When a send may end.
+/// When a send is done.
 enum class mode : std::uint8_t {
-    standard,     ///< when its data may be written again: the message is held for its receiver, or has been matched
-    buffered,     ///< at once: what the receiver does not hold is kept in memory that `attach_buffer` has allowed
-    synchronous,  ///< when a receive has been matched
-    ready         ///< as synchronous, and the receive must be there already when the message comes
+    standard,     ///< when its data may be overwritten: the message is held for its receiver, or has been matched
+    buffered,     ///< at once: what the receiver does not hold is kept in memory granted by `attach_buffer`
+    synchronous,  ///< when a receive has matched it
+    ready         ///< as synchronous, but the receive must have been posted when the message arrives
 };
 
 /// What a receive or a probe has found.
 struct status {
-    int source = detail::null_rank;  ///< -1: it was from nobody
+    int source = detail::null_rank;  ///< -1: from no rank
     int tag = detail::any_tag;
     std::size_t elements = 0;
-    bool cancelled = false;  ///< then nothing else is known
+    bool cancelled = false;  ///< if true, nothing else is known
 
     friend constexpr bool operator==(const status&, const status&) = default;
 };
 
-/// Where a started or prepared receive tells, once it is done, what it has found.
+/// Where a started or prepared receive stores its status once it is done.
 struct status_in {
     constexpr explicit status_in(status& s) noexcept : where(&s) {}
     status* where;
@@ -95,12 +94,12 @@ concept message_option =
     std::same_as<T, to> || std::same_as<T, from> || std::same_as<T, tag> || std::same_as<T, receive_tag> ||
     std::same_as<T, mode> || std::same_as<T, deadline> || std::same_as<T, status_in>;
 
-/// The options of one message, understood.
+/// The parsed options of one message.
 struct message_options {
     std::optional<to> destination;
     std::optional<from> source;
     tag label{0};
-    std::optional<tag> other_label;  // of what an exchange receives
+    std::optional<tag> other_label;  // that of an exchange's receive
     mode how = mode::standard;
     std::optional<allfold::deadline> limit;
     status* told = nullptr;
@@ -122,7 +121,7 @@ struct message_options {
     constexpr void take(const status_in& said) { told = said.where; }
 };
 
-/// Whether the options fit; where not, one line of the compiler says what to write.
+/// Checks the options; if they do not fit, one line from the compiler says what to write.
 template <bool Sends, bool Receives, class... Options>
 [[nodiscard]] consteval bool require_message_options() {
     constexpr bool known = (message_option<Options> && ...);

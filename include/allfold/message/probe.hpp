@@ -18,7 +18,7 @@
 #include "allfold/transport/detail/arrival_order.hpp"
 
 /// @file
-/// Looks what comes before it is received.
+/// Looks at messages before they are received.
 
 namespace allfold {
 
@@ -28,8 +28,9 @@ struct probe_verb;
 struct try_probe_verb;
 }  // namespace detail
 
-/// A message that a probe has found: no other receive gets it. `receive(m, y)` receives it; destroyed before that, it
-/// is there again for others, at its old place. It must not be received after its communicator has ended.
+/// A message that a probe has found, and that no other receive gets. `receive(m, y)` receives it; if it is destroyed
+/// before that, it becomes available to others again, in its old position. It must not be received after its
+/// communicator has ended.
 class message {
   public:
     message() = default;
@@ -47,7 +48,7 @@ class message {
     }
     ~message() { put_back(); }
 
-    /// From whom, under which tag, and how long: also once it has been received.
+    /// Its source, tag and length; also valid once it has been received.
     [[nodiscard]] status about() const noexcept { return about_; }
     /// Whether it is still to be received.
     [[nodiscard]] explicit operator bool() const noexcept { return held_ != nullptr; }
@@ -56,7 +57,7 @@ class message {
     friend struct detail::receive_verb;
     friend struct detail::probe_verb;
     friend struct detail::try_probe_verb;
-    /// Where it goes.
+    /// Where the message is received.
     struct place {
         detail::message_data memory;
         detail::place_with_gaps gaps;
@@ -77,7 +78,7 @@ class message {
     [[nodiscard]] static std::unique_ptr<detail::pending> make_for(void* comm, place&& where,
                                                                    std::unique_ptr<detail::held_message>& held) {
         Comm& through = *static_cast<Comm*>(comm);
-        detail::require_data(through, "receive", where.memory);  // throws, and the message is still to be received
+        detail::require_data(through, "receive", where.memory);  // if this throws, the message can still be received
         auto made = std::make_unique<detail::message_task<Comm>>(through, [&] {
             detail::message_request asked("receive");
             asked.said.told = where.told;
@@ -88,7 +89,7 @@ class message {
         });
         return made;
     }
-    /// How it is received.
+    /// The receive of the message.
     struct reception {
         std::unique_ptr<detail::pending> work;
         [[nodiscard]] operation start() {
@@ -111,12 +112,12 @@ class message {
         if (!held_) return;
         try {
             detail::look_as_observed(false);
-        } catch (...) {  // at what it has found somebody else will look
+        } catch (...) {  // someone else will look at what it has found
         }
         try {
-            detail::note_question_of_the_past();  // who gets it now depends on what has come since
+            detail::note_question_of_the_past();  // who gets it now depends on what has arrived since
             if (const auto kept = office_.lock()) static_cast<detail::post_office&>(*kept).put_back(std::move(held_));
-        } catch (...) {  // the communicator is broken, as a receive that waits for it finds out
+        } catch (...) {  // the communicator is broken, as any receive that waits will find out
         }
     }
 
@@ -163,7 +164,7 @@ struct try_probe_verb {
             port_of<carrier<Comm>> port(comm, office);
             comm.background().take_over();
             task_hooks<carrier<Comm>>::look(comm, [&] {
-                background::progress_all();  // who only looks has to move what it looks for, too
+                background::progress_all();  // a rank that only looks must also make progress on what it looks for
                 const background::running inside(comm.background());
                 office.turn(port);
             });
@@ -178,19 +179,19 @@ struct try_probe_verb {
 
 }  // namespace detail
 
-/// Waits for a message that fits, as `receive` would, and hands it out without receiving it.
+/// Waits for a matching message, as `receive` would, and returns it without receiving it.
 ///
 ///     message m = probe(comm, from{any}, tag{any});
 ///     std::vector<double> y(m.about().elements);
 ///     receive(m, y);
 ///
-/// - Afterwards nobody else gets this message: between a probe and its receive no other thread or operation takes it.
-/// - From `none` it is at once a message that is none.
+/// - Afterwards the message is reserved: no other thread or operation takes it between the probe and its receive.
+/// - With `from{none}` it returns an empty message at once.
 /// - Source: MPI-4.1, section 3.8.2, MPI_Mprobe.
 inline constexpr detail::probe_verb probe{};
 
-/// The same without waiting: nothing where no message that fits has come. It pushes on all that its thread has in
-/// flight, as `operation::done` does.
+/// The same without waiting; nothing if no matching message has arrived. It makes progress on everything that its
+/// thread has in flight, as `operation::done` does.
 inline constexpr detail::try_probe_verb try_probe{};
 
 }  // namespace allfold

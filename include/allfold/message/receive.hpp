@@ -15,7 +15,7 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// A message from another rank.
+/// Receives a message from another rank.
 
 namespace allfold {
 namespace detail {
@@ -54,7 +54,7 @@ struct receive_verb {
             return ask([&](const auto& make) { return prepare_message(comm, make); }, comm, y, options...);
     }
 
-    /// Of a message that has been probed for.
+    /// Receives a message that a probe has found.
     template <class Y>
     status operator()(allfold::message& m, Y&& y) const {
         static_assert(require_message_data<true, true, false, Y>());
@@ -83,7 +83,7 @@ struct receive_verb {
                    receive_shortly(comm, message_data_of<Comm::shares_memory>(y), message_options(options...), found);
         return false;
     }
-    /// Calls use(make), where make() is what is asked for.
+    /// Calls use(make), where make() returns the request.
     template <class Use, class Comm, class Y, class... Options>
     static auto ask(Use use, Comm& comm, Y& y, const Options&... options) {
         if constexpr (may_have_gaps<std::remove_const_t<Y>>)
@@ -108,19 +108,19 @@ struct receive_verb {
 
 }  // namespace detail
 
-/// Receives the first message that fits.
+/// Receives the first matching message.
 ///
 ///     status s = receive(comm, y, from{3})
 ///     status s = receive(comm, y, from{any}, tag{any})
 ///     status s = receive(m, y)                  of a message that a probe has found
 ///     operation a = receive.start(comm, y, from{3}, status_in{s})
 ///
-/// - Afterwards y holds the message, and the status says from whom it came, under which tag, and how many elements it
-///   has. What y has beyond those is untouched.
-/// - Order: a message goes to the receive that was called, or started, first, of those that fit.
+/// - Afterwards y holds the message, and the status says which rank sent it, under which tag, and how many elements it
+///   has. The elements of y beyond those are untouched.
+/// - Order: of all matching receives, a message goes to the one that was called, or started, first.
 /// - Errors: `truncated` for a message with more elements than y, `mismatch` for elements of another type: the message
-///   is gone, y is untouched, and the communicator is sound. `bad_rank` and `bad_argument` as for `send`. `peer_failed`
-///   if the sender returns, or with `from{any}` all others do, and no message fits.
+///   is lost, y is untouched, and the communicator remains usable. `bad_rank` and `bad_argument` as for `send`.
+///   `peer_failed` if the sender returns, or with `from{any}` all others do, and no message matches.
 /// - Source: MPI-4.1, sections 3.2 to 3.8.
 inline constexpr detail::receive_verb receive{};
 

@@ -15,7 +15,7 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// A message to another rank.
+/// Sends a message to another rank.
 
 namespace allfold {
 namespace detail {
@@ -56,7 +56,7 @@ struct send_verb {
                    send_shortly(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
         return false;
     }
-    /// A function of its own: what it looks at must not keep the short way's from staying in registers.
+    /// A separate function, so that its values do not compete for registers with those of the short way.
     template <class Comm, class X, class... Options>
     [[nodiscard, gnu::cold, gnu::noinline]] static bool goes_in_turn([[maybe_unused]] Comm& comm, [[maybe_unused]] X& x,
                                                                      const Options&... options) {
@@ -82,24 +82,24 @@ struct send_verb {
 ///     send(comm, x, to{3})
 ///     send(comm, x, to{3}, tag{7}, mode::synchronous)
 ///
-/// - Returns, or its operation is done, when `mode` says so; then x may be written again.
+/// - Returns, or its operation is done, when `mode` says so; from then on x may be overwritten.
 /// - Data: a contiguous range, a tensor view, a list of tensors, records, or one object. Elements are trivially
-///   copyable; where ranks share memory, anything that can be assigned goes, from where it lies, and elsewhere what has
-///   a serializer. Data with gaps is packed, a list as its tensors one after the other, and records row by row: their
-///   rows are the elements of the message.
-/// - Order: of two messages of one rank to another that a receive could both take, it takes the one that was sent, or
-///   started, first. Messages and collectives never mix.
-/// - Cost: a message of 64 KiB or less (between threads 6 KiB, or 16 where all cores share a cache), and of no more
-///   than the transport copies, is one message as long as its receiver holds less than 256 KiB of this rank's that it
-///   has not received; otherwise it is three (between threads two), and waits for the receive. Do not rely on being
-///   held.
+///   copyable; if ranks share memory, anything assignable can be sent, straight from the caller's memory, and elsewhere
+///   anything that has a serializer. Non-contiguous data is packed, a list as its tensors one after another, and
+///   records row by row: their rows are the elements of the message.
+/// - Order: if a receive matches two messages from the same rank, it takes the one that was sent, or started, first.
+///   Messages and collectives never mix.
+/// - Cost: a message of 64 KiB or less (between threads 6 KiB, or 16 KiB if all cores share a cache), and no longer
+///   than what the transport copies, is one message of the transport as long as the receiver holds less than 256 KiB of
+///   this rank's messages that it has not received; otherwise it is three (between threads two), and waits for the
+///   receive. Do not rely on messages being held.
 /// - Errors: `bad_rank`, `bad_argument` for `tag{any}`, a negative tag, null data, or no room for `mode::buffered`,
-///   before anything is sent; `bad_argument` where `mode::ready` found no receive; `peer_failed` if the receiver
-///   returns without having received what must be.
+///   before anything is sent; `bad_argument` if `mode::ready` found no posted receive; `peer_failed` if the receiver
+///   returns without having received a message that has to be.
 /// - Source: MPI-4.1, sections 3.2 to 3.7.
 inline constexpr detail::send_verb send{};
 
-/// From now on `mode::buffered` may keep so many bytes for this rank. There was no other buffer.
+/// Lets `mode::buffered` keep up to `bytes` bytes for this rank from now on. No buffer may be attached already.
 template <communicator Comm>
 void attach_buffer(Comm& comm, std::size_t bytes) {
     detail::post_office& office = detail::office_of(detail::carrier_of(comm));
@@ -108,9 +108,9 @@ void attach_buffer(Comm& comm, std::size_t bytes) {
     office.buffer.attach(bytes);
 }
 
-/// Returns when all that `mode::buffered` has kept for this rank has been sent, and how many bytes it could keep; now
-/// it keeps nothing any more. A communicator that ends does not wait so: what has not been sent by then fails, as other
-/// operations in flight do.
+/// Detaches the buffer of `mode::buffered`: waits until everything kept in it has been sent, and returns how many bytes
+/// it could keep; from now on nothing is kept. A communicator that ends does not wait like this: what has not been sent
+/// by then fails, as other operations in flight do.
 template <communicator Comm>
 std::size_t detach_buffer(Comm& comm) {
     detail::require_outside_operator(comm, "detach_buffer");

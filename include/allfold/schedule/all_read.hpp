@@ -7,7 +7,7 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Everyone reads everyone: one round in which each rank gets the whole operands of all that it needs, and folds them
+/// Everyone reads everyone: in a single round each rank gets the whole operands of all ranks it needs, and folds them
 /// itself in rank order.
 ///
 ///     P = 4     round 0
@@ -16,16 +16,16 @@
 ///          2    ◄── 0, 1, 3    ((01)(23))
 ///          3    ◄── 0, 1, 2    ((01)(23))
 ///
-/// With m bytes: 1 round; a rank sends and folds up to (P - 1)·m. The best there is for a few bytes and a few ranks,
-/// where one synchronisation costs more than all the data: in shared memory every rank reads P short lines.
-/// All folds are bracketed as the canonical tree of their operands, the prefix of each rank in a scan too.
+/// With m bytes: 1 round; a rank sends and folds up to (P - 1)·m. This is the best choice for a few bytes on a few
+/// ranks, where one synchronisation costs more than all the data: in shared memory every rank reads P short lines. All
+/// folds are bracketed as the canonical tree of their operands, including each rank's prefix in a scan.
 ///
-/// Source: the kernels for small messages in NCCL's symmetric memory (AGxLL_R: gather, then fold locally), 2025; here
-/// with one bracketing at every rank.
+/// Source: the small-message kernels of NCCL's symmetric memory (AGxLL_R: gather, then fold locally), 2025; here every
+/// rank uses the same bracketing.
 
 namespace allfold {
 
-/// One round, whatever P: for small messages.
+/// A single round for every P: for small messages.
 struct all_read {
     static constexpr const char* name = "all-read";
 

@@ -13,11 +13,12 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// A schedule of any type, as a value.
+/// A schedule of any type, as a value: type erasure for schedules.
 
 namespace allfold {
 
-/// Carries a schedule as it is, in itself: it is trivially copyable, and so is whoever holds it. Models `schedule`.
+/// Holds a schedule of any type inline, without allocating: it is trivially copyable, so objects that contain it can be
+/// too. Models `schedule`.
 class any_schedule {
   public:
     static constexpr std::size_t most_bytes = 64;
@@ -65,11 +66,11 @@ class any_schedule {
     }
     [[nodiscard]] bool equal_blocks() const noexcept { return functions_->equal_blocks; }
 
-    /// What tells it from others: its type, and its value.
+    /// Its identity among schedules: the type, and the bytes of the value.
     [[nodiscard]] const void* type() const noexcept { return functions_; }
     [[nodiscard]] std::span<const std::byte> value() const noexcept { return {memory_, functions_->bytes}; }
 
-    /// The same schedule as another rank sees it.
+    /// The same schedule as seen by another rank.
     [[nodiscard]] any_schedule at(int rank) const {
         any_schedule other = *this;
         functions_->move_to(other.memory_, rank);
@@ -79,7 +80,7 @@ class any_schedule {
   private:
     static constexpr std::size_t alignment = alignof(std::max_align_t);
 
-    /// The last ones are null where a schedule leaves them out: see the concept.
+    /// The ones at the end are null if the schedule does not define them: see the concept `schedule`.
     struct functions {
         const setting& (*where)(const void*);
         int (*blocks)(const void*);

@@ -11,7 +11,7 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Binomial trees, for any root and in rank order.
+/// Binomial trees that keep rank order for any root.
 ///
 ///     P = 6, reduce to rank 2    round 0     round 1     round 2
 ///     rank 0                     ──┐
@@ -21,19 +21,19 @@
 ///          4                                 ◄─┐ 45      ──┘
 ///          5                                 ──┘
 ///
-/// First the pairs of the canonical tree fold, then its leaves as in recursive doubling, but only towards the root: the
-/// root stands for its own pair. A leaf is free to send its fold to that rank of the sibling node that is nearest to
-/// the root, so rank order needs no extra hop whatever the root. Broadcast is the mirror image.
+/// First the pairs of the canonical tree fold, then its leaves as in recursive doubling, but only towards the root,
+/// which represents its own pair. A leaf is free to send its fold to whichever rank of the sibling node is nearest to
+/// the root, so rank order needs no extra hop for any root. Broadcast is the mirror image.
 ///
-/// With m bytes: ⌈log2 P⌉ rounds, m sent by every rank but the root of a reduce; in a broadcast the root sends
-/// ⌈log2 P⌉·m at most, in a reduce it folds as much.
+/// With m bytes: ⌈log2 P⌉ rounds. In a reduce every rank but the root sends m, and the root folds at most ⌈log2 P⌉·m;
+/// in a broadcast the root sends at most ⌈log2 P⌉·m.
 ///
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
-/// Departure: there partners are counted from the root, which keeps rank order for root 0 only.
+/// Departure: the paper counts partners from the root, which keeps rank order for root 0 only.
 
 namespace allfold {
 
-/// The fewest rounds to and from a root.
+/// The fewest rounds to or from a root.
 struct binomial {
     static constexpr const char* name = "binomial tree";
 
@@ -85,8 +85,8 @@ struct binomial {
         }
     };
 
-    /// Ranks are counted from the root. In round k those with bit k set, and none below it, send what they have by
-    /// then, the blocks of the 2^k ranks from their own on, to the one 2^k below.
+    /// A gather along a binomial tree, with ranks counted from the root. In round k the ranks with bit k set and no
+    /// lower bit set send the blocks they have so far, those of the 2^k ranks from their own on, to the rank 2^k below.
     ///
     ///     P = 6, root 0     round 0      round 1         round 2
     ///     rank 0            ◄─┐ 01       ◄─┐ 0..3        ◄─┐ 0..5
@@ -96,7 +96,7 @@ struct binomial {
     ///          4            ◄─┐ 45                       ──┘
     ///          5            ──┘
     ///
-    /// ⌈log2 P⌉ rounds, P - 1 messages; a block travels once for each bit of its distance from the root.
+    /// ⌈log2 P⌉ rounds, P - 1 messages; a block is sent once for each bit set in its distance from the root.
     class gather : public schedule_of<binomial> {
       public:
         static constexpr order keeps = order::tree;
@@ -125,8 +125,8 @@ struct binomial {
         }
     };
 
-    /// The mirror image of the gather: in the last round but k, those with bit k set, and none below it, get the blocks
-    /// of the 2^k ranks from their own on. The same rounds, messages and volume.
+    /// The mirror image of the gather: in round ⌈log2 P⌉ - 1 - k, the ranks with bit k set and no lower bit set get the
+    /// blocks of the 2^k ranks from their own on. Rounds, messages and volume are the same.
     class scatter : public schedule_of<binomial> {
       public:
         static constexpr order keeps = order::tree;
@@ -156,19 +156,19 @@ struct binomial {
     };
 
   private:
-    // Of gather and scatter
+    // Helpers of gather and scatter
 
-    /// Ranks are counted from the root.
+    /// The rank, counted from the root.
     [[nodiscard]] static constexpr int above_root(const schedule_of<binomial>& self) noexcept {
         return (self.rank() - self.root() + self.size()) % self.size();
     }
-    /// The blocks of `count` ranks, as many as there are.
+    /// The blocks of the `count` ranks from `first` on, counted from the root, or of as many as there are.
     [[nodiscard]] static constexpr block_set blocks_from(const schedule_of<binomial>& self, int first,
                                                          int count) noexcept {
         const int size = self.size();
         return block_set::wrapping((first + self.root()) % size, std::min(count, size - first), size);
     }
-    /// Whether blocks of others go through a rank: then its own block lies with theirs.
+    /// Whether a rank forwards blocks of other ranks: its own block is then stored along with them.
     [[nodiscard]] static constexpr bool shares_subtree(int from_root, int size) noexcept {
         return from_root % 2 == 0 && from_root + 1 < size;
     }
@@ -177,7 +177,7 @@ struct binomial {
     struct link {
         bool sends = false;
         bool receives = false;
-        bool first = false;  ///< nothing has been folded in at this rank before
+        bool first = false;  ///< this rank has not folded anything in yet
         int peer = 0;
     };
 
@@ -202,7 +202,8 @@ struct binomial {
         return {.sends = !receives, .receives = receives, .first = true, .peer = self.rank() ^ 1};
     }
 
-    /// The rank of a leaf that goes on when its pair is folded: the root, or the higher one.
+    /// The rank that represents a leaf once its pair is folded: the root, if it is in this leaf, or else the higher
+    /// rank.
     [[nodiscard]] static constexpr int stands_for(int leaf, int root, const power_of_two_fold& ranks) noexcept {
         return ranks.leaf_of(root) == leaf ? root : ranks.last_of(leaf);
     }

@@ -10,8 +10,8 @@
 
 namespace allfold {
 
-/// `count` groups of `width` neighbouring blocks, the first at `first`, each `stride` after the one before it. A
-/// negative stride counts downwards, block by block.
+/// `count` groups of `width` neighbouring blocks: the first group starts at `first`, each later one `stride` after its
+/// predecessor. A negative stride counts downwards, one block at a time.
 struct block_run {
     int first = 0;
     int count = 0;
@@ -26,7 +26,7 @@ struct block_run {
         if (stride < 0) return block_run{(*this)[size() - 1], count, -stride, 1}.contains(block);
         return block >= first && (block - first) / stride < count && (block - first) % stride < width;
     }
-    /// Each block as `factor` blocks of its own: 2, 3 times 4 are 8 ... 15.
+    /// Splits each block into `factor` blocks: 2, 3 times 4 are 8 ... 15.
     [[nodiscard]] constexpr block_run times(int factor) const noexcept {
         if (width == stride) return {first * factor, size() * factor, 1, 1};
         return {first * factor, count, stride * factor, width * factor};
@@ -34,8 +34,8 @@ struct block_run {
     friend constexpr bool operator==(const block_run&, const block_run&) = default;
 };
 
-/// An ordered set of blocks made of at most two runs. Sender and receiver of a message name the same blocks in the
-/// same order; where a block lies in memory is the executor's business, so no algorithm permutes or rotates data.
+/// An ordered set of blocks made of at most two runs. The sender and the receiver of a message name the same blocks in
+/// the same order; where a block is in memory is the executor's business, so no algorithm permutes or rotates data.
 class block_set {
   public:
     constexpr block_set() = default;
@@ -54,7 +54,7 @@ class block_set {
         return {block_run{first, straight, -1, 1}, block_run{blocks - 1, count - straight, -1, 1}};
     }
 
-    /// Each block as `factor` blocks of its own, in the same order.
+    /// Splits each block into `factor` blocks, in the same order.
     [[nodiscard]] constexpr block_set times(int factor) const noexcept {
         return {runs_[0].times(factor), runs_[1].times(factor)};
     }
@@ -70,7 +70,7 @@ class block_set {
     [[nodiscard]] constexpr bool contains(int block) const noexcept {
         return runs_[0].contains(block) || runs_[1].contains(block);
     }
-    /// Same blocks in the same order, however they are described.
+    /// Whether both name the same blocks in the same order, whatever runs they are made of.
     friend constexpr bool operator==(const block_set& a, const block_set& b) noexcept {
         if (a.size() != b.size()) return false;
         for (int i = 0; i < a.size(); ++i)

@@ -10,19 +10,19 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Bruck's all_to_all: a block that has to go j ranks up goes the powers of two of which j is the sum, together with
-/// all others that go the same way.
+/// Bruck's all_to_all: a block that has to move j ranks up is sent over the powers of two whose sum is j, together with
+/// all other blocks that move over the same distance.
 ///
-///     P = 6: what rank 0 sends, as distances that blocks have to go
+///     P = 6: what rank 0 sends, as the distances that blocks have to move
 ///
 ///     first      blocks are numbered by their distance: 0 stays
 ///     round 0    1, 3, 5 ──► 1
 ///     round 1    2, 3    ──► 2
 ///     round 2    4, 5    ──► 4
-///     last       what has gone j up is stored as the block of the rank j below
+///     last       what has moved j up is stored as the block of the rank j below
 ///
-/// With q = ⌈log2 P⌉ and m bytes at each rank: q rounds of one message, the fewest there can be, and two without any; a
-/// rank sends about q·m/2, so it is for short messages. Blocks have one length.
+/// With q = ⌈log2 P⌉ and m bytes at each rank: q rounds of one message, the fewest possible, and two without messages;
+/// a rank sends about q·m/2, so this is for short messages. All blocks have the same length.
 ///
 /// Source: J. Bruck, C. Ho, S. Kipnis, E. Upfal, D. Weathersby, "Efficient Algorithms for All-to-All Communications in
 /// Multiport Message-Passing Systems", 1997, section 3.
@@ -70,7 +70,7 @@ struct bruck {
                               .blocks = block_set::all(size()),
                               .targets = block_set::downwards(rank(), size(), size())}};
         }
-        /// All numbers below P in which `bit` is set.
+        /// All block numbers below P in which `bit` is set.
         [[nodiscard]] constexpr block_set with_bit(int bit) const noexcept {
             const int groups = size() / (2 * bit), last = groups * 2 * bit + bit;
             return {block_run{bit, groups, 2 * bit, bit},

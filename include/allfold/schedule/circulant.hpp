@@ -8,10 +8,10 @@
 #include "allfold/schedule/schedule_of.hpp"
 
 /// @file
-/// A circulant graph: over distances that halve, each rank sends the partial folds of half of the blocks that it still
-/// has, in one message. An all_gather is the same backwards.
+/// A circulant graph with halving distances: in each round a rank sends the partial folds of half of the blocks it
+/// still has, in one message. The all_gather runs the same graph backwards.
 ///
-///     P = 6: what rank 0 does; the others do the same, counted from themselves on
+///     P = 6: what rank 0 does; the others do the same, relative to their own rank
 ///
 ///     reduce_scatter   distance 3          distance 2     distance 1
 ///     sends blocks     3, 4, 5 ──► 3       2 ──► 2        1 ──► 1
@@ -22,17 +22,17 @@
 ///     sends            0 ──► 5             0 ──► 4        0, 1, 2 ──► 3
 ///     stores           1 ◄── 1             2 ◄── 2        3, 4, 5 ◄── 3
 ///
-/// Distances are P halved, rounded up, as often as it takes to come to 1. After a round of distance d a rank has
-/// partial folds left of the blocks of d ranks, from its own on.
+/// The distances are P halved again and again, rounded up each time, down to 1. After the round of distance d a rank
+/// still has partial folds of d blocks, its own and those of the d - 1 ranks above it.
 ///
-/// With q = ⌈log2 P⌉ and blocks of b = m / P bytes, for every P: q rounds, (P - 1)·b sent by every rank and (P - 1)·b
-/// folded, the least possible rounds, volume and work at once; all_reduce takes twice the rounds and the volume.
-/// Operands are folded as they come, over all distances: a commutative operator is needed.
+/// With q = ⌈log2 P⌉ and blocks of b = m / P bytes, for every P: q rounds, in which every rank sends (P - 1)·b and
+/// folds (P - 1)·b, the minimum of rounds, volume and work all at once; all_reduce takes twice the rounds and the
+/// volume. Operands are folded in the order in which the distances bring them: a commutative operator is needed.
 ///
-/// Source: J. L. Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms", arXiv:2410.14234, 2024. The
-/// all_gather, but for distances where P is no power of two, is that of J. Bruck, C. Ho, S. Kipnis, E. Upfal,
+/// Source: J. L. Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms", arXiv:2410.14234, 2024.
+/// Except for the distances if P is not a power of two, the all_gather is that of J. Bruck, C. Ho, S. Kipnis, E. Upfal,
 /// D. Weathersby, "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems", 1997
-/// (concatenation). Departure: messages name blocks, and so nobody rotates them.
+/// (concatenation). Departure: messages name their blocks, so no rank rotates its data.
 
 namespace allfold {
 
@@ -63,8 +63,8 @@ struct circulant {
         }
 
       private:
-        /// Of an odd number of blocks nothing comes for the middle one in this round: it joins the partial folds as it
-        /// is.
+        /// If the number of blocks is odd, nothing is received for the middle one in this round: it joins the partial
+        /// folds unchanged.
         [[nodiscard]] constexpr local_work keep_middle(int middle) const noexcept {
             return {.what = local_work::kind::copy, .into = slot::scratch_a, .blocks = blocks_from(*this, middle, 1)};
         }
@@ -93,12 +93,12 @@ struct circulant {
     using all_reduce = composed<reduce_scatter, all_gather>;
 
   private:
-    /// P halved `times` times, each time rounded up.
+    /// P halved `times` times, rounded up each time.
     [[nodiscard]] static constexpr int distance(int size, int times) noexcept { return ((size - 1) >> times) + 1; }
     [[nodiscard]] static constexpr int above(const schedule_of<circulant>& self, int ranks) noexcept {
         return (self.rank() + ranks) % self.size();
     }
-    /// The blocks of `count` ranks, from the one that is so many above this one on.
+    /// The blocks of `count` ranks, starting `ranks` above this one.
     [[nodiscard]] static constexpr block_set blocks_from(const schedule_of<circulant>& self, int ranks,
                                                          int count) noexcept {
         return block_set::wrapping(above(self, ranks), count, self.size());

@@ -9,7 +9,7 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// An all_reduce made of a reduce_scatter and an all_gather.
+/// An all_reduce composed of a reduce_scatter and an all_gather.
 
 namespace allfold {
 
@@ -29,17 +29,17 @@ namespace detail {
     return s;
 }
 
-/// Every rank owns the whole result in the end, so a reduce_scatter may keep its partial folds there.
+/// Every rank ends up with the whole result, so the reduce_scatter may keep its partial folds there.
 [[nodiscard]] constexpr slot partials_in_result(slot s) noexcept {
     return s == slot::scratch_a ? slot::result : s == slot::scratch_b ? slot::scratch_a : s;
 }
 
-/// The all_gather starts from what the reduce_scatter left.
+/// The all_gather starts from the result of the reduce_scatter.
 [[nodiscard]] constexpr slot input_is_result(slot s) noexcept { return s == slot::input ? slot::result : s; }
 
 }  // namespace detail
 
-/// First `ReduceScatter`, then `AllGather`:
+/// An all_reduce that runs first `ReduceScatter`, then `AllGather`:
 ///
 ///     struct mine {
 ///         static constexpr const char* name = "halving, then ring";
@@ -47,7 +47,7 @@ namespace detail {
 ///     };
 ///     all_reduce(comm, x, op, mine{});
 ///
-/// Rounds and volume are the sums of both; the order is the reduce_scatter's.
+/// Rounds and volume are the sums over both; the order is that of the reduce_scatter.
 template <class ReduceScatter, class AllGather>
 class composed : public schedule_of<typename ReduceScatter::algorithm> {
   public:

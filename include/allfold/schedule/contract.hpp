@@ -6,9 +6,9 @@
 #include <compare>
 
 /// @file
-/// What a collective promises, as a value: who has which blocks before and after, made of whose operands, folded in
-/// which order. The contract of each collective stands in that collective's own file; prover, engine, pictures and
-/// error messages ask it.
+/// What a collective promises, as a value: which blocks each rank has before and after, made of whose operands, folded
+/// in which order. The contract of each collective is in that collective's own file; the prover, the engine, pictures
+/// and error messages consult it.
 
 namespace allfold {
 
@@ -16,14 +16,14 @@ namespace allfold {
 struct setting {
     int rank = 0;
     int size = 1;   ///< number of ranks
-    int root = 0;   ///< of a collective that has one; in a permutation, where the operand of rank 0 goes
-    int group = 1;  ///< so many consecutive ranks share memory, and only the first of them talks to other groups
-    /// Of a permutation: where the operand of each rank goes. Null: as far above it as `root` is above rank 0.
+    int root = 0;   ///< of a rooted collective; in a permutation, the destination of rank 0's operand
+    int group = 1;  ///< this many consecutive ranks share memory, and only the first communicates with other groups
+    /// In a permutation: the destination of each rank's operand. Null: each operand moves up by `root` ranks, modulo P.
     const int* destinations = nullptr;
 
-    /// The same as another rank sees it.
+    /// The same setting as seen by another rank.
     [[nodiscard]] constexpr setting at(int other) const noexcept { return {other, size, root, group, destinations}; }
-    /// In a permutation: where the operand of a rank goes, and whose comes to it.
+    /// In a permutation: the rank that gets the operand of rank `other`, and the rank whose operand `other` gets.
     [[nodiscard]] constexpr int destination_of(int other) const noexcept {
         return destinations != nullptr ? destinations[other] : (other + root) % size;
     }
@@ -36,19 +36,18 @@ struct setting {
     friend constexpr bool operator==(const setting&, const setting&) = default;
 };
 
-/// Order as a contract, weakest first: each level includes the ones before it.
+/// The levels of order that a collective can promise, weakest first: each level includes the ones before it.
 ///
 /// | level    | promise                                                                                            |
 /// |----------|----------------------------------------------------------------------------------------------------|
 /// | `any`    | needs a commutative operator; order and bracketing are fixed by (P, schedule, position)            |
 /// | `rank`   | x0 ∘ x1 ∘ ... ∘ x(P-1) in this order, any bracketing                                               |
 /// | `tree`   | rank order and one bracketing, the `canonical_tree` of P, whatever the schedule, size or position  |
-/// | `global` | the same bits for every P too: of an exact operator, or of the elements of a `distributed` array   |
+/// | `global` | the same bits for every P too: with an exact operator, or on the elements of a `distributed` array |
 ///
-/// In a scan the operands of `rank` and `tree` are those of each rank's prefix.
+/// In a scan, `rank` and `tree` apply to the operands of each rank's prefix.
 ///
-/// Each level is a constant of its own type, so that `all_reduce(comm, x, op, order::tree)` is checked when it is
-/// compiled.
+/// Each level is a constant of its own type, so that `all_reduce(comm, x, op, order::tree)` is checked at compile time.
 class order {
   public:
     /// The type of `order::any`, `order::rank`, `order::tree` and `order::global`; converts to `order`.
@@ -77,9 +76,9 @@ class order {
     return names[o.level()];
 }
 
-/// What a block holds: block `item` of the operands of the ranks [first, last), folded; of no ranks, the identity.
+/// What a block holds: block `item` of the operands of the ranks [first, last), folded; for no ranks, the identity.
 struct content {
-    int item = -1;  ///< -1: there is no such block at this rank
+    int item = -1;  ///< -1: this rank has no such block
     int first = 0;
     int last = 0;
 
@@ -89,22 +88,22 @@ struct content {
     friend constexpr bool operator==(const content&, const content&) = default;
 };
 
-/// For whom the operand of a collective is cut into blocks.
+/// What the operand of a collective is cut for.
 enum class cut_for {
     nobody,    ///< there is no data
-    schedule,  ///< a schedule cuts it into as many blocks as it likes
-    ranks,     ///< block r belongs to rank r; the caller may say how long each of them is
-    pairs,     ///< block r of rank s goes to rank r, where it is block s; each rank has lengths of its own
-    owner,     ///< it is not cut: the operand of each rank is one block, of a length of its own
+    schedule,  ///< the schedule cuts it into as many blocks as it likes
+    ranks,     ///< block r belongs to rank r; the caller may choose the length of each block
+    pairs,     ///< block r of rank s is sent to rank r, where it is block s; each rank has its own lengths
+    owner,     ///< not cut: the operand of each rank is one block, with a length of its own
 };
 
-/// The contract of a collective: what rank `where.rank` has beforehand, and what it has afterwards.
+/// The contract of a collective: what rank `where.rank` has before the call and after it.
 struct contract {
     const char* name;
     cut_for cut = cut_for::schedule;
-    bool folds = false;   ///< operands are folded, and not only moved
+    bool folds = false;   ///< operands are folded, not just moved
     bool rooted = false;  ///< it depends on `where.root`
-    bool meets = false;   ///< nobody is through before everybody has come
+    bool meets = false;   ///< no rank leaves before every rank has entered
     content (*input)(const setting& where, int block) = nullptr;
     content (*result)(const setting& where, int block) = nullptr;
 };

@@ -7,8 +7,8 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Direct: every rank owns one block, gets that block of all operands from their ranks, folds it in rank order, and
-/// publishes it: in a scan to each rank its prefix.
+/// Direct: every rank owns one block, gets that block of all operands from their ranks, folds it in rank order and
+/// publishes the result; in a scan it sends each rank its prefix.
 ///
 ///     P = 4     round 0: own block of everyone       round 1: everyone's block
 ///     rank 0    block 0 ◄── 1, 2, 3                  ◄── 1: block 1   2: block 2   3: block 3
@@ -16,18 +16,18 @@
 ///          2    block 2 ◄── 0, 1, 3                  ◄── 0: block 0   1: block 1   3: block 3
 ///          3    block 3 ◄── 0, 1, 2                  ◄── 0: block 0   1: block 1   2: block 2
 ///
-/// With blocks of b = m / P bytes: 2 rounds for all_reduce and reduce, 1 for the others; in all_reduce a rank sends
-/// 2·(P - 1)·b in 2·(P - 1) messages and folds (P - 1)·b: the least possible volume and work. Where ranks share memory
-/// it is the bound for traffic too: all_reduce is one pass that reads every input once and writes every output once.
-/// Folds are bracketed as the canonical tree; the prefixes of a scan, each of which is the one before it folded with
-/// one operand more, from left to right. A scan costs what all_reduce does.
+/// With blocks of b = m / P bytes: 2 rounds for all_reduce, reduce and the scans, 1 for the others; in all_reduce a
+/// rank sends 2·(P - 1)·b in 2·(P - 1) messages and folds (P - 1)·b: the least possible volume and work. If ranks share
+/// memory, this is also the lower bound for memory traffic: all_reduce is one pass that reads every input once and
+/// writes every output once. Folds are bracketed as the canonical tree, except for the prefixes of a scan: each is the
+/// previous prefix folded with one more operand, from left to right. A scan costs as much as all_reduce.
 ///
-/// Source: the kernels for large messages in NCCL's symmetric memory (RSxLD_AGxST: load and fold one slice of everyone,
-/// store it to everyone), 2025. Scans are the same idea.
+/// Source: the large-message kernels of NCCL's symmetric memory (RSxLD_AGxST: load and fold one slice of every rank,
+/// store it to every rank), 2025. Scans apply the same idea.
 
 namespace allfold {
 
-/// Least volume in two rounds: for shared memory, and for networks without contention.
+/// The least volume in two rounds: for shared memory, and for networks without contention.
 struct direct {
     static constexpr const char* name = "direct";
 
@@ -113,7 +113,7 @@ struct direct {
         }
     };
 
-    /// The fold of all operands is made with the other prefixes, and nobody gets it.
+    /// As in inclusive_scan, the fold of all operands is computed along with the other prefixes; here no rank gets it.
     class exclusive_scan : public schedule_of<direct> {
       public:
         static constexpr order keeps = order::rank;
@@ -136,7 +136,7 @@ struct direct {
         }
     };
 
-    /// Every rank sends each other one its block: one round, P - 1 messages and (P - 1)/P of its operand.
+    /// Every rank sends each other rank its block: one round, P - 1 messages and (P - 1)/P of its operand.
     class all_to_all : public schedule_of<direct> {
       public:
         static constexpr order keeps = order::tree;
@@ -154,8 +154,8 @@ struct direct {
         }
     };
 
-    /// Every rank sends its operand to one rank, and gets that of one: one round, one message each. Where the two are
-    /// the rank itself, its operand stays there.
+    /// Every rank sends its operand to one rank and gets the operand of one rank: one round, one message each. If that
+    /// rank is itself, its operand stays there.
     class permute : public schedule_of<direct> {
       public:
         static constexpr order keeps = order::tree;
@@ -194,7 +194,7 @@ struct direct {
         s.how = fold::prefixes_in_rank_order;
         return s;
     }
-    /// Of the own block: `kept` is the number of the prefix that stays here.
+    /// Publishes the prefixes of this rank's block; `kept` is the number of the prefix that stays here.
     [[nodiscard]] static constexpr step publish_prefixes(int rank, int kept, peers to) noexcept {
         return {.local = {.what = local_work::kind::copy,
                           .left = slot::scratch_a,

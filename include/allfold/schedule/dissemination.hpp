@@ -11,7 +11,7 @@
 #include "allfold/schedule/schedule_of.hpp"
 
 /// @file
-/// Dissemination: every rank sends to the right over distances that double.
+/// Dissemination: every rank sends to higher ranks, over distances that double.
 ///
 ///     P = 6: the ranks whose operands each rank has folded
 ///
@@ -24,11 +24,12 @@
 ///          4   4      34     1..4   0..4            3      1..3   0..3
 ///          5   5      45     2..5   0..5            4      2..4   0..4
 ///
-/// A barrier is the same without data, and goes round the end of the ranks.
+/// A barrier does the same without data, and wraps around at the last rank.
 ///
-/// With q = ⌈log2 P⌉ and m bytes: q rounds, the least there can be, for every P. In a scan a rank sends at most q·m; it
-/// folds at most q vectors in an inclusive one, and at most q + q' - 2 in an exclusive one, where q' - 1 of them are
-/// made to be sent: q' is the least number of rounds that has to send the own operand along, ⌈q - log2(2^q - P + 1)⌉.
+/// With q = ⌈log2 P⌉ and m bytes: q rounds, the fewest possible, for every P. In a scan a rank sends at most q·m. It
+/// folds at most q vectors in an inclusive scan, and at most q + q' - 2 in an exclusive one, q' - 1 of them only in
+/// order to send them: q' is the least number of rounds in which a rank has to send its own operand along,
+/// ⌈q - log2(2^q - P + 1)⌉.
 ///
 /// Sources: D. Hensgen, R. Finkel, U. Manber, "Two Algorithms for Barrier Synchronization", 1988 (barrier);
 /// W. D. Hillis, G. L. Steele, "Data Parallel Algorithms", 1986 (inclusive scan); J. L. Träff, "Two Efficient
@@ -36,8 +37,8 @@
 
 namespace allfold {
 
-/// The fewest rounds for barriers and scans at every P. It has no all_reduce: there `recursive_doubling` has the
-/// fewest.
+/// The fewest rounds for barriers and scans at every P. It has no all_reduce: `recursive_doubling` has the fewest
+/// rounds for that.
 struct dissemination {
     static constexpr const char* name = "dissemination";
 

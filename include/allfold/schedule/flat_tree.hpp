@@ -7,7 +7,7 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Flat tree: rank 0 gets everyone's operand, folds them in rank order, and gives everyone the result.
+/// Flat tree: rank 0 gets every rank's operand, folds them in rank order, and sends everyone the result.
 ///
 ///     P = 4     round 0                            round 1
 ///     rank 0    ◄── 1, 2, 3    ((01)(23))          ──► 1, 2, 3
@@ -15,16 +15,16 @@
 ///          2    ──► 0                              ◄── 0
 ///          3    ──► 0                              ◄── 0
 ///
-/// With m bytes: 2 rounds and 2·(P - 1) messages; rank 0 sends and folds (P - 1)·m, everyone else sends m. A rank waits
-/// for one other rank only. That wins where ranks share processors: each of them has to run once in a call, and what
-/// remains is the number of messages. Folds are bracketed as the canonical tree.
+/// With m bytes: 2 rounds and 2·(P - 1) messages; rank 0 sends and folds (P - 1)·m, every other rank sends m and waits
+/// for rank 0 only. This wins if ranks share cores: each of them has to run just once per call, and the remaining cost
+/// is the number of messages. Folds are bracketed as the canonical tree.
 ///
 /// Source: the flat tree (or linear) algorithms of J. Pješivac-Grbović et al., "Performance Analysis of MPI Collective
 /// Operations", 2007, section 3.
 
 namespace allfold {
 
-/// The fewest messages: for ranks that share processors.
+/// The fewest messages: for ranks that share cores.
 struct flat_tree {
     static constexpr const char* name = "flat tree";
 

@@ -9,38 +9,38 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Steps that ranks with shared memory run as one pass: "everyone folds its own block of all inputs in rank order,
-/// then publishes it", or in a scan every prefix of it. The same without a fold: "the root deals its blocks, then
-/// everyone publishes its own", and "everyone hands out its own block".
+/// Steps that ranks with shared memory run as a single pass: "every rank folds its own block of all inputs in rank
+/// order, then publishes it", or, in a scan, publishes every prefix of it. Likewise without a fold: "the root deals out
+/// its blocks, then every rank publishes its own", and "every rank hands out its own block".
 ///
 ///     step by step     step 0: P - 1 messages to every rank, folded in rank order; or its block from the root
-///                      step 1: the outcome goes to those who want it; or to each rank its prefix
+///                      step 1: the outcome is sent to the ranks that want it; or to each rank its prefix
 ///     as one pass      every rank lends input and result to all others, reads its own block of all inputs, folds it in
-///                      rank order, and stores it in the results of those who want it; or in each its prefix;
+///                      rank order, and stores it in the results of the ranks that want it; or in each its prefix;
 ///                      or copies it there, from the root or from itself
 ///
-/// A rank touches nothing but its own block of all inputs and results, and that block belongs to no other rank: so it
-/// does not matter who comes first, in place neither. `prove` runs both ways.
+/// A rank touches only its own block of all inputs and results, and no other rank touches that block, so the order in
+/// which ranks arrive does not matter, even in place. `prove` checks both variants.
 
 namespace allfold {
 
-/// What the result of a rank gets of a block.
+/// What a rank's result gets of a block.
 enum class share : std::uint8_t {
     fold,           ///< of all operands
-    prefix,         ///< of the operands up to its own
-    prefix_before,  ///< of those below its own: rank 0 gets the identity
+    prefix,         ///< of the operands up to and including its own
+    prefix_before,  ///< of the operands below its own: rank 0 gets the identity
     copy            ///< of one operand: nothing is folded
 };
 
 /// What one rank does in the pass.
 struct fused_pass {
-    int block;       ///< its own
-    peers targets;   ///< whose results get their share of it,
-    bool keeps_own;  ///< and whether its own result does
+    int block;       ///< this rank's own block
+    peers targets;   ///< the ranks whose results get their share of it,
+    bool keeps_own;  ///< and whether this rank's result does too
     share each = share::fold;
-    int source = -1;  ///< of a copy: whose input it is made of
+    int source = -1;  ///< of a copy: the rank whose input is copied
 
-    /// From how many operands, counted from rank 0 on, the share of a rank is folded.
+    /// The number of operands, counted from rank 0, that the share of a rank is folded from.
     [[nodiscard]] constexpr int operands_of(int rank, int size) const noexcept {
         if (each == share::copy) return 1;
         return each == share::fold ? size : each == share::prefix ? rank + 1 : rank;
@@ -54,7 +54,8 @@ namespace detail {
     return blocks.size() == 1 && blocks[0] == block;
 }
 
-/// The rank gives every other one the block that bears its number, and folds what it gets with its own, as `how` says.
+/// Whether the rank sends each peer p block p of its input, and folds what it receives with its own block as `how`
+/// says.
 template <schedule S>
 [[nodiscard]] constexpr bool folds_own_block(const S& s, const step& now, fold how) {
     const int self = s.where().rank, size = s.where().size;
@@ -67,7 +68,7 @@ template <schedule S>
     return true;
 }
 
-/// The rank stores what it gets in this round: from each peer the peer's block.
+/// Whether the rank stores what it receives in this round, and gets from each peer that peer's block.
 template <schedule S>
 [[nodiscard]] constexpr bool stores_blocks_of_peers(const S& s, const step& now, int round) {
     const int self = s.where().rank, sources = now.from.count(self, s.where().size);
@@ -76,7 +77,7 @@ template <schedule S>
         if (const int peer = now.from.at(i, self); !is_one(received_from(s, now, round, peer), peer)) return false;
     return true;
 }
-/// What the rank sends in this round is its own block, from `source`.
+/// Whether all that the rank sends in this round is its own block, from `source`.
 template <schedule S>
 [[nodiscard]] constexpr bool sends_own_block(const S& s, const step& now, int round, slot source) {
     const int self = s.where().rank, targets = now.to.count(self, s.where().size);
@@ -86,25 +87,25 @@ template <schedule S>
     return true;
 }
 
-/// The rank sends its own block from `source` to some.
+/// Whether the rank sends its own block from `source` to some peers, and stores theirs.
 template <schedule S>
 [[nodiscard]] constexpr bool publishes_own_block(const S& s, const step& now, slot source) {
     if (now.local.what != local_work::kind::none || now.has_more) return false;
     return sends_own_block(s, now, 1, source) && stores_blocks_of_peers(s, now, 1);
 }
 
-/// It copies these blocks of the input to the result.
+/// Whether `work` copies these blocks of the input to the result.
 [[nodiscard]] constexpr bool keeps_input(const local_work& work, const block_set& blocks) {
     return work.what == local_work::kind::copy && work.left == slot::input && work.into == slot::result &&
            work.blocks == blocks && work.targets.empty();
 }
-/// It changes nothing: blocks are copied to where they are, if any.
+/// Whether `work` changes nothing: if blocks are copied at all, then to where they already are.
 [[nodiscard]] constexpr bool is_idle(const local_work& work) {
     return work.what == local_work::kind::none ||
            (work.what == local_work::kind::copy && work.left == work.into && work.targets.empty());
 }
 
-/// In the only step of all: the rank sends its own block of the input to some, and keeps it or not.
+/// For a schedule of a single step: whether the rank sends its own block of the input to some peers, and may keep it.
 template <schedule S>
 [[nodiscard]] constexpr bool hands_out_own_block(const S& s, const step& now) {
     const bool keeps = keeps_input(now.local, block_set::one(s.where().rank));
@@ -113,7 +114,7 @@ template <schedule S>
     return sends_own_block(s, now, 0, source) && stores_blocks_of_peers(s, now, 0);
 }
 
-/// The root keeps its input, and gives every other rank the block that bears its number.
+/// Whether the root keeps its input and sends every other rank p block p.
 template <schedule S>
 [[nodiscard]] constexpr bool deals_blocks(const S& s, const step& now) {
     const int self = s.where().rank, size = s.where().size, root = s.where().root;
@@ -128,7 +129,7 @@ template <schedule S>
         if (const int peer = now.to.at(i, self); !is_one(sent_to(s, now, 0, peer), peer)) return false;
     return true;
 }
-/// The rank gives its own block to every other rank, but to the root, which has it, and gets theirs.
+/// Whether the rank sends its own block to every other rank, except perhaps to the root, which has it, and gets theirs.
 template <schedule S>
 [[nodiscard]] constexpr bool publishes_dealt_block(const S& s, const step& now) {
     const int self = s.where().rank, size = s.where().size, root = s.where().root;
@@ -139,7 +140,8 @@ template <schedule S>
     return sends_own_block(s, now, 1, slot::result) && stores_blocks_of_peers(s, now, 1);
 }
 
-/// The rank keeps its share of its own block, of which `source` holds the prefixes; or the identity of all blocks.
+/// Whether the rank keeps its share of its own block, whose prefixes are in `source`, or else the identity of all
+/// blocks.
 [[nodiscard]] constexpr bool keeps_share(const local_work& work, slot source, int operands, int self, int size) {
     if (work.into != slot::result) return false;
     if (operands == 0)
@@ -148,8 +150,8 @@ template <schedule S>
            is_one(work.targets, self);
 }
 
-/// The rank sends everyone its share of its own block, unless that is the identity, and gets its own share of all
-/// others.
+/// Whether the rank sends every rank its share of this rank's block, unless that share is the identity, and gets its
+/// own share of all other blocks.
 template <schedule S>
 [[nodiscard]] constexpr bool publishes_prefixes(const S& s, const step& now, slot source, const fused_pass& pass) {
     const int self = s.where().rank, size = s.where().size, own = pass.operands_of(self, size);
@@ -166,15 +168,15 @@ template <schedule S>
 
 }  // namespace detail
 
-/// The pass in which a rank may run the steps of `s`, if they are of this kind.
+/// The single pass that a rank may run in place of the steps of `s`, if they have this form.
 ///
-/// A rank sees its own steps only, yet all must decide alike. In a schedule that is proved, a rank of which this is
-/// true and that folds has all others as partners in its first step; that these are then in such a step too, and do the
-/// same, is what the prover checks: a schedule of which some ranks would run one pass and others two steps is no proved
+/// A rank sees only its own steps, yet all ranks must decide alike. In a proved schedule, a rank that folds and whose
+/// steps have this form has all other ranks as peers in its first step. The prover checks that these are then in such a
+/// step too, and do the same: a schedule in which some ranks would run one pass and others two steps is not a proved
 /// schedule.
 ///
-/// Where nothing is folded a rank cannot tell from its own steps: who gives its block to a root does the same whatever
-/// else the root does. There the schedule has to say so: `one_pass`.
+/// If nothing is folded, a rank cannot tell from its own steps: a rank that sends its block to a root does the same
+/// whatever else the root does. The schedule then has to declare it: `one_pass`.
 template <schedule S>
 [[nodiscard]] constexpr std::optional<fused_pass> fused_pass_of(const S& s) {
     if (s.rounds() < 1 || s.rounds() > 2 || s.blocks() != s.where().size) return std::nullopt;

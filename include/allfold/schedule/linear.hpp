@@ -7,7 +7,7 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Linear: the root gets every rank's block from that rank itself, or gives it to that rank.
+/// Linear: the root gets each rank's block directly from that rank, or sends it directly to that rank.
 ///
 ///     P = 4, root 0     gather: round 0     scatter: round 0
 ///     rank 0            ◄── 1, 2, 3         ──► 1, 2, 3
@@ -15,16 +15,16 @@
 ///          2            ──► 0               ◄── 0
 ///          3            ──► 0               ◄── 0
 ///
-/// One round, P - 1 messages, all of them to or from the root, for which (P - 1)/P of the whole come or go; no block
-/// travels twice, and nobody needs memory besides input and result. The least volume, and the fewest steps where ranks
-/// share memory.
+/// One round with P - 1 messages, all of them to or from the root, which receives or sends (P - 1)/P of the whole; no
+/// block is sent twice, and no rank needs memory besides input and result. The least volume, and the fewest steps if
+/// ranks share memory.
 ///
 /// Source: the linear algorithms of J. Pješivac-Grbović et al., "Performance Analysis of MPI Collective Operations",
 /// 2007, section 3.
 
 namespace allfold {
 
-/// The least volume to and from a root.
+/// The least volume to or from a root.
 struct linear {
     static constexpr const char* name = "linear";
 

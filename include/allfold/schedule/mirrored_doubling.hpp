@@ -17,16 +17,16 @@
 ///          2    ◄─┐ 23      ◄─│┘ 0..3
 ///          3    ◄─┘ 23      ◄─┘ 0..3
 ///
-/// For four ranks on a ring 0-1-2-3-0: both partners are neighbours, 0-1 and 2-3, then 1-2 and 3-0; recursive doubling
-/// would go two hops in its second round. At larger P the pairs of round k are 1, 3, ..., 2^(k+1) - 1 apart: 2^k on
-/// average, as in recursive doubling; only the last round gains, where half the pairs go round the end of the ring, so
-/// that no message goes further than P/2 - 1 and the average is P/4 instead of P/2.
+/// For four ranks on a ring 0-1-2-3-0: both partners are neighbours, 0-1 and 2-3, then 1-2 and 3-0, whereas recursive
+/// doubling would need two hops in its second round. At larger P the pairs of round k are 1, 3, ..., 2^(k+1) - 1 apart:
+/// 2^k on average, as in recursive doubling. Only the last round gains: half of its pairs are joined around the end of
+/// the ring, so that no message travels further than P/2 - 1 and the average is P/4 instead of P/2.
 ///
-/// With m bytes: log2 P rounds, a rank sends m and folds m in each. For powers of two only. Folded by side, so rank
-/// order is kept and all ranks bracket alike: the canonical tree.
+/// With m bytes: log2 P rounds, in each of which a rank sends m and folds m. Only for powers of two. The value of the
+/// lower rank always goes on the left, so rank order is kept and all ranks use the same bracketing: the canonical tree.
 ///
 /// Source: reduce-to-all over a ring of four devices, as used for partial attention results; the mirrored partners for
-/// P > 4 are our continuation.
+/// P > 4 are our extension.
 
 namespace allfold {
 

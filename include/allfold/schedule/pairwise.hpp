@@ -7,7 +7,7 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Pairwise: in round k every rank sends to the one k + 1 above it, and receives from the one k + 1 below.
+/// Pairwise: in round k every rank sends to the rank k + 1 above it and receives from the rank k + 1 below it.
 ///
 ///     P = 4     round 0      round 1      round 2
 ///     rank 0    ──► 1 ◄── 3  ──► 2 ◄── 2  ──► 3 ◄── 1
@@ -15,8 +15,8 @@
 ///          2    ──► 3 ◄── 1  ──► 0 ◄── 0  ──► 1 ◄── 3
 ///          3    ──► 0 ◄── 2  ──► 1 ◄── 1  ──► 2 ◄── 0
 ///
-/// P - 1 rounds of one message; a rank sends (P - 1)/P of its operand, the least there can be, and to one rank at a
-/// time: nobody is flooded, whatever P. For long messages.
+/// P - 1 rounds of one message each; a rank sends (P - 1)/P of its operand, the least possible, to one rank at a time,
+/// so no rank is flooded whatever P is. For long messages.
 ///
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005,
 /// section 4.4.

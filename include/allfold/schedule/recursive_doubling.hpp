@@ -7,7 +7,7 @@
 #include "allfold/schedule/schedule_of.hpp"
 
 /// @file
-/// Recursive doubling: whole vectors are exchanged over distances that double, so after k rounds a rank holds the fold
+/// Recursive doubling: ranks exchange whole vectors over distances that double, so after k rounds a rank holds the fold
 /// of 2^k neighbours.
 ///
 ///     P = 6     round 0    round 1    round 2    round 3
@@ -18,12 +18,12 @@
 ///          4               ◄─┐ 45     ◄─┘ │ 0..5
 ///          5               ◄─┘ 45     ◄───┘ 0..5
 ///
-/// With L = ⌊log2 P⌋ and m bytes: rounds L, and 2 more where P is no power of two; every rank sends at most L·m
-/// (L·m + m where it stands for a pair) and folds at most L (L + 1) vectors. Folded by side, so rank order is kept and
-/// all ranks bracket alike: the canonical tree.
+/// With L = ⌊log2 P⌋ and m bytes: L rounds, and 2 more if P is not a power of two; every rank sends at most L·m
+/// (L·m + m if it represents a pair) and folds at most L (or L + 1) vectors. The value of the lower rank always goes on
+/// the left, so rank order is kept and all ranks use the same bracketing: the canonical tree.
 ///
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
-/// Non-powers of two as in MPICH's code: the lower rank of a pair is folded into the higher one.
+/// P that is not a power of two is handled as in MPICH's code: the lower rank of a pair is folded into the higher one.
 
 namespace allfold {
 
@@ -51,7 +51,7 @@ struct recursive_doubling {
         }
 
       private:
-        /// Rounds between leaves; the lower rank of a pair has none.
+        /// The rounds between leaves; the lower rank of a pair takes no part in them.
         [[nodiscard]] constexpr step exchange(int level, const power_of_two_fold& ranks) const noexcept {
             const int leaf = ranks.leaf_of(rank());
             if (ranks.last_of(leaf) != rank()) return {};

@@ -7,8 +7,9 @@
 #include "allfold/schedule/schedule_of.hpp"
 
 /// @file
-/// Recursive halving, near partners first: in each round a rank hands half of its blocks to a partner, over distances
-/// that double, and folds the partner's part of the other half. Gathered again in the mirrored order.
+/// Recursive halving, near partners first: in each round a rank sends half of its blocks to a partner, over distances
+/// that double, and folds in the partner's part of the other half. The all_gather takes the same rounds in reverse
+/// order.
 ///
 ///     P = 6: the pairs 01 and 23 stand for one leaf each, so leaves 0 1 2 3 are ranks 1 3 4 5, their blocks 01 23 4 5
 ///
@@ -20,18 +21,18 @@
 ///          4                          ◄─┐ 014 of 45          ◄─┘│ 4 of 0..5
 ///          5                          ◄─┘ 235 of 45          ◄──┘ 5 of 0..5
 ///
-/// After round k of the halving leaf n holds the blocks of the leaves that agree with n in the last k + 1 bits.
-/// Neighbours fold first, so rank order is kept: folding far partners first, which makes blocks contiguous, does not
-/// keep it.
+/// After round k of the halving, leaf n holds the blocks of the leaves that agree with n in the last k + 1 bits.
+/// Neighbours fold first, which keeps rank order; folding far partners first would make blocks contiguous, but does not
+/// keep rank order.
 ///
-/// With L = ⌊log2 P⌋ and blocks of b = m / P bytes, at a power of two: reduce_scatter and all_gather take L rounds, a
-/// rank sends (P - 1)·b and folds (P - 1)·b; all_reduce is both. This is the least possible volume. Elsewhere two
-/// rounds more: a rank sends at most P·b in reduce_scatter, (2·P + L - 3)·b in all_gather and (3·P + L - 4)·b in
-/// all_reduce, and folds at most (2·P + L - 2)·b. Each block is bracketed as the canonical tree.
+/// With L = ⌊log2 P⌋ and blocks of b = m / P bytes, at a power of two: reduce_scatter and all_gather take L rounds
+/// each, and a rank sends (P - 1)·b and folds (P - 1)·b; all_reduce is both. This is the least possible volume. At
+/// other P there are two more rounds: a rank sends at most P·b in reduce_scatter, (2·P + L - 3)·b in all_gather and
+/// (3·P + L - 4)·b in all_reduce, and folds at most (2·P + L - 2)·b. Each block is bracketed as the canonical tree.
 ///
-/// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. Departures: no block changes its
-/// place, messages name strided blocks instead; and all_reduce leaves out the two rounds in which a reduce_scatter
-/// would hand blocks to the lower ranks of pairs and an all_gather would take them back.
+/// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. Departures: no block is moved,
+/// messages name strided blocks instead; and all_reduce omits the two rounds in which a reduce_scatter would pass
+/// blocks to the lower ranks of pairs and an all_gather would take them back.
 
 namespace allfold {
 
@@ -47,7 +48,7 @@ namespace detail {
             block_run{ranks.first_of(single), singles, stride, 1}};
 }
 
-/// Halving and doubling between the leaves; a lower rank of a pair takes no part.
+/// Halving and doubling between the leaves; the lower rank of a pair takes no part.
 struct halving_of_leaves {
     int rank;
     power_of_two_fold ranks;
@@ -57,7 +58,7 @@ struct halving_of_leaves {
     [[nodiscard]] constexpr int leaf() const noexcept { return ranks.leaf_of(rank); }
     [[nodiscard]] constexpr bool takes_part() const noexcept { return ranks.last_of(leaf()) == rank; }
 
-    /// Round `level`, where partial folds lie in `partial`: the last one goes to `into`.
+    /// Round `level`, with the partial folds in `partial`; the last level stores into `into`.
     [[nodiscard]] constexpr step fold_half(int level, slot partial, slot into) const noexcept {
         if (!takes_part()) return {};
         const int partner = leaf() ^ (1 << level), peer = ranks.last_of(partner);
@@ -71,7 +72,7 @@ struct halving_of_leaves {
                 .mine = mine,
                 .into = level + 1 == ranks.levels ? into : partial};
     }
-    /// The mirror image: what has been complete on both sides becomes complete on either.
+    /// The mirror image: the partners exchange their complete blocks, so that both have them all.
     [[nodiscard]] constexpr step gather_half(int level) const noexcept {
         if (!takes_part()) return {};
         const int partner = leaf() ^ (1 << level), peer = ranks.last_of(partner);
@@ -85,7 +86,7 @@ struct halving_of_leaves {
 
 }  // namespace detail
 
-/// Least volume in a logarithmic number of rounds, in rank order.
+/// The least volume in a logarithmic number of rounds, in rank order.
 struct recursive_halving {
     static constexpr const char* name = "recursive halving";
 
@@ -107,7 +108,7 @@ struct recursive_halving {
         }
 
       private:
-        /// The higher rank of a pair has completed the blocks of both.
+        /// The higher rank of a pair has completed the blocks of both, and sends the lower rank its block.
         [[nodiscard]] constexpr step share_pair(const power_of_two_fold& ranks) const noexcept {
             step s = detail::give_back(rank(), ranks, block_set::one(rank() & ~1));
             if (s.to.which() == peers::kind::none) return s;
@@ -167,7 +168,7 @@ struct recursive_halving {
     };
 
   private:
-    /// So many times log2 of the leaves, and a round before and after for pairs.
+    /// `times` · log2 of the number of leaves, and a round before and after for pairs.
     [[nodiscard]] static constexpr int rounds_with_pairs(int size, int times) noexcept {
         const power_of_two_fold ranks(size);
         return times * ranks.levels + (ranks.extra ? 2 : 0);

@@ -15,17 +15,18 @@
 ///     round 0     block 3: 0    block 0: 1    block 1: 2    block 2: 3
 ///     round 1     block 2: 30   block 3: 01   block 0: 12   block 1: 23
 ///     round 2     block 1: 230  block 2: 301  block 3: 012  block 0: 123
-///     then block r of rank r is complete; all_gather sends the blocks round the same way.
+///     then block r of rank r is complete; all_gather sends the blocks around the same way.
 ///
-/// With blocks of b = m / P bytes: P - 1 rounds, (P - 1)·b sent by every rank, (P - 1)·b folded; all_reduce twice the
-/// rounds and the volume, which is the least possible. Neighbours only, so no two messages share a link of a ring.
-/// Each block is folded in the order r + 1, r + 2, ..., r of its owner r: a commutative operator is needed.
+/// With blocks of b = m / P bytes: P - 1 rounds, in which every rank sends (P - 1)·b and folds (P - 1)·b; all_reduce
+/// takes twice the rounds and the volume, which is the least possible. Only neighbours communicate, so no two messages
+/// share a link of a ring. Each block is folded in the order r + 1, r + 2, ..., r, where r is its owner: a commutative
+/// operator is needed.
 ///
 /// Source: P. Patarasuk, X. Yuan, "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations", 2009.
 
 namespace allfold {
 
-/// The least volume with neighbours only, for long vectors.
+/// The least volume among neighbours only: for long vectors.
 struct ring {
     static constexpr const char* name = "ring";
 
@@ -64,7 +65,7 @@ struct ring {
     using all_reduce = composed<reduce_scatter, all_gather>;
 
   private:
-    /// Sends `block` to the right and receives the one before it from the left.
+    /// Sends `block` to the right and receives the block before it from the left.
     [[nodiscard]] static constexpr step to_the_right(const schedule_of<ring>& self, int block) noexcept {
         const auto wrapped = [size = self.size()](int n) { return (n + 2 * size) % size; };
         return {.to = peers::one(wrapped(self.rank() + 1)),

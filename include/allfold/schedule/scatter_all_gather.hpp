@@ -9,7 +9,7 @@
 #include "allfold/schedule/schedule_of.hpp"
 
 /// @file
-/// Scatter and all-gather: the root cuts its operand into a block for each rank, and then everyone gets all blocks.
+/// Scatter and all-gather: the root cuts its operand into one block per rank, and then every rank gets all blocks.
 ///
 ///     P = 6, root 0   the tree of a scatter                  the circulant graph of an all_gather
 ///                     round 0      round 1     round 2       round 3      round 4      round 5
@@ -20,18 +20,18 @@
 ///          4          ◄── 0                    ──► 5: 5      ──► 3: 4     ──► 2: 4     ──► 1: 450
 ///          5                                   ◄── 4         ──► 4: 5     ──► 3: 5     ──► 2: 501
 ///
-/// With m bytes: 2·⌈log2 P⌉ rounds; the root sends (P - 1)/P·m in each half of them, and the others at most 1.5 times
-/// m. The root of a binomial tree sends ⌈log2 P⌉·m in half the rounds: this is for long operands where each rank has a
-/// link of its own. All ranks together send somewhat more than in the tree.
+/// With m bytes: 2·⌈log2 P⌉ rounds; the root sends (P - 1)/P·m in each half of them, and every other rank at most 1.5·m
+/// altogether. The root of a binomial tree sends ⌈log2 P⌉·m in half the rounds, so this is for long operands on
+/// machines where each rank has its own link. All ranks together send somewhat more than in the tree.
 ///
 /// Source: M. Barnett et al., "Interprocessor Collective Communication Library (InterCom)", 1994; the name is that of
 /// R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
-/// Departures: the all_gather is that of `circulant`, so that rounds are logarithmic at every P, and nothing is sent to
-/// the root, which has all blocks.
+/// Departures: the all_gather is that of `circulant`, so the number of rounds is logarithmic at every P, and nothing is
+/// sent to the root, which has all blocks.
 
 namespace allfold {
 
-/// Long operands over many links: the root sends about twice its operand, whatever the number of ranks.
+/// For long operands over many links: the root sends about twice its operand, whatever the number of ranks.
 struct scatter_all_gather {
     static constexpr const char* name = "scatter and all-gather";
 

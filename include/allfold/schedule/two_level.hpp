@@ -17,9 +17,9 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Two levels: each group of ranks folds what it has in shared memory, the leaders of the groups run a schedule among
-/// themselves, and hand the outcome to their groups. The leader is the first rank of its group; no other one ever
-/// speaks to another group, so one thread of each process makes all calls of the network.
+/// Two levels: each group of ranks folds its operands in shared memory, then the leaders of the groups run a schedule
+/// among themselves and pass the outcome on to their groups. The leader is the first rank of its group. No other rank
+/// communicates with another group, so a single thread of each process makes all network calls.
 ///
 ///     P = 6, groups of 2, all_reduce
 ///
@@ -31,7 +31,7 @@
 ///     rank 4     ◄─┐ 45                ◄─┘ 0..5              ──┐
 ///          5     ──┘                                         ◄─┘
 ///
-/// With G groups of g ranks, q = ⌈log2 G⌉, L = ⌊log2 G⌋ or 2 more where G is no power of two, m bytes, b = m / P:
+/// With G groups of g ranks, q = ⌈log2 G⌉, L = ⌊log2 G⌋ (plus 2 if G is not a power of two), m bytes, b = m / P:
 ///
 /// |                | rounds | among the groups: schedule, and what a leader sends | folds of a leader            |
 /// |----------------|--------|-----------------------------------------------------|------------------------------|
@@ -42,25 +42,25 @@
 /// | reduce_scatter | L + 2  | halving, (G - 1)·g·b at a power of two              | (g - 1)·m and (G - 1)·g·b    |
 /// | all_gather     | L + 2  | halving, (G - 1)·g·b at a power of two              |                              |
 /// | gather         | q + 2  | binomial, half of all blocks at most                |                              |
-/// | scatter        | q + 2  | binomial, (G - 1)·g·b by the root's                 |                              |
+/// | scatter        | q + 2  | binomial, (G - 1)·g·b by the root's leader          |                              |
 /// | all_to_all     | G + 2  | pairs, (G - 1)·g² blocks                            |                              |
 /// | permute        | P + 2  | one message for each operand that leaves its group  |                              |
 /// | inclusive_scan | q + 2  | doubling windows, q·m at most                       | (g - 2 + 2·q)·m at most      |
 /// | exclusive_scan | q + 2  | doubling windows, q·m at most                       | (g - 3 + 2·q)·m at most      |
 ///
-/// `two_level_halving` is an all_reduce for long vectors: halving among the groups in L + ⌊log2 G⌋ rounds, where a
-/// leader sends 2·(G - 1)·g·b at a power of two. What has a root takes one round less where that is a leader.
-/// Inside, a leader receives g - 1 messages in the first round and sends as many in the last one. Groups of one have no
-/// rounds inside; a single group has two rounds (one in broadcast, reduce and all_gather, up to three in
-/// exclusive_scan).
+/// `two_level_halving` is an all_reduce for long vectors: halving among the groups in L + ⌊log2 G⌋ rounds, in which a
+/// leader sends 2·(G - 1)·g·b at a power of two. A rooted collective takes one round less if the root is a leader.
+/// Within a group, the leader receives g - 1 messages in the first round and sends as many in the last one. Groups of
+/// one have no rounds within the group; a single group has two rounds (one in broadcast, reduce and all_gather, up to
+/// three in exclusive_scan).
 ///
-/// Rank order is kept: groups are intervals of ranks. First each group is bracketed as the canonical tree of g, then
-/// the groups as that of G. Where g is a power of two this is the canonical tree of P; elsewhere it is not, and scans
-/// have another one, so `order::tree` is not promised.
+/// Rank order is kept, because groups are intervals of ranks. First each group is bracketed as the canonical tree of g,
+/// then the groups as that of G. If g is a power of two this is the canonical tree of P; otherwise it is not, and scans
+/// use yet another bracketing, so `order::tree` is not promised.
 ///
 /// Source: H. Zhu, D. Goodell, W. Gropp, R. Thakur, "Hierarchical Collectives in MPICH2", 2009. Departures:
-/// non-commutative operators, any root and uneven blocks take the same way as all others; in a scan members fold their
-/// prefixes while the leaders are busy.
+/// non-commutative operators, any root and uneven blocks are handled in the same way as everything else; in a scan,
+/// members fold their prefixes while the leaders are busy.
 
 namespace allfold {
 
@@ -91,7 +91,7 @@ class two_level_all_reduce : public schedule_of<Algorithm> {
 
 }  // namespace detail
 
-/// For ranks that are threads of several processes, or processes of several nodes.
+/// For ranks that are threads of several processes, or processes on several nodes.
 struct two_level {
     static constexpr const char* name = "two-level";
 
@@ -117,7 +117,7 @@ struct two_level {
         }
     };
 
-    /// A root that is no leader serves its own group first, and with it the leader.
+    /// A root that is not a leader first sends to its own group, including its leader.
     class broadcast : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -157,7 +157,7 @@ struct two_level {
         }
     };
 
-    /// A root that is no leader gets the result from its leader.
+    /// A root that is not a leader gets the result from its leader.
     class reduce : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -217,7 +217,8 @@ struct two_level {
         }
     };
 
-    /// Inside a group everyone gets the blocks of everyone; from the leader comes only what other groups have.
+    /// Within a group every rank gets the blocks of all others; the leader then sends them only the blocks of other
+    /// groups.
     class all_gather : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -252,8 +253,8 @@ struct two_level {
         }
     };
 
-    /// The leaders gather the blocks of their groups, then among themselves. A root that is no leader gets the whole
-    /// from its leader.
+    /// The leaders gather the blocks of their groups, then gather among themselves. A root that is not a leader gets
+    /// all blocks from its leader.
     class gather : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -289,7 +290,7 @@ struct two_level {
         }
     };
 
-    /// The mirror image of the gather. A root that is no leader gives the whole to its leader first.
+    /// The mirror image of the gather. A root that is not a leader sends all blocks to its leader first.
     class scatter : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -320,7 +321,7 @@ struct two_level {
             if (!is_leader() || own_group() != root_group()) return {};
             return {.from = peers::one(root()), .receive = block_set::all(size()), .into = slot::scratch_a};
         }
-        /// A leader's own block waits for the last round with those of its group.
+        /// A leader keeps its own block with those of its group until the last round.
         [[nodiscard]] constexpr step scatter_groups(int round) const noexcept {
             step s = detail::among_leaders(leaders(), round, group(), detail::all_in_scratch);
             s.source = held();
@@ -336,9 +337,10 @@ struct two_level {
         }
     };
 
-    /// The leaders take what their groups send to whomever, exchange it in pairs, and hand out what has come. With g
-    /// ranks in a group a leader's scratch block g·d + m is what its member m sends to rank d; what has come from group
-    /// B for its member d lies at g²·B + g·d, in the order of the members of B. A leader sends (G - 1)·g² blocks.
+    /// The leaders collect everything that their groups send, exchange it in pairs, and distribute what they have
+    /// received. With g ranks in a group, scratch block g·d + m of a leader is what its member m sends to rank d; what
+    /// arrives from group B for its member d is at g²·B + g·d, in the order of the members of B. A leader sends
+    /// (G - 1)·g² blocks.
     class all_to_all : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -384,7 +386,7 @@ struct two_level {
             s.into = slot::scratch_a;
             return s;
         }
-        /// In the first of these rounds a group swaps with itself.
+        /// In the first of these rounds a group exchanges with itself, which is a local copy.
         [[nodiscard]] constexpr step swap_with(int to, int from) const noexcept {
             if (to == own_group())
                 return {.local = {local_work::kind::copy, slot::scratch_a, slot::input, slot::scratch_b,
@@ -410,9 +412,10 @@ struct two_level {
         }
     };
 
-    /// The leaders take the operands of their groups; in round g·k + i they send the i-th of those that go to the k-th
-    /// group above, and hand out what has come. Most of these rounds are empty: a leader sends as many messages as
-    /// operands of its group leave it. A scratch block is the operand of one member.
+    /// The leaders collect the operands of their groups; in round g·k + i among themselves they send the i-th operand
+    /// that goes to the k-th group above; finally they distribute what they have received. Most of these rounds are
+    /// empty: a leader sends one message for each operand that leaves its group. A scratch block is the operand of one
+    /// member.
     class permute : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -435,13 +438,13 @@ struct two_level {
         [[nodiscard]] constexpr block_set received_from(int, int peer) const noexcept { return of_member(peer); }
 
       private:
-        /// Everyone may talk to everyone.
+        /// Whether every rank may communicate with every other.
         [[nodiscard]] constexpr bool is_flat() const noexcept { return group() == 1 || groups() == 1; }
         [[nodiscard]] constexpr direct::permute flat() const noexcept { return direct::permute(where()); }
         [[nodiscard]] constexpr block_set of_member(int member) const noexcept {
             return block_set::one(member - leader());
         }
-        /// The rank whose operand is number i of those that go from one group to another; -1: there are not so many.
+        /// The rank with the i-th of the operands that go from one group to another; -1 if there are not that many.
         [[nodiscard]] constexpr int between(int from, int to, int i) const noexcept {
             for (int r = from * group(); r < (from + 1) * group(); ++r)
                 if (where().destination_of(r) / group() == to && i-- == 0) return r;
@@ -488,8 +491,8 @@ struct two_level {
         }
     };
 
-    /// Leaders scan the windows "other groups' ranks, then the leader" and send them with their members' fold appended;
-    /// members wait with the fold of the members up to them, and put their leader's result in front of it.
+    /// Leaders scan the windows "other groups' ranks, then the leader", and send them with their members' fold
+    /// appended. Members meanwhile fold the members up to themselves, and finally prepend their leader's result.
     class inclusive_scan : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -515,7 +518,7 @@ struct two_level {
         [[nodiscard]] constexpr dissemination::inclusive_scan in_groups_of_one() const noexcept {
             return dissemination::inclusive_scan(setting{rank(), size()});
         }
-        /// Nobody waits for the members of the last group.
+        /// No group needs the fold of the last group's members.
         [[nodiscard]] constexpr step fold_members() const noexcept {
             if (own_group() + 1 == groups()) return {};
             if (!is_leader()) return {.to = peers::one(leader()), .send = block_set::one(0)};
@@ -544,8 +547,8 @@ struct two_level {
         }
     };
 
-    /// Leaders scan the windows of the groups before their own and send them with their group's fold appended; members
-    /// wait with their prefix inside the group.
+    /// Leaders scan the windows of the groups before their own, and send them with their group's fold appended. Members
+    /// meanwhile compute their prefix within the group.
     class exclusive_scan : public schedule_of<two_level> {
       public:
         static constexpr bool grouped = true;
@@ -569,7 +572,7 @@ struct two_level {
             if (is_leader()) return among_leaders(between);
             return between == 0 ? scan_members(*this, fold::peers_in_rank_order, slot::scratch_b) : step{};
         }
-        /// The leader gets the fold of the group, unless it is the last one; members get the leader's operand.
+        /// The leader gets the fold of its group, unless that is the last one; members get the leader's operand.
         [[nodiscard]] constexpr step swap_with_leader() const noexcept {
             const bool last = own_group() + 1 == groups();
             const peers partners = is_leader() ? detail::others_of_group(*this) : peers::one(leader());
@@ -603,7 +606,7 @@ struct two_level {
         [[nodiscard]] constexpr step give_prefix() const noexcept {
             return own_group() == 0 ? step{} : detail::hand_out(*this, block_set::one(0), slot::result);
         }
-        /// In the first group there is nothing to put in front.
+        /// Prepends the leader's prefix; the first group has nothing to prepend.
         [[nodiscard]] constexpr step put_in_front() const noexcept {
             step s;
             const bool second = rank() == leader() + 1;  // its prefix is the leader's operand
@@ -621,7 +624,8 @@ struct two_level {
     };
 
   private:
-    /// Rounds of a scan between the first and the last one: those of the leaders; members need one of them.
+    /// The number of rounds of a scan between the first and the last one: those of the leaders; members need one of
+    /// them.
     [[nodiscard]] static constexpr int rounds_between(const schedule_of<two_level>& self) noexcept {
         return std::max(detail::ceil_log2(self.groups()), self.group() > 2 ? 1 : 0);
     }

@@ -16,16 +16,17 @@
 #include "allfold/transport/detail/per_thread.hpp"
 
 /// @file
-/// Work that a rank has started and not yet finished: whoever waits pushes all of it on.
+/// Operations that a rank has started and not yet finished: every wait makes progress on all of them.
 
 namespace allfold {
 
-/// The operations of one communicator: lists, without allocation. Two ranks may wait for their operations in different
-/// orders, on different communicators; neither hangs because every wait makes progress on all that its thread has in
-/// flight.
+/// The operations of one communicator: intrusive lists, without allocation. Two ranks may wait for their operations in
+/// different orders, on different communicators; neither hangs, because every wait makes progress on everything that
+/// its thread has in flight.
 ///
-/// Operations are pushed on by the thread that used their communicator last. A communicator may go to another thread
-/// with operations in flight, as long as one thread at a time uses it: the first call there takes them over, and waits
+/// The thread that last used a communicator makes progress on its operations. A communicator may move to another thread
+/// with operations in flight, as long as one thread at a time uses it: the first call there takes them over, after
+/// waiting for the call in which the previous thread is making progress on them.
 /// for the one in which the thread that had them is pushing them on.
 class background {
   public:
@@ -33,7 +34,7 @@ class background {
     class work;
 
   private:
-    /// A place in a circular list: of a piece of work, of a communicator, or of whoever walks along the list.
+    /// A node of a circular list: a piece of work, a communicator, or the position of a traversal.
     template <class T>
     struct hook {
         T* owner = nullptr;
@@ -50,12 +51,12 @@ class background {
             next->previous = previous;
             previous = next = this;
         }
-        /// As the head of a list: puts `h` after all that are there.
+        /// As the head of a list: appends `h`.
         void push_back(hook& h) noexcept { h.stand_before(*this); }
-        /// As the head of a list: visits all, or the first `most`, whoever leaves or joins meanwhile.
+        /// As the head of a list: visits all nodes, or the first `most`, even if nodes leave or join meanwhile.
         template <class Visit>
         void for_each(Visit visit, std::size_t most = static_cast<std::size_t>(-1)) noexcept {
-            hook here;  // stands after the one that is visited
+            hook here;  // stands after the one being visited
             for (hook* each = next; each != this && most-- > 0; each = here.next) {
                 here.leave();
                 here.stand_before(*each->next);
@@ -72,7 +73,7 @@ class background {
     };
 
   public:
-    /// An operation. Leaves all lists when destroyed; a class that is made of it must `leave_for_good` first in its
+    /// An operation. Leaves all lists when it is destroyed; a derived class must call `leave_for_good` first in its
     /// destructor.
     class work {
       public:
@@ -80,24 +81,24 @@ class background {
         work(const work&) = delete;
         work& operator=(const work&) = delete;
         virtual ~work() { leave_for_good(); }
-        /// Does what can be done without waiting. Keeps what it throws to itself until somebody waits for it.
+        /// Does what can be done without waiting. Keeps any exception until somebody waits for the operation.
         virtual void progress() noexcept = 0;
-        /// Lets go of all that peers have lent, for good: the communicator is broken, or this rank gives up.
+        /// Lets go of everything that peers have lent, for good: the communicator is broken, or this rank aborts.
         virtual void drop() noexcept = 0;
-        /// Keeps its memory from being freed: somebody may still touch it.
+        /// Keeps its memory from being freed: somebody may still access it.
         virtual void leave_behind() noexcept {}
-        /// Its communicator is about to end: it must not be used any more.
+        /// Its communicator is about to end, and must not be used any more.
         virtual void orphan() noexcept {}
-        /// Looks whether it waits in vain. Asked now and then, of one operation of each communicator.
+        /// Checks whether it waits in vain. Called now and then, for one operation of each communicator.
         virtual void look_around() noexcept {}
-        /// When it should be done; the end of time where nobody cares.
+        /// When it should be done; the end of time if there is no deadline.
         [[nodiscard]] clock::time_point due() const noexcept { return due_; }
         void leave() noexcept {
             if (home_ != nullptr) home_->remove(*this);
         }
 
       protected:
-        /// From its communicator, for good.
+        /// Leaves its communicator for good.
         void leave_for_good() noexcept {
             leave();
             known_.leave();
@@ -119,14 +120,14 @@ class background {
     background& operator=(const background&) = delete;
     ~background() { end(); }
 
-    /// Notes the next call of this communicator, and returns what its messages bear: a hash of it and of all calls
-    /// before it, so that a difference between ranks is found with the next message, whichever call that belongs to.
-    /// Never 0.
+    /// Records the next call of this communicator, and returns the mark that its messages carry: a hash of it and of
+    /// all calls before it, so that a difference between ranks is found with the next message, whichever call that
+    /// belongs to. Never 0.
     std::uint32_t follow(std::uint32_t call, std::uint32_t first_lane) noexcept {
         note_call(first_lane);
         return chain(call);
     }
-    /// Its two halves, for those who note the call once its message is on its way.
+    /// The two halves of `follow`, for callers that record the call only once its message is in transit.
     std::uint32_t chain(std::uint32_t call) noexcept {
         history_ = (history_ ^ call) * 0x9e3779b1u;
         history_ ^= history_ >> 15;
@@ -141,7 +142,7 @@ class background {
             if (visit(number + 1, latest_calls_[number % latest_calls_.size()])) return;
     }
 
-    /// What the engine remembers of this communicator; it ends with it.
+    /// What the engine remembers about this communicator; it ends with the communicator.
     class keepsake {
       public:
         keepsake() = default;
@@ -150,23 +151,23 @@ class background {
         virtual ~keepsake() = default;
     };
     std::unique_ptr<keepsake> kept;
-    /// What is known of messages between its ranks, once there are some.
+    /// What is known about messages between its ranks, once there are any.
     std::shared_ptr<keepsake> office;
 
-    /// Nothing in flight.
+    /// Whether nothing is in flight.
     [[nodiscard]] bool empty() const noexcept { return flying_ == 0; }
-    /// Whether an operation is known here that may be used still, done or not.
+    /// Whether it knows of an operation that may still be used, finished or not.
     [[nodiscard]] bool knows_any() const noexcept { return !known_.alone(); }
     /// How many operations are in flight.
     [[nodiscard]] std::size_t size() const noexcept { return flying_; }
-    /// Tells `w` when the communicator ends, or the decorator of it through which `w` uses it.
+    /// Registers `w` to be told when the communicator ends, or the decorator through which `w` uses it.
     void attach(work& w, const void* through = nullptr) noexcept {
         if (w.home_ != nullptr) return;
         w.home_ = this;
         w.through_ = through;
         known_.push_back(w.known_);
     }
-    /// Puts `w` in flight, after all that are there: older operations are pushed on first.
+    /// Puts `w` in flight, after all others: older operations make progress first.
     void add(work& w) noexcept {
         attach(w);
         fleet& mine = fleet::mine();
@@ -177,17 +178,18 @@ class background {
         in_flight_.push_back(w.in_flight_);
         if (w.due_ != clock::time_point::max()) mine.is_timed = true;
     }
-    /// Whoever uses the communicator from another thread than before calls this first.
+    /// To be called first when another thread than before uses the communicator.
     void take_over() noexcept {
         fleet* const theirs = pushed_on_by_.load(std::memory_order_acquire);
         if (theirs == nullptr ? empty() : theirs == fleet::of_this_thread) return;
         take_over_from(theirs);
     }
 
-    /// Pushes on what is in flight here. Where that is much, here or on all communicators of this thread together, a
-    /// pass keeps peers waiting, who have few places for messages: so now and then it turns to the oldest ones, and
-    /// gives its turn away, for a peer that shares this processor would come in the next time slice only. Two ranks, in
-    /// all 2^16 operations on 16 communicators: 2 us each, where they took 300 to 580; on one 4 to 7, and 50 to 100.
+    /// Makes progress on what is in flight here. With many operations in flight, here or on all communicators of this
+    /// thread together, a pass keeps peers waiting, since they have room for only a few messages: so now and then it
+    /// turns to the oldest operations, and yields, since a peer that shares this core would otherwise run only in the
+    /// next time slice. Two ranks, 2^16 operations in all: 2 us per operation on 16 communicators, instead of 300 to
+    /// 580; 4 to 7 us on one, instead of 50 to 100.
     void progress() noexcept {
         const passing here(*this);
         const bool is_long = flying_ > few && flying_ * busy() > many;
@@ -197,34 +199,34 @@ class background {
             w.progress();
             if (is_long && ++visited % often == 0) {  // or peers would wait for the oldest ones meanwhile
                 progress_oldest_of_all();
-                std::this_thread::yield();  // to one of them that shares this processor
+                std::this_thread::yield();  // to a peer that shares this core
             }
         });
     }
-    /// The same of the oldest ones only, as long as some of them end: what it costs does not grow with what is in
-    /// flight. They are in the way of the others.
+    /// The same for the oldest ones only, as long as some of them finish: the cost does not grow with the number in
+    /// flight. The oldest ones are what holds up the others.
     void progress_oldest() noexcept {
         const passing here(*this);
         push_oldest();
     }
-    /// How many times in a row, up to 6, somebody has pushed all of it on to make room, and found none. (0 and 12: the
-    /// same within 5% with 64 to 2^14 operations in flight, where no rank is late.)
+    /// How many times in a row, up to 6, a caller has made progress on everything here to find room, in vain. (0 and 12
+    /// instead of 6: the same within 5% with 64 to 2^14 operations in flight, if no rank is late.)
     [[nodiscard]] unsigned vain_attempts() const noexcept { return vain_; }
     void note_attempt(bool was_in_vain) noexcept { vain_ = was_in_vain ? vain_ + (vain_ < 6 ? 1 : 0) : 0; }
-    /// Numbers the passes along the list, from 1; 0 outside.
+    /// The number of the current pass along the list, from 1; 0 outside of any.
     [[nodiscard]] std::uint64_t pass() const noexcept { return pass_; }
     void drop() noexcept {
         in_flight_.for_each([](work& w) { w.drop(); });
         waited_for_.for_each([](work& w) { w.drop(); });
     }
-    /// Of what its rank waits for without having it in flight: nobody pushes it on but that wait, which pushes on other
-    /// work too. When that gives up, `w` is to drop as well.
+    /// Records what its rank waits for without having it in flight: only that wait makes progress on it, along with
+    /// other work. If that work aborts, `w` must drop its loans as well.
     void note_wait(work& w) noexcept { waited_for_.push_back(w.in_flight_); }
     void leave_behind() noexcept {
         in_flight_.for_each([](work& w) { w.leave_behind(); });
     }
-    /// The communicator calls this first of all in its destructor, and a decorator with itself as `through`: operations
-    /// that outlive it must not use it any more.
+    /// To be called by the communicator first of all in its destructor, and by a decorator with itself as `through`:
+    /// operations that outlive it must not use it any more.
     void end(const void* through = nullptr) noexcept {
         take_over();
         known_.for_each([&](work& w) {
@@ -246,21 +248,21 @@ class background {
     [[nodiscard]] static std::size_t busy() noexcept {
         return fleet::of_this_thread == nullptr ? 0 : static_cast<std::size_t>(fleet::of_this_thread->busy());
     }
-    /// Whether it has on other communicators than this one.
+    /// Whether this thread has anything in flight on communicators other than this one.
     [[nodiscard]] bool in_flight_elsewhere() const noexcept {
         return in_flight() && fleet::of_this_thread->busy() > (empty() ? 0 : 1);
     }
-    /// Pushes on all that this thread has in flight.
+    /// Makes progress on everything that this thread has in flight.
     static void progress_all() noexcept {
         for_each_of_this_thread([](background& each) { each.progress(); });
     }
-    /// Looks around on all communicators on which this thread has something in flight, but for this one.
+    /// Looks around on all other communicators that have something in flight on this thread.
     void look_around_elsewhere() noexcept {
         for_each_of_this_thread([this](background& each) {
             if (&each != this) each.look_around();
         });
     }
-    /// When the first of all operations that this thread has in flight is due, of those that are not yet.
+    /// The earliest deadline of the operations in flight on this thread, of those that have not passed yet.
     [[nodiscard]] static clock::time_point next_due() noexcept {
         clock::time_point first = clock::time_point::max(), now{};
         if (!in_flight() || !fleet::of_this_thread->is_timed) return first;
@@ -274,7 +276,7 @@ class background {
         return first;
     }
 
-    /// Lives as long as somebody runs, or pushes on, a collective: what is called meanwhile is called by its operator.
+    /// Lives as long as a collective runs or makes progress: calls made meanwhile are made by its operator.
     class running {
       public:
         explicit running(background& of) noexcept : of_(of), was_(std::exchange(of.runs_, true)) {}
@@ -294,7 +296,7 @@ class background {
     class of_one_rank;
 
   private:
-    /// A mutex that is all but never contended, at half the price: every poll goes through it.
+    /// A spin lock that is hardly ever contended, at half the cost of a mutex: every poll takes it.
     class turnstile {
       public:
         void lock() noexcept {
@@ -306,13 +308,14 @@ class background {
         std::atomic<bool> taken_{false};
     };
 
-    /// The communicators that one thread pushes on. Those that have nothing in flight any more stay until it walks
-    /// along them: an operation is often followed by the next one.
+    /// The communicators on which one thread makes progress. Those with nothing left in flight stay until the next
+    /// traversal: an operation is often followed by another.
     class fleet : public detail::per_thread<fleet> {
       public:
-        bool is_timed = false;  // some operation may be due some time; for its own thread, as pushes_on_
+        bool is_timed = false;  // some operation may have a deadline; for its own thread, like pushes_on_
 
-        /// Against a thread that takes a communicator over. Nothing to do while this one pushes on.
+        /// Protects against a thread that takes a communicator over. Does nothing within `for_each`, which has locked
+        /// already.
         [[nodiscard]] std::unique_lock<turnstile> lock() noexcept {
             return pushes_on_ ? std::unique_lock<turnstile>() : std::unique_lock(turnstile_);
         }
@@ -337,14 +340,15 @@ class background {
             const auto held = lock();
             members_.for_each([this](background& b) { strike(b); });
         }
-        /// For another thread.
+        /// Called by another thread, which takes `b` over.
         void hand_over(background& b) noexcept {
             const std::lock_guard lock(turnstile_);
             if (b.pushed_on_by_.load(std::memory_order_relaxed) != this) return;
             if (!b.empty()) taken_.fetch_add(1, std::memory_order_relaxed);
             dismiss(b);
         }
-        /// In the midst of another walk a communicator that has become empty may be the one that is being walked along.
+        /// Visits the communicators that have something in flight, and dismisses the others; but not within another
+        /// traversal, which may be at one that has become empty.
         template <class Visit>
         void for_each(Visit visit) noexcept {
             const auto held = lock();
@@ -365,7 +369,7 @@ class background {
         }
 
         turnstile turnstile_;
-        bool pushes_on_ = false;  // as busy_, looked at by its own thread only
+        bool pushes_on_ = false;  // like busy_, used by its own thread only
         int busy_ = 0;
         std::atomic<int> taken_{0};  // how many of those other threads have taken over
         hook<background> members_;
@@ -382,7 +386,7 @@ class background {
         fleet& mine = fleet::mine();
         const auto lock = mine.lock();
         mine.enlist(*this);
-        mine.is_timed = true;  // perhaps
+        mine.is_timed = true;  // possibly
     }
     [[gnu::cold]] void join(fleet& mine) noexcept {
         take_over();
@@ -402,7 +406,7 @@ class background {
         if (--flying_ == 0) fleet::mine().count_busy(-1);
     }
 
-    /// An operator may wait, and push on others.
+    /// Numbers a pass. Passes nest: an operator may wait, and thereby make progress on other operations.
     class passing {
       public:
         explicit passing(background& of) noexcept : of_(of), outer_(std::exchange(of.pass_, ++of.passes_)) {}
@@ -417,7 +421,7 @@ class background {
     static void progress_oldest_of_all() noexcept {
         if (in_flight())
             fleet::of_this_thread->for_each([](background& each) {
-                each.pass_ != 0 ? each.push_oldest() : each.progress_oldest();  // in the midst of a pass it goes on
+                each.pass_ != 0 ? each.push_oldest() : each.progress_oldest();  // within a pass, continue it
             });
     }
     void push_oldest() noexcept {
@@ -429,14 +433,14 @@ class background {
         }
     }
 
-    /// A Xeon (Sapphire Rapids), two ranks on two cores, operations of 8 bytes: 185 ns each with 64 in flight, 205 with
-    /// 1024, 750 with 2^14. With 8 or 128 for `few`, 64 for `often`, 8 for `most_turns`: the same within 5% up to 1024,
-    /// within the scatter of 2^14 (1.3). Without the turns to the oldest ones 2^14 take up to 5.7 us each.
+    /// Xeon (Sapphire Rapids), two ranks on two cores, operations of 8 bytes: 185 ns each with 64 in flight, 205 with
+    /// 1024, 750 with 2^14. With 8 or 128 for `few`, 64 for `often`, or 8 for `most_turns`: the same within 5% up to
+    /// 1024, and within the scatter (1.3x) at 2^14. Without turning to the oldest ones, 2^14 take up to 5.7 us each.
     static constexpr unsigned few = 32, often = 256, many = 2048;
 
     std::uint64_t pass_ = 0, passes_ = 0;
     hook<work> in_flight_;
-    unsigned flying_ = 0;  // how many those are
+    unsigned flying_ = 0;  // how many operations that is
     hook<work> waited_for_;
     unsigned vain_ = 0;
     hook<work> known_;
@@ -445,11 +449,11 @@ class background {
     bool runs_ = false;
     std::uint32_t history_ = 0;
     std::uint64_t calls_ = 0;
-    std::array<std::uint32_t, 16> latest_calls_{};  // their first lanes
+    std::array<std::uint32_t, 16> latest_calls_{};  // by their first lanes
 };
 
-/// What one of several ranks that run on this thread by turns has in flight: none of them pushes on what is another's.
-/// Changed at each turn.
+/// What one of several ranks that take turns on this thread has in flight: none of them makes progress on another's.
+/// Swapped at each turn.
 class background::of_one_rank {
   public:
     of_one_rank() = default;

@@ -23,22 +23,22 @@
 
 namespace allfold {
 
-/// Keeps collectives that are in flight at the same time apart. Every rank opens lanes in the order in which it starts
-/// its collectives, so equal numbers mean the same collective (and window) everywhere.
+/// Separates collectives that are in flight at the same time. Every rank opens lanes in the order in which it starts
+/// its collectives, so equal numbers denote the same collective (and window) on every rank.
 using lane = std::uint32_t;
 
-/// One contiguous piece of memory.
+/// A contiguous piece of memory.
 struct part {
     std::byte* data;
     std::size_t bytes;
 };
 
 namespace detail {
-/// The lanes of messages between two ranks, which no collective gets.
+/// The lanes reserved for messages between two ranks; no collective is ever given one of them.
 inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;
 [[nodiscard]] constexpr bool is_of_messages(lane on) noexcept { return on == envelopes_lane || on == data_lane; }
 
-/// The first of so many lanes that are opened next, where `next` would be the first one: all but those of messages.
+/// The first of the next `lanes` lanes, starting at `next` unless they would include the lanes reserved for messages.
 [[nodiscard]] constexpr lane first_of_lanes(lane next, unsigned lanes) noexcept {
     const bool is_past = next > data_lane, ends_before = next < envelopes_lane && lanes <= envelopes_lane - next;
     return is_past || ends_before ? next : data_lane + 1;
@@ -46,42 +46,43 @@ inline constexpr lane envelopes_lane = 0x7ffffffe, data_lane = 0x7fffffff;
 
 inline constexpr std::size_t longest_name = 160;
 
-/// What one rank tells another of a name; the rest is not compared either.
+/// The part of a name that one rank sends to another; the rest is not compared either.
 [[nodiscard]] constexpr std::string_view comparable_part_of(std::string_view name) noexcept {
     return name.substr(0, longest_name);
 }
 }  // namespace detail
 
-/// What the value of an operator says of a law, where its type does not.
+/// What an operator's value states about a law that its type leaves open.
 enum class law_known : std::uint16_t { by_type, holds, fails };
 
-/// The figures about which the ranks of one collective must agree.
+/// The numbers that must be the same on all ranks of a collective.
 struct call_figures {
     std::uint64_t elements = 0;        ///< of the whole operand
-    std::uint64_t row_bytes = 0;       ///< of one element, or of one row of several tensors
-    std::uint64_t window_rows = 0;     ///< of each block in one window
-    std::uint64_t largest_block = 0;   ///< its elements
-    std::uint64_t smallest_block = 0;  ///< the same, where the caller may say how long blocks are
-    std::uint64_t borders = 0;         ///< hash of the borders of those blocks
-    std::uint64_t permutation = 0;     ///< which one, where there is one: see `mark_of`; or which lists
-    std::uint64_t type_id = 0;         ///< hash of all names: of the collective, types and algorithm
+    std::uint64_t row_bytes = 0;       ///< of one element, or of one row across several tensors
+    std::uint64_t window_rows = 0;     ///< of each block, in one window
+    std::uint64_t largest_block = 0;   ///< in elements
+    std::uint64_t smallest_block = 0;  ///< likewise, if the caller may choose the block lengths
+    std::uint64_t borders = 0;         ///< hash of the boundaries of those blocks
+    std::uint64_t permutation = 0;     ///< which one, if there is one: see `mark_of`; or which lists
+    std::uint64_t type_id = 0;         ///< hash of all names: collective, types and algorithm
     order level = order::any;
     std::int32_t root = 0;
     std::uint32_t ranks = 0;
-    std::uint16_t alignment = 0;  ///< of rows, where their types do not say it
+    std::uint16_t alignment = 0;  ///< of rows, if their types do not determine it
     law_known commutative = law_known::by_type;
 
     friend constexpr bool operator==(const call_figures&, const call_figures&) = default;
 };
 
-/// What they must agree about. Its hash travels with every message; the figures are looked up when hashes differ.
+/// What all ranks of a collective must agree on. Every message carries its hash; the numbers are looked up only if
+/// hashes differ.
 struct signature : call_figures {
     const char* what = "collective";  ///< its name, with static storage
     const char* element_type = "";
     const char* operator_type = "";
     const char* schedule = "";
-    const char* lists = "";  ///< what to say of those that differ; not compared: see engine/list_text.hpp
-    /// How long a message may be, where all ranks know it and it may be copied; not compared.
+    const char* lists = "";  ///< describes lists that may differ; not compared: see engine/list_text.hpp
+    /// The longest that a message may be, if all ranks know this and it may be copied; not compared.
     std::uint64_t most_bytes = unknown_length;
     static constexpr std::uint64_t unknown_length = ~std::uint64_t{0};
 
@@ -98,58 +99,60 @@ struct signature : call_figures {
     }
 };
 
-/// Of the parts for several peers those for peer number `index`: they end where `ends` says, one peer after another.
+/// The parts meant for peer number `index`. The parts for all peers are stored one peer after another; `ends[i]` is
+/// where those for peer i end.
 [[nodiscard]] constexpr std::span<const part> parts_for(std::size_t index, std::span<const part> parts,
                                                         std::span<const std::size_t> ends) noexcept {
     const std::size_t begin = index == 0 ? 0 : ends[index - 1];
     return parts.subspan(begin, ends[index] - begin);
 }
 
-/// What a rank hands to `try_post`. Parts and the memory that they name stay untouched while `*lent` counts them.
+/// What a rank passes to `try_post`. The parts, and the memory that they refer to, stay untouched while `*lent` is
+/// nonzero.
 struct outgoing {
     std::span<const part> parts;
-    std::size_t bytes = 0;      ///< of all parts together, with what aligns each of them to the one before
+    std::size_t bytes = 0;      ///< of all parts together, including the padding that aligns each of them
     std::size_t alignment = 1;  ///< of each part
-    bool copyable = true;       ///< bytes may be copied; otherwise the parts hold objects, and go by reference
+    bool copyable = true;       ///< the bytes may be copied; otherwise the parts hold objects and travel by reference
     std::uint32_t signature = 0;
-    std::atomic<int>* lent = nullptr;  ///< raised by the transport while it or a peer still needs the memory
-    bool unordered = false;  ///< of an operation that is started again, so that its lane does not tell when it began
-    bool copied = false;     ///< to be copied even where such a transport lends what is so long
+    std::atomic<int>* lent = nullptr;  ///< incremented by the transport for as long as it or a peer needs the memory
+    bool unordered = false;  ///< of an operation that is started repeatedly: its lane does not tell when it began
+    bool copied = false;     ///< to be copied even if the transport would lend a message of this length
 };
 
-/// A message that lies where its sender has put it, all parts contiguous but for what aligns them.
+/// A message that lies where its sender put it, with all parts contiguous except for alignment padding.
 struct message_in_place {
     std::byte* data;
     std::size_t bytes;
     std::uint32_t signature;
 };
 
-/// What a sink is given: a message where it lies. A value that can be kept; what it names stays valid as long as it
-/// lives. Its memory may be the sender's own. `bytes()` is what the sender posted, exactly, however the message came:
-/// who receives compares it with what it expects before it touches anything.
+/// What a sink is given: a message where it lies. It is a value that can be kept, and what it refers to stays valid for
+/// as long as it lives. The memory may be the sender's own. `bytes()` is exactly what the sender posted, whichever way
+/// the message travelled: the receiver compares it with what it expects before it touches anything.
 template <class A>
 concept arrival = std::movable<A> && requires(const A a) {
     { a.signature() } -> std::same_as<std::uint32_t>;
     { a.bytes() } -> std::same_as<std::size_t>;
-    { a.packed() } -> std::same_as<std::byte*>;            // all parts, contiguous but for what aligns them; or null
+    { a.packed() } -> std::same_as<std::byte*>;            // all parts, contiguous but for alignment padding; or null
     { a.parts() } -> std::same_as<std::span<const part>>;  // otherwise: the parts as they were posted
 };
 
-/// For whom a rank is waiting, for error messages.
+/// Which rank a rank is waiting for; used in error messages.
 struct waiting {
     const char* what = "collective";  ///< its name, with static storage
     int round = 0;
     int rounds = 0;
-    int peer = -1;         ///< one of the ranks without which it cannot go on; -1 for nobody in particular
-    lane on = 0;           ///< the lane of the message that it waits for
-    std::size_t call = 0;  ///< which call of its rank, from 1, where its communicator counts them
+    int peer = -1;         ///< one of the ranks that it needs before it can continue; -1 for none in particular
+    lane on = 0;           ///< the lane of the message that it is waiting for
+    std::size_t call = 0;  ///< the number of this rank's call, from 1, if its communicator counts calls
 };
 
 /// What `wait` waits for.
 ///
-/// 1. `poll()` makes what progress it can, and returns true when there is nothing left to do;
-/// 2. `blocked_on()` says for whom it waits;
-/// 3. `check()` throws if that is in vain. A transport asks the last two only now and then.
+/// 1. `poll()` makes whatever progress it can, and returns true when there is nothing left to do;
+/// 2. `blocked_on()` reports which rank it is waiting for;
+/// 3. `check()` throws if waiting is futile. A transport calls the last two only now and then.
 template <class T>
 concept pending_work = requires(T work, const T& view) {
     { work.poll() } -> std::convertible_to<bool>;
@@ -157,7 +160,7 @@ concept pending_work = requires(T work, const T& view) {
     view.check();
 };
 
-/// How long a rank that waits for some work may sleep, at most until then: some works have to look around earlier.
+/// How long a rank that waits for `work` may sleep, `until` at the latest: some kinds of work must be polled earlier.
 template <class Work>
 [[nodiscard]] std::chrono::steady_clock::time_point sleep_limit(const Work& work,
                                                                 std::chrono::steady_clock::time_point until) {
@@ -167,9 +170,9 @@ template <class Work>
         return until;
 }
 
-/// Where the sink wants a packed message with this signature and of exactly so many bytes; null where it does not care,
-/// or expects another one. It is asked once at most, by a transport that is about to take in the message, which is then
-/// delivered as lying there.
+/// Where the sink wants a packed message with this signature and exactly this many bytes to be stored; null if it does
+/// not care, or expects a different message. A transport asks at most once, when it is about to take in the message,
+/// and then delivers it as lying there.
 template <class Sink>
 [[nodiscard]] std::byte* destination_for(Sink& sink, std::uint32_t signature, std::size_t bytes) {
     if constexpr (requires { sink.destination(signature, bytes); })
@@ -178,7 +181,7 @@ template <class Sink>
         return nullptr;
 }
 
-/// How many bytes the sink expects the message to have; 0 where it does not know, or does not say.
+/// How many bytes the sink expects the message to have; 0 if it does not know or does not say.
 template <class Sink>
 [[nodiscard]] std::size_t bytes_expected_by(Sink& sink) {
     if constexpr (requires { sink.expected_bytes(); })
@@ -187,7 +190,7 @@ template <class Sink>
         return 0;
 }
 
-/// A sink that does something to a message before it hands it on, for transports that are made of others.
+/// A sink that processes a message before passing it on, for transports built on top of others.
 template <class Sink, class Handing>
 class handing_on {
   public:
@@ -226,7 +229,7 @@ struct any_work {
 };
 }  // namespace detail
 
-/// What a transport's own collective gets: contiguous elements.
+/// The arguments of a transport's own collective: contiguous elements.
 struct native_operands {
     const char* what = "";  ///< the collective that `native` was asked for
     std::byte* input = nullptr;
@@ -237,67 +240,75 @@ struct native_operands {
     bool in_place = false;              ///< element for element, input and result are the same memory
 };
 
-/// What a transport need not have: it derives from this and hides what it knows better. Who forwards to another
-/// communicator derives from `forwarding`, which leaves nothing out.
+/// Defaults for the optional members of a transport, which derives from this class and hides the members for which it
+/// can do better. A class that forwards to another communicator derives from `forwarding` instead, which leaves nothing
+/// out.
 struct transport_defaults {
-    /// Groups of consecutive ranks share memory, `group()` each, and only the first ones of groups exchange messages.
-    /// Such a transport also has `flat()`, a communicator of the same ranks without groups, which all of them ask for
-    /// alike; and `messages()`, another one, which each may ask for by itself.
+    /// Whether groups of `group()` consecutive ranks share memory, and only the first rank of each group exchanges
+    /// messages with other groups. Such a transport also has `flat()`, a communicator of the same ranks without groups,
+    /// which all ranks must request alike; and `messages()`, another one, which each rank may request on its own.
     static constexpr bool has_groups = false;
     [[nodiscard]] int group() const noexcept { return 1; }
     /// Whether `wait` may sleep until its own transport wakes it; otherwise it only polls and yields.
     static constexpr bool sleeps = true;
-    /// Does for lanes that were opened before what `open` does for peers that ask `announced`: for each start of a
-    /// prepared collective. Without it mismatches of those are explained less well.
+    /// Does for lanes that are already open what `open` does for new ones: makes the signature available to peers that
+    /// call `announced`. Called at each start of a prepared collective. Without it, mismatches between prepared
+    /// collectives are explained less well.
     void announce(lane, unsigned, const signature&) noexcept {}
-    /// Called before the engine looks for messages: for posts that do not end by themselves, and to throw after a
-    /// failure, since who asks `done()` again and again never waits.
+    /// Called before the engine looks for messages: to complete posts that do not complete by themselves, and to throw
+    /// after a failure, since a rank that keeps polling `done()` never waits.
     void progress() {}
-    /// How many processors the ranks share, the same on every rank, for the choice of schedules; 0: not known.
+    /// How many CPUs the ranks share, the same on every rank, for the choice of schedules; 0 if unknown.
     [[nodiscard]] int processors() const noexcept { return 0; }
-    /// Whether what this rank writes next for a peer, so many bytes, goes to a core so far that it should go past all
-    /// caches. Each rank asks for itself.
+    /// Whether the next `bytes` bytes that this rank writes for `peer` are for a core so far away that streaming
+    /// stores, which bypass all caches, are faster. Each rank asks for itself; the answers need not agree.
     [[nodiscard]] static bool is_far(int /*peer*/, std::size_t /*bytes*/) noexcept { return false; }
-    /// The same of what it writes for all others: whether some of them are far; and as it was found last.
+    /// The same for what it writes for all others: whether any of them is far. `others_were_far` repeats the latest
+    /// answer.
     [[nodiscard]] static bool others_are_far(std::size_t /*bytes*/) noexcept { return false; }
     [[nodiscard]] static bool others_were_far() noexcept { return false; }
-    /// Whether, after `abandon`, somebody may still touch memory of this rank: then the engine frees nothing of it.
+    /// Whether a peer may still access memory of this rank after `abandon`; the engine then frees none of it.
     [[nodiscard]] bool holds_memory() const noexcept { return false; }
-    /// Throws where this thread may use the transport only if its process has no other thread.
+    /// Throws if this thread may use the transport only when its process has no other thread.
     void require_threads_allowed() const {}
-    /// The same where it may use the transport only if it is the first thread of its process.
+    /// Throws if this thread may use the transport only when it is the first thread of its process.
     void require_any_thread_allowed() const {}
 
-    /// Whether one message can be written once for many peers. Such a transport shares memory, and has three members:
-    /// `posts_notices(readers)`, whether one to so many is posted so; `try_post_notice(to, lane, message, ends)`, which
-    /// does for all `to` at once what `try_post` does for one of them; and `slowest_reader()`, for whom that waits, or
-    /// -1. With several `ends`, the i-th of them gets the parts from end i - 1 to end i, which may be lent however
-    /// short they are. A rank posts all messages of a lane in the same way.
+    /// Whether a message can be written once for many peers. Such a transport shares memory and has three more members:
+    /// `posts_notices(readers)`, whether a message for this many readers is posted this way; `try_post_notice(to, lane,
+    /// message, ends)`, which does for all of `to` at once what `try_post` does for one peer; and `slowest_reader()`,
+    /// the rank that this rank must wait for before it can post again, or -1. With several `ends`, the i-th peer gets
+    /// the parts from end i - 1 to end i, which may be lent however short they are. A rank posts all messages of a lane
+    /// in the same way.
     static constexpr bool has_notices = false;
 
-    /// Whether calls that are made again may be run without a plan, as `engine/short_call.hpp` does. Such a transport
-    /// has more members: `open_again(signature, hash)` is `open` of one lane, and `reopen(lane, signature)` is
-    /// `announce` of one, but they need not make the signature known before `announce_again(lane, signature, hash)`,
-    /// which comes after the first messages; `post_copy(to, lane, unordered, signature, bytes, waits, write)` is
-    /// `try_post` of a message that is copied, which `write(memory)` writes where it will be read, and may return false
-    /// for no reason; `waits`: this rank posts no more before it waits; `find_in_place(from, lane, bytes, here, waits)`
-    /// looks, once or for a moment, whether the next message of a rank, which should have so many bytes, is of this
-    /// lane, and where it lies, until `take_in_place(from)`; it may fail for no reason too. `use_in_place(from, lane,
-    /// signature, bytes, use)` is both, for a message that is as expected.
+    /// Whether repeated calls may be run without a plan, as `engine/short_call.hpp` does. Such a transport has more
+    /// members:
+    ///
+    /// - `open_again(signature, hash)` is `open` of one lane and `reopen(lane, signature)` is `announce` of one lane,
+    ///   but neither needs to make the signature known before `announce_again(lane, signature, hash)`, which follows
+    ///   the first messages;
+    /// - `post_copy(to, lane, unordered, signature, bytes, waits, write)` is `try_post` of a message that is copied:
+    ///   `write(memory)` writes it where it will be read. It may fail spuriously. `waits`: this rank posts nothing more
+    ///   before it waits;
+    /// - `find_in_place(from, lane, bytes, here, waits)` looks, once or for a moment, whether the next message from a
+    ///   rank, which should have this many bytes, belongs to this lane, and where it lies until `take_in_place(from)`.
+    ///   It, too, may fail spuriously;
+    /// - `use_in_place(from, lane, signature, bytes, use)` does both, for a message that is as expected.
     static constexpr bool has_short_way = false;
-    /// Such a transport may post once what a rank has for all others. `post_to_all(lane, message)` does for them at
-    /// once what `try_post` does for one, for a message that is copied if it may be, and the first one that this rank
-    /// posts on its lane; or nothing, and returns false. `post_to_each(lane, signature, messages, write)` does so with
-    /// a list of messages, one for each of the others, with `peer` and `bytes`, which `write(message, memory)` writes.
-    /// After the first such message there may be more on that lane, as long as all are posted in one of these ways, and
-    /// then others.
+    /// Such a transport may post what a rank has for all others in one go. `post_to_all(lane, message)` does for all of
+    /// them what `try_post` does for one, given a message that is copied if it may be and that is the first one this
+    /// rank posts on its lane; or it does nothing and returns false. `post_to_each(lane, signature, messages, write)`
+    /// does so with a list of messages, one for each other rank, with members `peer` and `bytes`; `write(message,
+    /// memory)` writes each of them. More messages may follow on that lane: first any number posted in one of these two
+    /// ways, then others.
     [[nodiscard]] static bool post_to_all(lane, const outgoing&) noexcept { return false; }
     template <class Messages, class Write>
     [[nodiscard]] static bool post_to_each(lane, std::uint32_t, const Messages&, Write) noexcept {
         return false;
     }
-    /// Looks for a moment whether the next message of every other rank has been posted so, and is as expected, and
-    /// where they lie, until `take_all_in_place()`.
+    /// Looks for a moment whether the next message from every other rank has been posted this way and is as expected,
+    /// and where they lie until `take_all_in_place()`.
     [[nodiscard]] static bool find_all_in_place(lane, std::uint32_t /*signature*/, std::size_t /*bytes*/,
                                                 std::byte** /*where*/) noexcept {
         return false;
@@ -306,22 +317,24 @@ struct transport_defaults {
 
     /// Whether it has collectives of its own.
     static constexpr bool has_native = false;
-    /// Runs a collective of the transport's own.
+    /// Runs one of the transport's own collectives.
     using native_function = void (*)(transport_defaults&, const native_operands&);
-    /// The one that does what `collective` does with this operator on these elements; null where there is none.
+    /// The native collective that does what `collective` does with this operator on these elements; null if there is
+    /// none.
     template <class Op, class T>
     [[nodiscard]] static constexpr native_function native(std::string_view /*collective*/) noexcept {
         return nullptr;
     }
-    /// Why it is the better one for an operand of so many bytes, the same on every rank; null where it is not.
+    /// Why the native collective is the better choice for an operand of this many bytes, the same on every rank; null
+    /// if it is not.
     [[nodiscard]] const char* prefers_native(std::string_view /*collective*/, std::size_t) const noexcept {
         return nullptr;
     }
-    /// What the transport calls it.
+    /// The transport's name for it.
     [[nodiscard]] static constexpr const char* native_name(std::string_view /*collective*/) noexcept { return ""; }
 };
 
-/// What a transport with `has_notices` has besides.
+/// The additional members of a transport with `has_notices`.
 template <class C>
 concept posting_notices = requires(C& comm, const C& view, const peers& to, lane on, const outgoing& message,
                                    std::span<const std::size_t> ends) {
@@ -330,7 +343,7 @@ concept posting_notices = requires(C& comm, const C& view, const peers& to, lane
     { view.slowest_reader() } -> std::same_as<int>;
 };
 
-/// What a transport with `has_short_way` has besides.
+/// The additional members of a transport with `has_short_way`.
 template <class C>
 concept going_short = requires(C& comm, const C& view, const signature& what, std::uint32_t hash, lane on,
                                const outgoing& message, message_in_place& here) {
@@ -347,25 +360,26 @@ concept going_short = requires(C& comm, const C& view, const signature& what, st
     comm.take_all_in_place();
 };
 
-/// A rank's end of a transport. One thread uses it at a time.
+/// A rank's end of a transport. Used by one thread at a time.
 ///
 /// 1. `rank()` and `size()`.
-/// 2. `open(signature, n)` numbers n new lanes, the same ones on every rank that opens in the same order, and makes the
-///    signature known under them; `announced(peer, lane)` looks up what a peer opened there, if it still can.
-/// 3. `try_post(to, lane, message)` sends, or returns false when there is no room now. It never blocks.
-/// 4. `try_receive(from, lane, sink)` hands the next message on this lane from this rank to `sink` where it lies, or
-///    returns false when there is none yet. Messages of one pair on one lane arrive in the order of their posts. It may
-///    ask `bytes_expected_by(sink)` how long this message should be, and `destination_for(sink, signature, bytes)`
-///    where the sink would have it, and put it there.
+/// 2. `open(signature, n)` numbers n new lanes, identically on every rank that opens lanes in the same order, and
+///    publishes the signature under them; `announced(peer, lane)` looks up what a peer opened there, if that is still
+///    available.
+/// 3. `try_post(to, lane, message)` sends, or returns false if there is no room at present. It never blocks.
+/// 4. `try_receive(from, lane, sink)` passes the next message on this lane from this rank to `sink` where it lies, or
+///    returns false if there is none yet. Messages between one pair on one lane arrive in the order of their posts. It
+///    may ask `bytes_expected_by(sink)` how long the message should be and `destination_for(sink, signature, bytes)`
+///    where the sink wants it, and store it there.
 /// 5. `lends(bytes, copyable)`: whether such a message would be read in place, in the sender's memory, after the post.
-/// 6. `wait(work, deadline)` polls until the work is done, and throws `error` when another rank failed or left, or
-///    the deadline passed. `abandon()` is called by a rank that gives up: it makes every other rank throw, and returns
-///    when none of them touches this rank's memory any more, or, where it cannot wait for that, `holds_memory()`.
-/// 7. `background()`: the operations in flight, which every wait of the engine pushes on. The destructor begins with
-///    its `end()`, which may call `abandon()`.
-/// 8. `shares_memory`: ranks can use each other's addresses, so objects may cross, and not only bytes.
-///
-/// 9. The members of `transport_defaults`, which it gets by deriving from it.
+/// 6. `wait(work, deadline)` polls until the work is done, and throws `error` if another rank failed or left or the
+///    deadline passed. `abandon()` is called by a rank that aborts: it makes every other rank throw, and returns when
+///    none of them accesses this rank's memory any more. If it cannot wait for that, `holds_memory()` is true
+///    afterwards.
+/// 7. `background()`: the operations in flight, on which every wait of the engine makes progress. The destructor begins
+///    with its `end()`, which may call `abandon()`.
+/// 8. `shares_memory`: ranks can use each other's addresses, so objects can be exchanged and not only bytes.
+/// 9. The members of `transport_defaults`, obtained by deriving from it.
 ///
 /// Not required: a barrier, a copy, any collective.
 template <class C>
@@ -401,9 +415,9 @@ concept communicator =
         { C::native_name(std::string_view()) } -> std::same_as<const char*>;
     };
 
-/// A communicator that can be the outer one of a hierarchy: `look_around(work, deadline)` does what `wait` does now and
-/// then, for those who wait for several transports at once. It throws when waiting is in vain, and returns true when
-/// the work turns out to be done.
+/// A communicator that can be the outer one of a hierarchy: `look_around(work, deadline)` makes the checks that `wait`
+/// makes now and then, for a rank that waits on several transports at once. It throws if waiting is futile, and returns
+/// true if the work turns out to be done.
 template <class C>
 concept outer_communicator =
     communicator<C> &&

@@ -15,12 +15,12 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// What transports that are made of another one have in common.
+/// What transports built on another one have in common.
 
 namespace allfold {
 
-/// A communicator that is another one: each member forwards, those of `transport_defaults` too. A decorator derives
-/// from it and hides what it does differently.
+/// A communicator that forwards every member to another one, including those of `transport_defaults`. A decorator
+/// derives from it and hides what it does differently.
 template <communicator Comm>
 class forwarding {
   public:
@@ -28,7 +28,7 @@ class forwarding {
     static constexpr bool has_groups = Comm::has_groups;
     static constexpr bool sleeps = Comm::sleeps;
     static constexpr bool has_notices = Comm::has_notices;
-    static constexpr bool has_short_way = false;  // a decorator sees every message
+    static constexpr bool has_short_way = false;  // a decorator must see every message
     static constexpr bool has_native = Comm::has_native;
     using arrival_type = typename Comm::arrival_type;
     using native_function = void (*)(forwarding&, const native_operands&);

@@ -14,37 +14,37 @@
 #include "allfold/transport/team.hpp"
 
 /// @file
-/// Groups: ordered sets of ranks of a communicator, to reckon with before a team is made of them.
+/// Groups: ordered sets of ranks of a communicator, to be combined before a team is made of them.
 
 namespace allfold {
 
-/// first, first + stride, ..., as far as last, which may be the smaller one: then the stride is negative.
+/// first, first + stride, ..., up to last. If last is less than first, the stride is negative.
 struct rank_range {
     int first;
     int last;
     int stride = 1;
 };
 
-/// Some ranks of a communicator in an order: a value, which sends nothing. The i-th of them has number i in the group.
+/// Some ranks of a communicator, in order: a value, which sends nothing. The i-th of them has number i in the group.
 ///
 ///     const group all = group::of(comm);
 ///     const group odd = all.include({rank_range{1, comm.size() - 1, 2}});
 ///     const auto others = subset(comm, all - odd);
 ///
-/// - Groups of one communicator are compared and combined; of another one's ranks they know nothing.
-/// - Errors: `bad_rank` for numbers outside [0, size()) and for one that is given twice, `bad_argument` for a stride
-///   that does not lead from first to last.
+/// - Groups can be compared and combined within one communicator; they know nothing about the ranks of another.
+/// - Errors: `bad_rank` for numbers outside [0, size()) and for duplicates, `bad_argument` for a stride that does not
+///   lead from first to last.
 /// - Source: MPI-4.1, section 7.3.
 class group {
   public:
-    /// Nobody.
+    /// The empty group.
     group() = default;
-    /// All ranks of a communicator, in their order.
+    /// All ranks of a communicator, in order.
     template <communicator Comm>
     [[nodiscard]] static group of(const Comm& comm) {
         return group(rank_list::strided(0, comm.size()), comm.rank());
     }
-    /// The ranks of a team, which is one of that communicator.
+    /// The ranks of a team of that communicator.
     template <communicator Comm>
     [[nodiscard]] static group of(const Comm& parent, const team<Comm>& some) {
         return group(some.members(), parent.rank());
@@ -52,13 +52,13 @@ class group {
 
     [[nodiscard]] int size() const noexcept { return ranks_.size(); }
     [[nodiscard]] bool empty() const noexcept { return ranks_.empty(); }
-    /// This rank's number in it; -1 where it is not in it.
+    /// This rank's number in the group; -1 if it is not in it.
     [[nodiscard]] int rank() const noexcept { return ranks_.find(own_); }
-    /// The ranks of the communicator, in the order of the group. As such it is taken wherever a `rank_list` is.
+    /// The ranks of the communicator, in the order of the group, which converts to this list wherever one is expected.
     [[nodiscard]] const rank_list& ranks() const noexcept { return ranks_; }
     [[nodiscard]] operator const rank_list&() const noexcept { return ranks_; }  // NOLINT(*-explicit-*)
 
-    /// What number `number` of this group is in another one; -1 where it is not in it.
+    /// The number in another group of this group's member `number`; -1 if it is not in that one.
     [[nodiscard]] int translate(int number, const group& other) const {
         require_number(number);
         return other.ranks_.find(ranks_[number]);
@@ -69,36 +69,36 @@ class group {
         for (const int each : numbers) found.push_back(translate(each, other));
         return found;
     }
-    /// `identical`, the same ranks in the same order; `similar`, in another one; or `unequal`.
+    /// `identical` for the same ranks in the same order, `similar` for the same in another order, otherwise `unequal`.
     [[nodiscard]] likeness compare(const group& other) const {
         if (ranks_ == other.ranks_) return likeness::identical;
         return ranks_.has_same_ranks(other.ranks_) ? likeness::similar : likeness::unequal;
     }
     friend bool operator==(const group& a, const group& b) noexcept { return a.ranks_ == b.ranks_; }
 
-    /// The union: all of the first one, and after them those of the second one that are not in it.
+    /// The union: all of the first group, followed by those of the second that are not in the first.
     [[nodiscard]] friend group operator|(const group& a, const group& b) {
         std::vector<int> both = a.listed();
         for (const int rank : b.listed())
             if (!a.ranks_.contains(rank)) both.push_back(rank);
         return a.with(std::move(both));
     }
-    /// The intersection, in the order of the first one.
+    /// The intersection, in the order of the first group.
     [[nodiscard]] friend group operator&(const group& a, const group& b) {
         return a.those([&](int, int rank) { return b.ranks_.contains(rank); });
     }
-    /// The difference: those of the first one that are not in the second one, in their order.
+    /// The difference: those of the first group that are not in the second, in order.
     [[nodiscard]] friend group operator-(const group& a, const group& b) {
         return a.those([&](int, int rank) { return !b.ranks_.contains(rank); });
     }
 
-    /// Those with these numbers, in this order.
+    /// The members with these numbers, in this order.
     [[nodiscard]] group include(const rank_list& numbers) const {
         numbers.check(size());
         return group(numbers.among(ranks_), own_);
     }
     [[nodiscard]] group include(std::initializer_list<rank_range> ranges) const { return include(numbers_of(ranges)); }
-    /// All but those with these numbers, in their order.
+    /// All but the members with these numbers, in order.
     [[nodiscard]] group exclude(const rank_list& numbers) const {
         numbers.check(size());
         return those([&](int number, int) { return !numbers.contains(number); });

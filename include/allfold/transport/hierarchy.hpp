@@ -29,28 +29,28 @@
 #include "allfold/transport/thread_world.hpp"
 
 /// @file
-/// Two transports as one: ranks are threads within processes.
+/// Two transports combined into one: ranks are threads within processes.
 ///
-/// Rank r is thread r % T of process r / T. Threads of one process talk through shared memory. Between processes only
-/// the first thread of each one talks, its leader, which is the thread that has called `run`: so MPI needs nothing but
-/// MPI_THREAD_FUNNELED. The schedules for that are those of `two_level`, and `choose` takes them. Teams of any of the
-/// ranks are in `relayed_communicator.hpp`.
+/// Rank r is thread r % T of process r / T. Threads of one process communicate through shared memory. Between processes
+/// only the leaders communicate, the first thread of each, which is the thread that called `run`: so MPI needs only
+/// MPI_THREAD_FUNNELED. The schedules for this are those of `two_level`, and `choose` selects them.
+/// `relayed_communicator.hpp` has teams of arbitrary ranks.
 
 namespace allfold {
 
-/// One thread's end of processes × threads. Models `communicator`; `run(processes, threads, fn)` makes it.
+/// One thread's end of processes × threads, made by `run(processes, threads, fn)`. Models `communicator`.
 template <communicator Across>
 class hierarchical_communicator : public transport_defaults {
     static_assert(outer_communicator<Across>,
                   "allfold: the outer transport of a hierarchy needs look_around, as mpi::communicator has it");
 
   public:
-    static constexpr bool shares_memory = false;  // not with everybody
+    static constexpr bool shares_memory = false;  // not between all ranks
     static constexpr bool has_groups = true;
     class arrival_type;
 
-    /// The end of the thread that has `inside`; of `across` all but the first look at the numbers only. `relay`: what
-    /// the threads of the process share.
+    /// The end of the thread that owns `inside`. Threads other than the first only query `across`, for its figures.
+    /// `relay`: what the threads of the process share.
     hierarchical_communicator(thread_communicator& inside, Across& across, std::shared_ptr<detail::relay> relay)
         : relay_(std::move(relay)),
           inside_(inside),
@@ -71,7 +71,7 @@ class hierarchical_communicator : public transport_defaults {
     [[nodiscard]] int group() const noexcept { return inside_.size(); }
     [[nodiscard]] allfold::background& background() noexcept { return background_; }
 
-    /// Lanes of both transports; they advance together.
+    /// Opens lanes of both transports; they advance together.
     lane open(const signature& what, unsigned lanes) {
         const lane first = inside_.open(what, lanes);
         if (across_) between_ = across_->open(what, lanes) - first;
@@ -124,7 +124,7 @@ class hierarchical_communicator : public transport_defaults {
     [[nodiscard]] team<relayed_communicator> form_team(const rank_list& members) {
         if (across_) {
             relay_->moves->resume();
-            signature what;  // forming it takes a lane of the threads: what is in flight finds its lanes still
+            signature what;  // forming takes a lane of the threads: what is in flight must still find its lanes
             what.what = "subset";
             across_->open(what, 1);
         }
@@ -133,7 +133,7 @@ class hierarchical_communicator : public transport_defaults {
                                           rank());
     }
 
-    /// The same ranks without groups, for what schedules of two levels cannot do. All ranks ask for it alike.
+    /// The same ranks without groups, for what two-level schedules cannot do. All ranks must ask for it alike.
     [[nodiscard]] relayed_communicator& flat() {
         if (!flat_) flat_ = form_team(rank_list::strided(0, size_));
         return *flat_;
@@ -146,7 +146,7 @@ class hierarchical_communicator : public transport_defaults {
         }
         return *messages_;
     }
-    /// Before its process moves the last messages.
+    /// To be called before the process moves its last messages.
     void end_teams() noexcept {
         flat_ = {};
         if (std::exchange(has_ended_, true)) return;
@@ -164,7 +164,7 @@ class hierarchical_communicator : public transport_defaults {
         typename Across::arrival_type message;
     };
 
-    /// The work, with its peers numbered as one of the two transports numbers them: others are nobody.
+    /// The work, with its peers numbered as in one of the two transports; peers of the other one become -1.
     template <class Work>
     struct work_inside {
         const hierarchical_communicator& self;
@@ -220,15 +220,15 @@ class hierarchical_communicator : public transport_defaults {
     std::uint32_t formed_ = 0;  // teams
     thread_communicator& inside_;
     const Across& outer_;
-    Across* across_;  // null for all threads but the first
+    Across* across_;  // null on all threads but the first
     int first_;       // rank of this process's first thread
     int size_;
-    lane between_ = 0;  // from a lane of the threads to the same one of the processes
+    lane between_ = 0;  // offset from a lane of the threads to the same lane of the processes
     allfold::background background_;
     team<relayed_communicator> flat_, messages_;
     bool has_ended_ = false;
     unsigned turns_ = 0;
-    /// A message that this rank waits for, of a process that has left: a wait may come in pieces.
+    /// A wait for a message of a process that has left; it may be split over several calls of `wait`.
     struct absence {
         int peer = -1, round = 0;
         lane on = 0;
@@ -238,7 +238,7 @@ class hierarchical_communicator : public transport_defaults {
     absence absence_;
 };
 
-/// A message of either transport.
+/// A message from either transport.
 template <communicator Across>
 class hierarchical_communicator<Across>::arrival_type {
   public:
@@ -275,7 +275,7 @@ void hierarchical_communicator<Across>::wait(Work& work,
     if (!across_) return inside_.wait(inside, deadline);
     work_across<Work> outside{*this, work};
     constexpr unsigned now_and_then = 64, spins = 256;
-    for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: nothing would wake it for a message from outside
+    for (unsigned turn = 1; !work.poll(); ++turn) {  // never sleeps: no message from another process would wake it
         if (turn % now_and_then == 0) {
             if (inside_.look_around(inside, deadline) || across_->look_around(outside, std::nullopt)) return;
             require_presence(work.blocked_on());
@@ -284,8 +284,8 @@ void hierarchical_communicator<Across>::wait(Work& work,
     }
 }
 
-/// Throws where no thread of a process runs any more for whose message this one waits: what it sent before that may not
-/// have come to the engine yet, so there is some time for it.
+/// Throws if this rank waits for a message of a process in which no thread runs any more. What that process sent before
+/// may not have reached the engine yet, so this allows it some time.
 template <communicator Across>
 void hierarchical_communicator<Across>::require_presence(const waiting& where) {
     constexpr std::chrono::milliseconds patience{100};
@@ -298,17 +298,17 @@ void hierarchical_communicator<Across>::require_presence(const waiting& where) {
     if (its.peer != where.peer || its.round != where.round || its.on != where.on)
         its = {where.peer, where.round, where.on, now, {}};
     its.time +=
-        std::min<std::chrono::steady_clock::duration>(now - its.asked, patience / 4);  // it may not run for long
+        std::min<std::chrono::steady_clock::duration>(now - its.asked, patience / 4);  // it may have been preempted
     its.asked = now;
     if (its.time > patience)
         throw error(errc::peer_failed, detail::text({where.what, ": rank ", rank(), " waits for rank ", where.peer,
                                                      " of ", size(), ", which has returned without taking part"}));
 }
 
-/// Calls `fn(comm)` on `threads` threads of every process of `processes`, this one among them, as rank
-/// process · threads + thread of all. Every process must call it with the same number of threads, and leave `processes`
-/// alone meanwhile. Returns when the threads of this process have returned; when a rank throws, all others are released
-/// with `errc::peer_failed`, in all processes, and the exception that was the cause is thrown again here.
+/// Calls `fn(comm)` on `threads` threads of every process of `processes`, the calling thread among them; thread t of
+/// process p is rank p · threads + t. Every process must call it with the same number of threads, and leave `processes`
+/// alone meanwhile. Returns when the threads of this process have returned; if a rank throws, all others are released
+/// with `errc::peer_failed`, in all processes, and the exception that was the cause is rethrown here.
 ///
 ///     mpi::communicator processes{MPI_COMM_WORLD};
 ///     run(processes, 4, [](auto& comm) { all_reduce(comm, x, op); });
@@ -343,7 +343,7 @@ void run(Across& processes, int threads, Fn&& fn, const thread_tuning& tuning = 
     try {
         std::rethrow_exception(cause);
     } catch (...) {
-        if (!leader_failed) processes.abandon();  // its leader had returned before
+        if (!leader_failed) processes.abandon();  // its leader had already returned
         if (relay->moves) relay->moves->forget_readers();
         relay->moves.reset();
         throw;

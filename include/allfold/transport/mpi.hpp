@@ -36,21 +36,25 @@
 #include "allfold/transport/team.hpp"
 
 /// @file
-/// Ranks are processes of an MPI job, of any MPI library from version 3.1 on. Nothing else in allfold knows mpi.h.
+/// Transport over MPI 3.1 or later, with any MPI library: ranks are the processes of an MPI job. Nothing else in
+/// allfold knows mpi.h.
 ///
-/// A lane is a tag. A message begins with an envelope, which says for which lane it is (tags wrap, lanes do not), which
-/// call its sender makes, and how long it is. What is short comes along, in a copy, so that its sender may go on; what
-/// is long follows as messages of its own, straight from the sender's memory. A receive is posted when the engine
-/// first asks for a message. Once the envelope is there a long payload goes where the sink wants to have it, or to
-/// memory of ours; the sink reads it where it lies, so the fold of one window runs while MPI moves the next ones.
+/// A lane maps to a tag. A message begins with an envelope, which carries its lane (tags wrap, lanes do not), the call
+/// its sender is making, and its length. A short payload is copied and sent along with the envelope, so that the sender
+/// may continue at once; a long one follows in messages of its own, straight from the sender's memory. A receive is
+/// posted when the engine first asks for a message. Once the envelope has arrived, a long payload is received where the
+/// sink wants it, or into a buffer of ours; the sink reads it in place, so the fold of one window overlaps with the
+/// transfer of the next ones.
 ///
-/// One tag is for control messages: "I have failed", "I wait for you", "I have left". Ranks look for them while they
-/// wait, so that a failure releases everybody, and two ranks that wait for each other in different calls find out.
+/// One tag is reserved for control messages: "I have failed", "I am waiting for you", "I have left". Ranks poll for
+/// them while they wait, so that a failure releases every rank, and two ranks that wait for each other in different
+/// calls find out.
 ///
-/// Teams share a communicator of MPI's (`detail/mpi_carrier.hpp`): a team is some of its ranks and a range of its tags.
+/// Teams share an MPI communicator (`detail/mpi_carrier.hpp`): a team is a subset of its ranks and a range of its tags.
 ///
-/// What has been sent (`detail/mpi_outbox.hpp`), what comes (`mpi_inbox.hpp`), control messages (`mpi_control.hpp`) and
-/// the end (`mpi_shutdown.hpp`) have rooms of their own; here they become a communicator.
+/// Outgoing messages (`detail/mpi_outbox.hpp`), incoming messages (`mpi_inbox.hpp`), control messages
+/// (`mpi_control.hpp`) and shutdown (`mpi_shutdown.hpp`) have headers of their own; this one assembles them into a
+/// communicator.
 
 namespace allfold::mpi {
 
@@ -60,21 +64,20 @@ namespace allfold::mpi {
 ///     mpi::communicator comm{MPI_COMM_WORLD, mpi::borrow};     // the communicator itself
 ///     all_reduce(comm, x, sum{});
 ///
-/// - Takes an `MPI_Comm` and whatever wraps one: what converts to it (Boost.MPI), or has `mpi_communicator()` (KaMPIng)
-///   or `native_handle()` (MPL).
-/// - Making it and destroying it are collective over the ranks of the communicator, the second before MPI_Finalize.
-///   Making it costs MPI_Comm_dup and one small collective, which is an all_gather of 72 bytes a rank the first time
-///   that an `MPI_Comm`, or the one that it is a duplicate of, is given, and a barrier afterwards. A team knows what
-///   its parent knows of the node, and counts the parent's ranks there, since all of them share its processors.
-///   Operations in flight on other communicators go on meanwhile, so it does not matter which of them other ranks wait
-///   for before they come.
-/// - Threads: MPI may be initialised with any level; MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED allow the main thread
-///   only, MPI_THREAD_SERIALIZED any one thread at a time. MPI_THREAD_MULTIPLE is needed where several threads of a
+/// - Takes an `MPI_Comm` or anything that wraps one: types that convert to it (Boost.MPI), or that have
+///   `mpi_communicator()` (KaMPIng) or `native_handle()` (MPL).
+/// - Construction and destruction are collective over the ranks of the communicator; destruction must come before
+///   MPI_Finalize. Construction costs MPI_Comm_dup and one small collective: an all_gather of 72 bytes per rank the
+///   first time a given `MPI_Comm`, or the one it was duplicated from, is used, and a barrier afterwards. A team
+///   inherits what its parent knows about the node; it counts all the parent's ranks there, since they share its CPUs.
+///   Operations in flight on other communicators make progress meanwhile, so it does not matter which of them other
+///   ranks wait for before they arrive.
+/// - Threads: MPI may be initialised at any thread level. MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED allow only the main
+///   thread, MPI_THREAD_SERIALIZED any one thread at a time. MPI_THREAD_MULTIPLE is needed if several threads of a
 ///   process use communicators, one each, at the same time.
-/// - Errors: `bad_argument` where MPI is not initialised or already finalised, for a null, freed or
-///   inter-communicator, and for a thread level that does not allow the calling thread; `transport` with MPI's own text
-///   where a call of MPI fails. After a failure the communicator is broken for good: every collective on it throws, on
-///   every rank.
+/// - Errors: `bad_argument` if MPI is not initialised or already finalised, for a null, freed or inter-communicator,
+///   and if the thread level does not allow the calling thread; `transport`, with MPI's own text, if an MPI call fails.
+///   A failure breaks the communicator for good: every collective on it throws, on every rank.
 class communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;
@@ -98,12 +101,12 @@ class communicator : public transport_defaults {
     [[nodiscard]] int size() const noexcept { return job_.size(); }
     [[nodiscard]] allfold::background& background() noexcept { return background_; }
     [[nodiscard]] const mpi::tuning& tuning() const noexcept { return tuning_; }
-    /// What it knows of the node that this process runs on.
+    /// What is known about the node that this process runs on.
     [[nodiscard]] const machine& node() const noexcept { return job_.node(); }
-    /// The communicator that carries the messages: the duplicate, or the borrowed one; of a team, one that has other
-    /// ranks too.
+    /// The communicator that carries the messages: the duplicate or the borrowed one. A team's also has ranks that are
+    /// not in the team.
     [[nodiscard]] MPI_Comm native_handle() const noexcept { return job_.get(); }
-    /// Throws where MPI does not know that its process has other threads, which do not use it.
+    /// Throws unless MPI was initialised for a process with other threads, which do not call MPI.
     void require_threads_allowed() const { detail::require_funneled(); }
     void require_any_thread_allowed() const { detail::require_serialized(); }
 
@@ -115,15 +118,15 @@ class communicator : public transport_defaults {
         opened_.add(first, lanes, what);
         return first;
     }
-    // Short calls: messages tell what call they belong to, so it is known before the first one. Nothing else is done
-    // between a call's message and its answer. Two processes, all_reduce of 8 B to 1 KiB: .80 to .88 of the time that
-    // the engine's ways take over Open MPI 4.1, .87 to .92 over MPICH 4.0. To receive before sending is slower over
-    // Open MPI (by 15 to 20 ns of 140), MPI_Send and persistent receives are no faster.
+    // Short calls. Messages carry the call they belong to, so `open_again` records it before the first one is sent.
+    // Nothing else is done between a call's message and its answer. Two processes, all_reduce of 8 B to 1 KiB: .80x to
+    // .88x the time of the engine's general path over Open MPI 4.1, .87x to .92x over MPICH 4.0. Posting the receive
+    // before the send is slower over Open MPI (by 15 to 20 ns of 140); MPI_Send and persistent receives are no faster.
 
     static constexpr bool has_short_way = true;
     lane open_again(const signature& what, std::uint32_t hash) {
         latest_call_ = what.what;
-        attend_now_and_then();  // who only sends never waits
+        attend_now_and_then();  // a rank that only sends never waits
         next_lane_ = allfold::detail::first_of_lanes(next_lane_, 1);
         opened_.add_again(next_lane_, hash, what);
         return next_lane_++;
@@ -139,16 +142,16 @@ class communicator : public transport_defaults {
         const auto* const call = opened_.find(on);
         return call != nullptr && outbox_.send_plain(to, {on, unordered}, signature, bytes, write, call);
     }
-    /// Sends a short message between two ranks, which `write(memory)` writes where MPI reads it; false where it has to
-    /// be posted in the general way. Two processes, Open MPI 4.1, there and back: 8 bytes 0.65 of the general way's
-    /// time, 1 KiB 0.78. (To ask before data of 4 KiB and more is sent, so that MPI copies it once, takes 1.1 to 1.2
-    /// times as long as chunks, one in flight or 64.)
+    /// Sends a short message between two ranks, which `write(memory)` writes into the buffer that MPI reads; returns
+    /// false if the message has to be posted the general way. Two processes, Open MPI 4.1, round trip: 8 bytes take
+    /// 0.65x the time of the general way, 1 KiB takes 0.78x. (A rendezvous for 4 KiB and more, so that MPI copies the
+    /// data only once, takes 1.1x to 1.2x as long as chunks, with one message in flight or 64.)
     template <class Write>
     [[nodiscard]] bool write_copied(int to, lane on, std::uint32_t signature, std::size_t bytes, Write write) {
         return outbox_.send_plain(to, {on, true}, signature, bytes, write, nullptr);
     }
     [[nodiscard]] bool find_in_place(int from, lane on, std::size_t bytes, message_in_place& here, bool waits) {
-        constexpr int short_while = 1000;  // some 50 us
+        constexpr int short_while = 1000;  // about 50 us
         const int turns = waits && !oversubscribed_ ? short_while : 1;
         return inbox_.await_plain(from, on, bytes, here, turns) &&
                (allfold::detail::is_of_messages(on) || outbox_.has_let_go());
@@ -168,8 +171,8 @@ class communicator : public transport_defaults {
         latest_call_ = what.what;
         opened_.add(first, lanes, what);
     }
-    /// What messages that have come, or a control message, made known of the call that `peer` makes, or has made, on
-    /// this lane.
+    /// The call that `peer` is making, or has made, on this lane, as far as messages that have arrived, or a control
+    /// message, have revealed it.
     [[nodiscard, gnu::cold]] std::optional<signature> announced(int peer, lane on) const {
         if (peer == rank()) {
             const auto* const opened = opened_.find(on);
@@ -185,7 +188,7 @@ class communicator : public transport_defaults {
         const bool is_message = allfold::detail::is_of_messages(on);  // and belongs to no call
         const auto* const call = is_message ? nullptr : opened_.find(on);
         const allfold::detail::sender of{on, message.unordered};
-        if (message.copied && (call != nullptr || is_message)) {  // several parts of a short call
+        if (message.copied && (call != nullptr || is_message)) {  // a short call in several parts, or an envelope
             const auto pack = [&](std::byte* into) { allfold::detail::pack(message.parts, message.alignment, into); };
             if (outbox_.send_plain(to, of, message.signature, message.bytes, pack, call)) return true;
         }
@@ -200,19 +203,19 @@ class communicator : public transport_defaults {
     void progress();
     template <pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
-    /// What `wait` does now and then, for those who wait for several transports at once: throws when waiting is in
-    /// vain, and returns true when the work turns out to be done.
+    /// What `wait` does now and then, for callers that wait on several transports at once: throws if waiting is in
+    /// vain, and returns true if the work turns out to be done.
     template <pending_work Work>
     bool look_around(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline);
     void abandon() noexcept;
 
-    /// Where there is no carrier with numbers left, which all ranks know alike.
+    /// Whether forming a team waits for others, since no carrier has numbers left; all ranks agree on this.
     [[nodiscard]] bool waits_to_form() const noexcept { return carriers_.empty() || carriers_.back()->is_full(); }
     [[nodiscard]] team<communicator> form_team(const rank_list& members);
-    /// After `abandon`: some rank has not reacted, and MPI may still read or write memory of this one.
+    /// After `abandon`: whether some rank has not responded, so that MPI may still read or write this rank's memory.
     [[nodiscard]] bool holds_memory() const noexcept { return shutdown_.holds_memory(); }
 
-    /// MPI's own collective, where it has this one for this operator on these elements.
+    /// MPI's own collective, if MPI has this one for this operator on these elements; null otherwise.
     template <class Op, class T>
     [[nodiscard]] static constexpr native_function native(std::string_view collective) noexcept;
     [[nodiscard]] const char* prefers_native(std::string_view collective, std::size_t bytes) const noexcept;
@@ -238,9 +241,9 @@ class communicator : public transport_defaults {
     mpi::tuning tuning_;
     int exceptions_ = std::uncaught_exceptions();
     std::shared_ptr<detail::carrier> carrier_;  // of a team
-    detail::carriers carriers_;                 // of its own teams
+    detail::carriers carriers_;                 // of teams formed from this communicator
     detail::handle job_;
-    bool oversubscribed_;  // more ranks than processors on this node
+    bool oversubscribed_;  // more ranks than CPUs on this node
     lane next_lane_ = 0;
     const char* latest_call_ = "collective";
     unsigned polls_ = 0;
@@ -285,7 +288,7 @@ inline team<communicator> communicator::form_team(const rank_list& members) {
     return {members, nullptr, std::unique_ptr<communicator>(new communicator(by, places, number, tuning_))};
 }
 
-/// What has to be done between two polls, so that posts end and failures are heard of.
+/// Must be done between two polls, so that posts complete and failures are noticed.
 inline void communicator::progress() {
     control_.throw_if_failed(latest_call_);
     outbox_.collect_loans();
@@ -313,17 +316,17 @@ bool communicator::look_around(Work& work, std::optional<std::chrono::steady_clo
     return false;
 }
 
-/// Throws when waiting is in vain, and notifies those for whom this rank has waited for long.
+/// Throws if waiting is in vain, and notifies the ranks that this one has been waiting for too long.
 [[gnu::noinline]] inline void communicator::require_progress(const waiting& where, clock::time_point now) {
     control_.attend();
     control_.throw_if_failed(where.what);
     if (vigil_.is_notice_due(where, now, tuning_.notice)) notify_blocked(where);
-    // What a rank sent before it left is here before its control message, but may not have come to the engine yet.
+    // What a rank sent before it left arrives before its control message, but may not have reached the engine yet.
     const auto left = control_.departure_of(where.peer);
     if (left && now - std::max(*left, vigil_.since()) > tuning_.notice) control_.throw_departed(where);
 }
 
-/// Notifies those for whom this rank waits: a peer, or, while its memory is lent, the borrowers.
+/// Notifies the ranks that this one waits for: a peer, or, while its memory is lent, the borrowers.
 inline void communicator::notify_blocked(const waiting& where) {
     const auto* const opened = opened_.find(where.on);
     const signature* const call = opened != nullptr ? &opened->what : nullptr;
@@ -331,7 +334,7 @@ inline void communicator::notify_blocked(const waiting& where) {
     for (const int peer : outbox_.borrowers_on(where.on)) control_.notify_blocked(peer, where, call);
 }
 
-/// Called from a handler, while the exception that is the cause can be looked at.
+/// Called from an exception handler, while the exception that is the cause can still be inspected.
 inline void communicator::abandon() noexcept {
     const allfold::detail::cause cause = allfold::detail::cause_at_hand();
     try {
@@ -359,7 +362,8 @@ inline void communicator::depart() noexcept {
     if (!clean) shutdown_.leave_behind();
 }
 
-/// Teams may outlive their parent. Then nobody knows when the last one is gone, and MPI keeps the carrier.
+/// Teams may outlive their parent. Nobody then knows when the last one ends, so the carrier's communicator is never
+/// freed.
 inline void communicator::end_carriers(bool clean) {
     const auto is_in_vain = [this] {
         control_.attend();
@@ -368,7 +372,7 @@ inline void communicator::end_carriers(bool clean) {
     for (const auto& each : carriers_) {
         if (clean && !is_in_vain() && each->try_end(is_in_vain)) continue;
         each->outlive_parent();
-        new std::shared_ptr<detail::carrier>(each);  // MPI may write it still
+        new std::shared_ptr<detail::carrier>(each);  // MPI may still write to it
     }
     carriers_.clear();
 }
@@ -386,7 +390,7 @@ constexpr communicator::native_function communicator::native(std::string_view co
 
 inline const char* communicator::prefers_native(std::string_view collective, std::size_t bytes) const noexcept {
     const auto* const own = detail::native_collective(collective);
-    if (carrier_ != nullptr) return nullptr;  // MPI knows nothing of a team
+    if (carrier_ != nullptr) return nullptr;  // MPI does not know about teams
     if (own == nullptr || bytes < tuning_.*own->from_bytes) return nullptr;
     return "delegated to MPI's own collective: measured to be faster";
 }
@@ -398,15 +402,15 @@ constexpr const char* communicator::native_name(std::string_view collective) noe
 
 static_assert(outer_communicator<communicator> && forming_teams<communicator>);
 
-/// Whether somebody has initialised MPI, and perhaps finalised it since.
+/// Whether anyone has initialised MPI, and possibly finalised it since.
 [[nodiscard]] inline bool initialized() noexcept { return detail::is_initialized(); }
-/// Whether somebody has finalised MPI: no communicator can be made any more.
+/// Whether anyone has finalised MPI: no communicator can be made any more.
 [[nodiscard]] inline bool finalized() noexcept { return detail::is_finalized(); }
 
-/// Runs `fn(comm)` in every process of the job: initialises MPI where nobody has (with MPI_THREAD_SERIALIZED), makes a
-/// communicator of MPI_COMM_WORLD, and finalises what it has initialised. A rank that throws prints its exception and
-/// takes the whole job down with it: nobody is left hanging. Returns EXIT_SUCCESS, for `main`. Throws `bad_argument`
-/// where MPI is finalised: MPI runs once in a process.
+/// Runs `fn(comm)` in every process of the job: initialises MPI if it is not initialised yet (with
+/// MPI_THREAD_SERIALIZED), makes a communicator of MPI_COMM_WORLD, and finalises MPI if it initialised it. A rank that
+/// throws prints its exception and aborts the whole job, so no rank is left hanging. Returns EXIT_SUCCESS, for `main`.
+/// Throws `bad_argument` if MPI is finalised: MPI can run only once per process.
 ///
 ///     int main() {
 ///         return allfold::mpi::run([](auto& comm) { ... });
@@ -420,14 +424,14 @@ int run(Fn&& fn, const tuning& numbers = {}) {
         detail::check(ALLFOLD_MPI(Init_thread)(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
     }
     const auto give_up = [](const char* why, bool is_cause) {
-        if (detail::is_finalized()) throw;  // nobody is left who waits for this rank
+        if (detail::is_finalized()) throw;  // no rank waits for this one any more
         int rank = 0;
         ALLFOLD_MPI(Comm_rank)(MPI_COMM_WORLD, &rank);
-        // Whoever was the cause is about to end the job; let its message be the one that is seen.
+        // The rank that is the cause is about to abort the job; let its message be the one that is seen.
         if (!is_cause) std::this_thread::sleep_for(std::chrono::seconds(2));
         std::fprintf(stderr, "allfold: rank %d: %s\n", rank, why);
         std::fflush(stderr);
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher may lose what it has just got
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher may lose the latest output
         ALLFOLD_MPI(Abort)(MPI_COMM_WORLD, 1);
     };
     try {

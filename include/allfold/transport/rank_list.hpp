@@ -12,12 +12,12 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Some of a communicator's ranks, in an order of their own.
+/// Some of a communicator's ranks, in any order.
 
 namespace allfold {
 
-/// Ranks, each at most once: `rank_list{4, 0, 2}` in this order, or `rank_list::strided(0, 3, 2)`, which are 0, 2 and
-/// 4, and take no more memory however many they are.
+/// A list of ranks without duplicates: `rank_list{4, 0, 2}`, in this order, or `rank_list::strided(0, 3, 2)`, which is
+/// 0, 2, 4 and takes the same memory however many ranks there are.
 class rank_list {
   public:
     rank_list() = default;
@@ -41,7 +41,7 @@ class rank_list {
     [[nodiscard]] int operator[](int i) const noexcept {
         return listed_.empty() ? first_ + i * stride_ : listed_[static_cast<std::size_t>(i)];
     }
-    /// At which place a rank stands; -1 where it does not.
+    /// The position of a rank in the list; -1 if it is not there.
     [[nodiscard]] int find(int rank) const noexcept {
         if (listed_.empty()) {
             const std::int64_t from_first = std::int64_t{rank} - first_, at = from_first / stride_;
@@ -52,7 +52,7 @@ class rank_list {
     }
     [[nodiscard]] bool contains(int rank) const noexcept { return find(rank) >= 0; }
 
-    /// The ranks at these places of another list; of strided lists a strided one.
+    /// The ranks at these positions of another list; a strided list if both are.
     [[nodiscard]] rank_list among(const rank_list& all) const {
         if (listed_.empty() && all.listed_.empty())
             return strided(all.first_ + first_ * all.stride_, count_, stride_ * all.stride_);
@@ -62,7 +62,7 @@ class rank_list {
         return rank_list(std::move(found));
     }
 
-    /// The same ranks in the same order, however they are kept.
+    /// Whether both have the same ranks in the same order, however they are stored.
     friend bool operator==(const rank_list& a, const rank_list& b) noexcept {
         if (a.count_ != b.count_) return false;
         for (int i = 0; i < a.count_; ++i)
@@ -76,7 +76,7 @@ class rank_list {
         return false;
     }
 
-    /// Throws unless all are ranks below `size`, each once.
+    /// Throws unless all are ranks below `size`, without duplicates.
     void check(int size) const {
         const auto refuse = [](std::initializer_list<detail::text_piece> why) {
             throw error(errc::bad_rank, "rank_list: " + detail::text(why));
@@ -104,7 +104,7 @@ class rank_list {
     }
 
     int first_ = 0, count_ = 0, stride_ = 1;
-    std::vector<int> listed_;  // instead
+    std::vector<int> listed_;  // used instead unless it is empty
 };
 
 }  // namespace allfold

@@ -35,12 +35,12 @@
 #include "allfold/transport/thread_world.hpp"
 
 /// @file
-/// Any threads of any processes as ranks of a team.
+/// Teams of any threads of any processes.
 
 namespace allfold {
 namespace detail {
 
-/// The number of the n-th team that is formed of one: all its members count alike, and need not talk about it.
+/// The number of the n-th team formed from a parent: all its members count alike, and need not communicate for that.
 [[nodiscard]] constexpr std::uint64_t team_within(std::uint64_t parent, std::uint32_t n) noexcept {
     std::uint64_t mixed = (parent + n) * 0x9e3779b97f4a7c15u;
     mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93u;
@@ -54,20 +54,20 @@ namespace detail {
 
 }  // namespace detail
 
-/// One rank's end of a team of a hierarchy: `subset` and `split` make it. Models `communicator`.
+/// One rank's end of a team of a hierarchy, made by `subset` and `split`. Models `communicator`.
 ///
-/// - Members of one process talk through shared memory. To another process a message goes by the first threads of both,
-///   members or not, who pass it on whenever they wait for anything of the hierarchy's or its teams', test it or look
-///   for a message, or have returned; while one of them computes it lies. It is copied when it is posted, and when it
-///   comes.
-/// - The schedules are those for messages: who shares memory with whom they do not ask.
-/// - It ends with the `run` that made the hierarchy, at the latest.
-/// - What a rank sends to one that does not read it yet is kept by that one's process: at most 256 messages of older
-///   operations than the one that sends, and those of later ones that are in flight.
-/// - Members that give different lists hear of it with the first message between them, or, if there is none, when one
-///   has waited for another for some milliseconds; so do those who wait for a rank that is in no team. A process
-///   remembers 64 teams for each of its threads in which that thread is not; members of older ones, and those of one
-///   process, wait until the rank that they wait for has returned.
+/// - Members in one process communicate through shared memory. A message to another process passes through the first
+///   threads of both processes, members or not. They forward it whenever they wait for, test or probe for anything in
+///   the hierarchy or its teams, and after they have returned; while one of them computes, the message waits. It is
+///   copied when it is posted and again when it arrives.
+/// - The schedules are those for messages: they do not take into account who shares memory with whom.
+/// - It ends, at the latest, with the `run` that made the hierarchy.
+/// - What a rank sends to a peer that does not read it yet is kept by the peer's process: at most 256 messages of the
+///   sending operation and older ones, plus those of later operations in flight.
+/// - Members that give different lists learn of it with the first message between them, or, if there is none, when one
+///   has waited for another for some milliseconds; so do ranks that wait for a rank that is in no team. A process
+///   remembers, for each of its threads, 64 teams that the thread is not in; members of older teams, and members in the
+///   same process, wait until the rank that they wait for has returned.
 class relayed_communicator : public transport_defaults {
   public:
     static constexpr bool shares_memory = false;
@@ -139,7 +139,8 @@ class relayed_communicator : public transport_defaults {
         errc code;
         std::string why;
     };
-    /// Messages to a rank of another process that it may not have read, and of it that it has not been told of.
+    /// Messages to a rank of another process that it may not have read, and messages of that rank that were read
+    /// without telling it yet.
     struct unread {
         std::vector<detail::sender> sent;
         std::vector<lane> read;
@@ -176,8 +177,8 @@ class relayed_communicator : public transport_defaults {
           unread_(static_cast<std::size_t>(ranks_.size())),
           asked_(static_cast<std::size_t>(ranks_.size())) {}
 
-    /// `inside` has the threads of this process that are in the parent, which are its ranks `beside`; `ranks` says
-    /// which ranks of the hierarchy the parent's are.
+    /// `inside` connects the threads of this process that are in the parent, where they are the ranks `beside`; `ranks`
+    /// lists the parent's ranks as ranks of the hierarchy.
     [[nodiscard]] static team<relayed_communicator> form(const std::shared_ptr<detail::relay>& relay,
                                                          std::uint64_t number, thread_communicator& inside,
                                                          const rank_list& beside, const rank_list& ranks,
@@ -204,8 +205,8 @@ class relayed_communicator : public transport_defaults {
     }
 
     static constexpr std::size_t most_unread = 256, told_at_once = 64;
-    /// A rank that only sends does not run ahead without end. As in `flow_control.hpp`, what belongs to later lanes
-    /// keeps no message waiting.
+    /// Limits how far a rank that only sends can run ahead. As in `flow_control.hpp`, messages of later lanes never
+    /// keep one waiting.
     [[nodiscard]] bool has_room(int to, detail::sender mine) const {
         const std::vector<detail::sender>& sent = unread_[static_cast<std::size_t>(to)].sent;
         if (sent.size() < most_unread || has_left(to)) return true;
@@ -260,8 +261,8 @@ class relayed_communicator : public transport_defaults {
     std::shared_ptr<detail::relay> relay_;
     std::uint64_t team_;
     team<thread_communicator> inside_;  // of the members that are threads of this process
-    rank_list near_;                    // which members those are
-    rank_list ranks_;                   // of the hierarchy
+    rank_list near_;                    // the ranks of those members in the team
+    rank_list ranks_;                   // the members as ranks of the hierarchy
     int rank_;
     std::uint64_t list_;
     int exceptions_ = std::uncaught_exceptions();
@@ -273,7 +274,7 @@ class relayed_communicator : public transport_defaults {
     std::vector<char> asked_;
     unsigned looks_ = 0;
     std::optional<failure> failure_;
-    bool has_been_told_ = false;  // to all members
+    bool has_been_told_ = false;  // all members know of the failure
     detail::opened_lanes opened_;
     detail::introductions introduced_;
     detail::known_signatures known_;
@@ -362,12 +363,12 @@ inline void relayed_communicator::sort(detail::relayed_message&& message) {
             has_been_told_ = true;
             if (!failure_) failure_ = failure{head.from, head.code, std::string(detail::text_of(message))};
             break;
-        case kind::refused:  // of this rank's list, or of one before, whose number it has
+        case kind::refused:  // of this rank's list, or of an earlier one with the same number
             if (head.members == list_ && !failure_)
                 failure_ = failure{rank_, errc::mismatch, std::string(detail::text_of(message))};
             break;
         case kind::read: forget_read(unread_[static_cast<std::size_t>(head.from)].sent, message); break;
-        case kind::question: break;  // who has the same list need not answer
+        case kind::question: break;  // a rank with the same list need not answer
         case kind::departed: departed_[static_cast<std::size_t>(head.from)] = true; break;
         default:
             if (head.introduced != 0)
@@ -383,7 +384,7 @@ void relayed_communicator::wait(Work& work, std::optional<std::chrono::steady_cl
     constexpr unsigned now_and_then = 64, spins = 256;
     for (unsigned turn = 1; !work.poll(); ++turn) {
         if (turn % now_and_then == 0 && look_around(work, deadline)) return;
-        if (turn > spins) std::this_thread::yield();  // for the first thread of its process too
+        if (turn > spins) std::this_thread::yield();  // the first thread of its process may need the core
     }
 }
 
@@ -407,7 +408,7 @@ bool relayed_communicator::look_around(Work& work, std::optional<std::chrono::st
     return false;
 }
 
-/// Breaks the team: members in this process hear of it through what they share.
+/// Breaks the team: members in other processes are told, those in this process learn of it through what they share.
 inline void relayed_communicator::fail(const detail::cause& why) noexcept {
     if (std::exchange(has_been_told_, true)) return;
     try {
@@ -417,7 +418,7 @@ inline void relayed_communicator::fail(const detail::cause& why) noexcept {
             head.code = why.code;
             leave_note(r, head, why.why);
         });
-    } catch (const std::exception&) {  // no memory: they hear that this rank has left
+    } catch (const std::exception&) {  // no memory: they learn that this rank has left
     }
 }
 
@@ -450,7 +451,7 @@ inline void relayed_communicator::depart() noexcept {
             ++others;
             leave_note(r, head_for(r, detail::relayed_head::kind::departed));
         });
-    } catch (const std::exception&) {  // no memory: its process is through some time
+    } catch (const std::exception&) {  // no memory: its process will be through at some point
     }
     relay_->close(team_, ranks_[rank_], others);
 }
@@ -461,7 +462,7 @@ inline team<relayed_communicator> relayed_communicator::form(const std::shared_p
                                                              const rank_list& members, int self) {
     const int own = members.find(self);
     if (own < 0) {
-        static_cast<void>(inside.form_part({}));  // its lanes go on as those of the others do
+        static_cast<void>(inside.form_part({}));  // its lanes stay in step with those of the others
         relay->stay_outside(number, ranks[self]);
         return {};
     }

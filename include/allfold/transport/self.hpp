@@ -13,7 +13,7 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// The smallest transport: one rank, which has nobody to talk to.
+/// The smallest transport: a single rank, which has no peers.
 
 namespace allfold {
 
@@ -22,7 +22,7 @@ class self : public transport_defaults {
   public:
     static constexpr bool shares_memory = true;
 
-    /// There is none: nobody else sends anything.
+    /// Never created: there is no other rank to send anything.
     struct arrival_type {
         [[nodiscard]] std::uint32_t signature() const noexcept { return 0; }
         [[nodiscard]] std::size_t bytes() const noexcept { return 0; }

@@ -12,28 +12,28 @@
 #include "allfold/transport/rank_list.hpp"
 
 /// @file
-/// A communicator of some ranks of another one.
+/// A communicator of some of the ranks of another one.
 
 namespace allfold {
 
-/// How two teams of one parent compare, or one with its parent.
+/// How two teams of one parent compare, or a team with its parent.
 enum class likeness : std::uint8_t {
     identical,  ///< one and the same
-    congruent,  ///< another one of the same ranks in the same order
-    similar,    ///< of the same ranks in another order
+    congruent,  ///< distinct, with the same ranks in the same order
+    similar,    ///< with the same ranks in another order
     unequal
 };
 
-/// This rank's end of a team: `*team` is a communicator on its own, whose rank i is rank `members()[i]` of the parent.
-/// Nothing that is sent in it meets what is sent in the parent or in other teams, and operations in flight on any of
-/// them get on while a rank waits for one. Null at a rank that is in none.
+/// This rank's end of a team: `*team` is a communicator of its own, whose rank i is rank `members()[i]` of the parent.
+/// Its messages never mix with those of the parent or of other teams, and operations in flight on any of them make
+/// progress while a rank waits for one. Null on a rank that is in no team.
 ///
 ///     const auto even = subset(comm, rank_list::strided(0, (comm.size() + 1) / 2, 2));
 ///     if (even) all_reduce(*even, x, sum());
 ///
-/// Made by `subset` and `split`. It may outlive its parent. Over MPI the end of one that other teams were made of is
-/// collective over its members, as that of any communicator; then what those teams share is given back, unless one of
-/// them lives yet on some rank: it stays until the program ends.
+/// Made by `subset` and `split`. It may outlive its parent. Over MPI, destroying a team that other teams were formed
+/// from is collective over its members, as for any communicator; it frees what those teams share, unless one of them is
+/// still alive on some rank: then that stays until the program ends.
 template <class Comm>
 class team {
   public:
@@ -41,7 +41,7 @@ class team {
     team(rank_list members, std::shared_ptr<void> shared, std::unique_ptr<Comm> own)
         : members_(std::move(members)), shared_(std::move(shared)), own_(std::move(own)) {}
     team(team&&) = default;
-    team& operator=(team&& other) noexcept {  // the end of the old one is destroyed before what it shares
+    team& operator=(team&& other) noexcept {  // the old end is destroyed before what it shares
         team old(std::move(*this));
         members_ = std::move(other.members_);
         shared_ = std::move(other.shared_);
@@ -54,19 +54,19 @@ class team {
     [[nodiscard]] Comm& operator*() const noexcept { return *own_; }
     [[nodiscard]] Comm* operator->() const noexcept { return own_.get(); }
 
-    /// The parent's ranks that are in it, in its own order; none at a rank that is in no team.
+    /// The parent's ranks that are in the team, in its order; none on a rank that is in no team.
     [[nodiscard]] const rank_list& members() const noexcept { return members_; }
-    /// What rank `rank` of this team is in another team of the same parent; -1 where it is in that one not.
+    /// The rank that `rank` of this team has in another team of the same parent; -1 if it is not in that one.
     [[nodiscard]] int translate(int rank, const team& other) const noexcept {
         return other.members_.find(members_[rank]);
     }
-    /// With another team of the same parent.
+    /// Compares with another team of the same parent.
     [[nodiscard]] likeness compare(const team& other) const {
         if (own_ == other.own_) return likeness::identical;
         if (members_ == other.members_) return likeness::congruent;
         return members_.has_same_ranks(other.members_) ? likeness::similar : likeness::unequal;
     }
-    /// With its parent, which is another communicator: never identical.
+    /// Compares with the parent, which is another communicator: never identical.
     template <communicator Parent>
     [[nodiscard]] likeness compare(const Parent& parent) const {
         const rank_list all = rank_list::strided(0, parent.size());
@@ -87,15 +87,16 @@ template <class Comm>
 inline constexpr bool is_team<team<Comm>> = true;
 }  // namespace detail
 
-/// A transport that forms teams: `form_team(members)`, which all its ranks call alike, those that are in it with the
-/// same list. A team may be another transport, which forms teams of its own kind. `waits_to_form()`: whether it waits
-/// for others, in a way that does not end when one of them has failed, so that all ranks have to be there before.
+/// A transport that forms teams: all its ranks call `form_team(members)` alike, and those that are in the team with the
+/// same list. A team may be another transport, which forms teams of its own kind. `waits_to_form()`: whether forming
+/// one waits for other ranks in a way that does not end when one of them has failed, so that all ranks have to be there
+/// beforehand.
 template <class C>
 concept forming_teams = communicator<C> && requires(C& comm, const rank_list& members) {
     requires detail::is_team<decltype(comm.form_team(members))>;
     { comm.waits_to_form() } -> std::same_as<bool>;
 };
-/// What those teams are.
+/// The type of those teams.
 template <forming_teams C>
 using team_of = decltype(std::declval<C&>().form_team(rank_list()));
 

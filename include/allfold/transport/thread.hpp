@@ -11,12 +11,12 @@
 #include "allfold/transport/thread_world.hpp"
 
 /// @file
-/// Ranks are threads of one process.
+/// A transport whose ranks are threads of one process.
 
 namespace allfold {
 
-/// Calls `fn(comm)` on `size` threads, one for each rank, and returns when all have returned. When a rank throws, all
-/// others are released with `errc::peer_failed`, and the exception that was the cause is thrown again here.
+/// Calls `fn(comm)` on `size` threads, one per rank, and returns when all of them have returned. If a rank throws, all
+/// others are released with `errc::peer_failed`, and the exception that was the cause is rethrown here.
 template <std::invocable<thread_communicator&> Fn>
 void run(int size, Fn&& fn, const thread_tuning& tuning = {}) {
     thread_world world(size, tuning);

@@ -35,15 +35,15 @@
 /// @file
 /// One rank's end of a group of threads.
 ///
-/// What goes to many ranks at once lies on the sender's notice board (detail/notice_board.hpp), what goes to all of a
-/// few in a call that is made again on its bulletin (detail/bulletin.hpp). Between two ranks that talk to each other
-/// lies one channel in each direction: a ring of cells, each two cache lines with a sequence number in front. Small
-/// messages ride in the cell itself, after the number for which the receiver waits: one transfer of a line. Medium ones
-/// are copied into a buffer of the channel, so that the line of a user's buffer never moves to another core. Large
-/// ones, and objects, are lent: the cell holds the addresses of the sender's parts, and the receiver works on them in
-/// place. Where a peer's core is far, as measured now and then, what is long goes past all caches, and is rather copied
-/// than lent (detail/distance.hpp). Each message also carries what its sender has consumed of the opposite channel, so
-/// that an exchange needs no acknowledgement of its own.
+/// A message to many ranks lies on the sender's notice board (detail/notice_board.hpp); one to all ranks of a small
+/// group, in a repeated call, lies on its bulletin (detail/bulletin.hpp). Two ranks that talk to each other have one
+/// channel in each direction: a ring of cells, each two cache lines with a sequence number in front. Small messages
+/// travel in the cell itself, behind the number that the receiver polls: one cache-line transfer. Medium ones are
+/// copied into a buffer of the channel, so that the lines of a user's buffer never move to another core. Large ones,
+/// and objects, are lent: the cell holds the addresses of the sender's parts, and the receiver works on them in place.
+/// If a peer's core is far away, as measured now and then, long messages are written with streaming stores, which
+/// bypass all caches, and are copied in preference to being lent (detail/distance.hpp). Each message also reports what
+/// its sender has consumed of the opposite channel, so that an exchange needs no acknowledgement of its own.
 
 namespace allfold {
 
@@ -98,7 +98,7 @@ class thread_communicator : public transport_defaults {
         world_.announced(rank_).write_again(on, what, hash);
     }
 
-    /// So that who asks `done()` again and again, and never waits, hears of a failure, and keeps nobody from going on.
+    /// Lets a rank that polls `done()` and never waits notice a failure, and keeps it from blocking others.
     void progress() {
         if (has_failed(std::memory_order_relaxed)) [[unlikely]]
             throw_failure("collective");
@@ -120,8 +120,8 @@ class thread_communicator : public transport_defaults {
         sink(std::move(message));
         return true;
     }
-    /// Posts a message that is copied: `write(memory)` writes it where it will be read; false where it has to be posted
-    /// in the general way. `waits`: this rank posts no more before it waits.
+    /// Posts a message that is copied: `write(memory)` writes it where it will be read. Returns false if it has to be
+    /// posted the general way. `waits`: this rank posts nothing more before it waits.
     template <class Write>
     [[nodiscard, gnu::always_inline]] bool post_copy(int to, lane on, bool unordered, std::uint32_t signature,
                                                      std::size_t bytes, bool waits, Write write) {
@@ -129,14 +129,14 @@ class thread_communicator : public transport_defaults {
         return known != nullptr && (known->refused_in == 0 || known->refused_in != background_.pass()) &&
                known->link.post_copy({on, unordered}, signature, bytes, waits, write);
     }
-    /// Posts an unordered message of so many bytes, which is copied, and which `write(memory)` writes where it will be
-    /// read; false where it has to be posted in the general way.
+    /// Posts an unordered message of this length that is copied: `write(memory)` writes it where it will be read.
+    /// Returns false if it has to be posted the general way.
     template <class Write>
     [[nodiscard]] bool write_copied(int to, lane on, std::uint32_t signature, std::size_t bytes, Write write) {
         return with(to).link.write_copied({on, true}, signature, bytes, write);
     }
-    /// Looks, for a moment or once, at the next message of a rank, where it lies; false if it has not come, belongs to
-    /// another lane, or lies where it cannot be left.
+    /// Looks, for a moment or once, for the next message from a rank, and where it lies; false if it has not arrived,
+    /// belongs to another lane, or lies where it cannot be left in place.
     [[nodiscard]] bool find_in_place(int from, lane on, std::size_t, message_in_place& here, bool waits) noexcept {
         acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
         if (known == nullptr || known->early.count() != 0) [[unlikely]]
@@ -150,8 +150,8 @@ class thread_communicator : public transport_defaults {
         if (!waits) known->link.fetch_one_after();
         return true;
     }
-    /// Looks for a moment for the next message of a rank, and calls `use(data)` where it lies, if it is as expected;
-    /// then it is not needed any more. False if it is not, or has not come.
+    /// Looks for a moment for the next message from a rank. If it is as expected, calls `use(data)` where it lies and
+    /// then releases it. False if it is not as expected or has not arrived.
     template <class Use>
     [[nodiscard, gnu::always_inline]] bool use_in_place(int from, lane on, std::uint32_t signature, std::size_t bytes,
                                                         Use use) {
@@ -166,13 +166,13 @@ class thread_communicator : public transport_defaults {
         }
         return link.use_next(on, signature, bytes, use);
     }
-    /// That message is not needed any more.
+    /// Releases the message that `find_in_place` has found.
     void take_in_place(int from) noexcept {
         if (bulletins_.is_there() && bulletins_.has_found(from)) return bulletins_.take(from);
         by_rank_[static_cast<std::size_t>(from)]->link.take_next();
     }
-    /// Posts the first message that this rank has on a lane, which is copied if it may be, and goes to all others;
-    /// false where each has to get it by itself.
+    /// Posts the first message of this rank on a lane, copied if it may be, to all others at once; false if it has to
+    /// be posted to each of them separately.
     [[nodiscard]] bool post_to_all(lane on, const outgoing& message) {
         const std::span<detail::bulletin> all = world_.bulletins();
         const auto self = static_cast<std::size_t>(rank_);
@@ -182,9 +182,10 @@ class thread_communicator : public transport_defaults {
         if (is_lent) require_readers();
         return true;
     }
-    /// The same of a message for each of them, all of which are copied: `write(message, memory)` writes one of a list.
-    /// Not where all would fit into cells, nor where they are long together. P = 8 on two cores, to channels:
-    /// reduce_scatter and all_to_all of 64 bytes 1.1 and 1.3, of 1 KiB 0.86 and 0.91, of 16 KiB 0.98, of 256 KiB 1.1.
+    /// The same with a message for each of them, all copied: `write(message, memory)` writes each one of a list.
+    /// Declines if all would fit into cells, or if they are long in total. P = 8 on two cores, relative to channels:
+    /// reduce_scatter and all_to_all of 64 bytes take 1.1x and 1.3x the time, of 1 KiB 0.86x and 0.91x, of 16 KiB
+    /// 0.98x, of 256 KiB 1.1x.
     template <class Messages, class Write>
     [[nodiscard]] bool post_to_each(lane on, std::uint32_t signature, const Messages& to, Write write) {
         constexpr std::size_t most_bytes = std::size_t{128} << 10;
@@ -201,7 +202,8 @@ class thread_communicator : public transport_defaults {
         ring_all();
         return true;
     }
-    /// Looks for a moment whether all others have posted so, what is expected; `data`: where it lies, rank by rank.
+    /// Looks for a moment whether all others have posted the expected message this way; `data`: where each lies, rank
+    /// by rank.
     [[nodiscard]] bool find_all_in_place(lane on, std::uint32_t signature, std::size_t bytes,
                                          std::byte** data) noexcept {
         if (!bulletins_.is_there()) return false;
@@ -215,8 +217,8 @@ class thread_communicator : public transport_defaults {
         return sender == ranks;
     }
     void take_all_in_place() noexcept { bulletins_.take_oldest_of_all(); }
-    /// What another rank has, which waits until this one says that it has been read. Throws where somebody has given
-    /// up.
+    /// Brackets reads from memory of another rank, which waits until it is notified that they are over. `begin_to_read`
+    /// throws if a rank has failed.
     void begin_to_read() { borrow(); }
     void end_reading() noexcept { borrower_.end(); }
     template <pending_work Work>
@@ -227,12 +229,13 @@ class thread_communicator : public transport_defaults {
 
     [[nodiscard]] static bool waits_to_form() noexcept { return false; }
     [[nodiscard]] team<thread_communicator> form_team(const rank_list& members) { return form(members, true); }
-    /// What is in this process of a team that has members in others, too: there is seen whether their lists differ.
+    /// Forms the part in this process of a team that also has members in others; the relay checks whether their lists
+    /// agree.
     [[nodiscard]] team<thread_communicator> form_part(const rank_list& members) { return form(members, false); }
 
-    // What `wait` asks, of which others may ask `look_around`, who wait for several transports at once.
+    // Called by `wait`; some also through `look_around`, by a rank that waits on several transports at once.
 
-    /// Throws when waiting is in vain, and returns true when the work turns out to be done.
+    /// Throws if waiting is futile, and returns true if the work turns out to be done.
     template <pending_work Work>
     bool look_around(Work& work, detail::wait_deadline deadline) {
         return check(work, deadline);
@@ -265,13 +268,13 @@ class thread_communicator : public transport_defaults {
         return first;
     }
 
-    /// What this rank has to do with one other.
+    /// What this rank keeps about one peer.
     struct acquaintance {
         detail::thread_link link;
         detail::early_arrivals early{};
         acquaintance* next = nullptr;
-        std::uint64_t refused_in = 0;  // the last pass along what is in flight in which no room was found
-        lane refused = 0;              // for this one
+        std::uint64_t refused_in = 0;  // the latest pass over the operations in flight in which no room was found
+        lane refused = 0;              // the lane that found none
 
         void keep_what_is_in() {
             while (link.next_is_in()) early.keep_next(link);
@@ -300,7 +303,7 @@ class thread_communicator : public transport_defaults {
         return known ? *known : meet(peer);
     }
     [[gnu::cold]] acquaintance& meet(int peer);
-    /// The same for who has nothing to send. Where there are notices a peer may have no channel: null.
+    /// The same for a rank that has nothing to send. If there are notices, a peer may have no channel: null.
     [[nodiscard]] acquaintance* if_it_talks(int peer) {
         const auto& known = by_rank_[static_cast<std::size_t>(peer)];
         if (known) [[likely]]
@@ -317,7 +320,7 @@ class thread_communicator : public transport_defaults {
                 static_cast<void>(meet(peer));
     }
 
-    /// The same where a message may come in a channel or on a bulletin.
+    /// The same if a message may arrive in a channel or on a bulletin.
     [[nodiscard, gnu::noinline]] bool find_in_either(const detail::thread_link& link, lane on, message_in_place& here,
                                                      bool waits) noexcept {
         const detail::cell* found = nullptr;
@@ -342,17 +345,17 @@ class thread_communicator : public transport_defaults {
         const acquaintance* const known = by_rank_[static_cast<std::size_t>(from)].get();
         return known != nullptr && known->link.next_is_in();
     }
-    /// Where ranks share processors it is for the others to run.
+    /// Spins for a moment; where ranks share CPUs it yields instead, since the others must run.
     template <class Look>
     void look_out_shortly(Look is_in) const noexcept {
-        constexpr int turns_given_away = 32;  // P = 4 and 8 on two cores: 0.6 to 0.8 of the time with none
+        constexpr int turns_given_away = 32;  // P = 4 and 8 on two cores: 0.6x to 0.8x the time of not yielding
         if (world_.tuning_.spins > 0)
             for (int i = 0; i < detail::thread_link::moment && !is_in(); ++i) detail::relax();
         else
             for (int turn = 0; turn < turns_given_away && !is_in(); ++turn) std::this_thread::yield();
     }
-    /// Where there was no room for an older operation there is none for a later one in the same pass, so that it does
-    /// not get in the way: with thousands in flight most would, and each pass look at all of them.
+    /// If there was no room for an older operation there is none for a later one in the same pass, so the later one
+    /// does not try: with thousands in flight most would be in the way, and each pass would look at all of them.
     [[nodiscard]] bool waits_its_turn(const acquaintance& peer, lane on, const outgoing& message) const noexcept {
         return peer.refused_in == background_.pass() && peer.refused_in != 0 && !message.unordered &&
                detail::is_later(on, peer.refused);
@@ -363,7 +366,7 @@ class thread_communicator : public transport_defaults {
         peer.refused_in = background_.pass();
         peer.refused = on;
     }
-    /// Waiting ranks ask this most of the time.
+    /// Waiting ranks call this most of the time.
     [[nodiscard]] bool has_news_of(int peer) {
         if (has_notice_of(peer) || (bulletins_.is_there() && bulletins_.has_news(peer))) return true;
         const acquaintance* const asked = if_it_talks(peer);
@@ -399,11 +402,11 @@ class thread_communicator : public transport_defaults {
     lane next_lane_ = 0;
     detail::borrower borrower_;
     bool reads_notices_;
-    detail::heap_array<std::uint32_t> passed_;  // on the board of each rank
-    std::uint32_t greeted_ = 0;                 // how many peers had made a channel to it when it last looked
+    detail::heap_array<std::uint32_t> passed_;  // how far it has read each rank's board
+    std::uint32_t greeted_ = 0;                 // how many peers had created a channel to it when it last looked
     detail::bulletin_reader bulletins_;
     detail::heap_array<std::unique_ptr<acquaintance>> by_rank_;
-    acquaintance* first_ = nullptr;  // of all, from the one that was met last
+    acquaintance* first_ = nullptr;  // list of all that it has met, latest first
     int known_ = 0;                  // how many those are
     allfold::background background_;
 };
@@ -454,7 +457,7 @@ inline bool thread_communicator::try_post(int to, lane on, const outgoing& messa
         note_refusal(peer, on, message);
     else if (peer.refused == on)
         peer.refused_in = 0;
-    if (done == posting::lent) {  // a rank that leaves looks for loans after saying so; one of the two sees the other
+    if (done == posting::lent) {  // a leaving rank looks for loans after announcing that: one of the two sees the other
         std::atomic_thread_fence(std::memory_order_seq_cst);
         if (link.peer_has_departed() && !link.all_is_taken()) throw_departed(to, "collective");
     }
@@ -480,7 +483,7 @@ inline bool thread_communicator::try_post_notice(const peers& to, lane on, const
     return true;
 }
 
-/// Of what has just been lent to all: a rank that leaves looks for loans after saying so, as in `try_post`.
+/// For what has just been lent to all: a leaving rank looks for loans after announcing that, as in `try_post`.
 inline void thread_communicator::require_readers() {
     const std::span<const detail::bulletin> all = world_.bulletins();
     const auto self = static_cast<std::size_t>(rank_);
@@ -490,7 +493,7 @@ inline void thread_communicator::require_readers() {
             throw_departed(r, "collective");
 }
 
-/// One body for all sinks.
+/// A single function for all types of sinks.
 inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& message) {
     if (reads_notices_ && next_notice(from, on, message)) return true;
     if (next_on_bulletin(from, on, message)) return true;
@@ -503,7 +506,7 @@ inline bool thread_communicator::next_arrival(int from, lane on, arrival_type& m
     }
     while (peer.link.next_is_in()) {
         if (peer.link.next().on == on) [[likely]] {
-            if (next_on_bulletin(from, on, message)) return true;  // which was posted before, and has not been seen yet
+            if (next_on_bulletin(from, on, message)) return true;  // posted earlier, but not seen until now
             message.take(peer.link);
             begin_to_use(message, from);
             return true;
@@ -532,7 +535,7 @@ inline bool thread_communicator::next_notice(int from, lane on, arrival_type& me
     return true;
 }
 
-/// Whoever gives up waits for all who use what it has lent; and what is broken already is not used any more.
+/// A rank that aborts waits for all that use what it has lent; and once the world is broken, lent memory is not used.
 inline void thread_communicator::begin_to_use(arrival_type& message, int lender) {
     if (!message.is_lent()) return;
     borrow();
@@ -546,15 +549,16 @@ inline void thread_communicator::borrow() {
     }
 }
 
-/// A peer has called: what it has to post is older than what its cells hold.
+/// A peer has called: the message that it wants to post is older than those in its cells.
 inline void thread_communicator::take_in_what_is_urgent() {
     board_.is_called.exchange(false, std::memory_order_acq_rel);
     if (known_ + 1 < size_) meet_talkers();
     for (acquaintance* each = first_; each != nullptr; each = each->next) each->keep_what_is_urgent();
 }
 
-/// Spins for a moment, or until the next message of `peer` is in: cheaper than asking the whole operation each time. To
-/// push on what is in flight counts too: who has much of it does not keep a peer long from their processor.
+/// Spins for a moment, or until the next message from `peer` is in, which is cheaper than polling the whole operation
+/// each time. Progress on operations in flight counts as spins too: a rank with many of them does not keep a peer that
+/// shares its CPU from running for long.
 inline int thread_communicator::look_out_for(int peer) {
     constexpr int turns = detail::thread_link::moment;
     if (peer < 0) {
@@ -578,7 +582,7 @@ bool thread_communicator::check(Work& work, detail::wait_deadline deadline) {
     const waiting where = work.blocked_on();
     if (has_failed()) throw_failure(where.what);
     if (where.peer >= 0 && world_.has_departed(where.peer)) {
-        take_in_everything();  // its last messages may have come before it left
+        take_in_everything();  // its last messages may have arrived before it left
         if (work.poll()) return true;
         if (work.blocked_on().peer == where.peer) throw_departed(where.peer, where.what);
     }
@@ -588,7 +592,7 @@ bool thread_communicator::check(Work& work, detail::wait_deadline deadline) {
 }
 
 inline void thread_communicator::throw_departed(int peer, const char* during) {
-    if (has_failed()) throw_failure(during);  // before it left, and after this rank last asked
+    if (has_failed()) throw_failure(during);  // before the peer left, and after this rank last checked
     throw error(errc::peer_failed, detail::text({during, ": rank ", rank_, " waits for rank ", peer, " of ", size_,
                                                  ", which has returned without taking part"}));
 }
@@ -602,7 +606,7 @@ inline void thread_communicator::time_out(const waiting& where) {
     throw error(errc::timeout, detail::text({where.what, ": ", why}));
 }
 
-/// Called from a handler, while the exception that is the cause can be looked at.
+/// Called from a handler, while the exception that is the cause can be inspected.
 inline void thread_communicator::abandon() noexcept {
     world_.fail(rank_, detail::cause_at_hand());
     for (int r = 0; r < size_; ++r)

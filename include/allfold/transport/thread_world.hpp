@@ -33,22 +33,23 @@
 
 namespace allfold {
 
-/// The numbers of the thread transport, with what was measured for each (two cores of one socket).
+/// The tuning parameters of the thread transport, with the measurements behind each (two cores of one socket).
 struct thread_tuning {
-    /// Copying through a buffer beats lending up to here: the sender's lines stay in its own cache.
+    /// Up to here, copying through a buffer beats lending: the sender's lines stay in its own cache.
     std::size_t eager_bytes = std::size_t{32} << 10;
-    /// Polls, a `pause` each, before a waiting rank goes to sleep: 20 to 50 us, above the 10 to 20 us of a wake.
+    /// Polls, each with a `pause`, before a waiting rank goes to sleep: 20 to 50 us, more than the 10 to 20 us of a
+    /// wake-up.
     int spins = 2000;
-    /// Turns given away before it sleeps, which costs 0.2 to 0.4 us each; with more ranks than processors there is no
-    /// spinning before them: there it is the others who must run.
+    /// Yields before it sleeps, at 0.2 to 0.4 us each. With more ranks than CPUs it does not spin before yielding,
+    /// since it is the others that must run.
     int yields = 200;
-    /// A message to so many ranks or more is written once, where all of them read it; with fewer each gets it in a
-    /// channel of its own. For memory's sake: the time of all_gather is the same for 64 bytes, and half of it for 4 KiB
-    /// (two cores, P = 24 to 64); that of reduce_scatter and all_to_all of 64 bytes 1.1 to 1.5 times that.
+    /// A message to this many ranks or more is written once, and read there by all of them; with fewer, each rank gets
+    /// it through its own channel. This saves memory: the time of all_gather is the same for 64 bytes and half of it
+    /// for 4 KiB (two cores, P = 24 to 64); reduce_scatter and all_to_all of 64 bytes take 1.1x to 1.5x the time.
     int notice_readers = 16;
-    /// A peer is far from whose core a line takes longer than this, as measured now and then: what is long, and goes
-    /// there, goes past all caches. Unless it is said: 85 ns on processors of AMD, on which that pays; elsewhere nobody
-    /// is far.
+    /// A peer is far away if a line takes longer than this to arrive from its core, as measured now and then: long
+    /// messages for it are written with streaming stores, which bypass all caches. If not set: 85 ns on AMD processors,
+    /// where this pays; elsewhere no peer is far.
     std::optional<std::chrono::nanoseconds> far_latency{};
 
     friend bool operator==(const thread_tuning&, const thread_tuning&) = default;
@@ -56,8 +57,8 @@ struct thread_tuning {
 
 class thread_communicator;
 
-/// What the ranks of a group of threads share. `run` makes one for you; make one yourself to give ranks to threads that
-/// you have already:
+/// The state shared by the ranks of a group of threads. `run` makes one for you; make one yourself to assign ranks to
+/// threads that you already have:
 ///
 ///     thread_world world(4);
 ///     // in thread r, once for each r in [0, 4):
@@ -73,18 +74,18 @@ class thread_world {
 
     [[nodiscard]] int size() const noexcept { return size_; }
     [[nodiscard]] const thread_tuning& tuning() const noexcept { return tuning_; }
-    /// The end of rank `rank`. There is one, once: asking again throws `errc::bad_argument`.
+    /// The end of rank `rank`. It can be obtained only once: asking again throws `errc::bad_argument`.
     [[nodiscard]] thread_communicator communicator(int rank);
 
-    /// Breaks the world: every rank that waits, or will wait, throws. The first cause is kept.
+    /// Breaks the world: every rank that is waiting, or waits later, throws. The first cause is kept.
     void fail(int rank, errc code, const std::string& why) { fail(rank, detail::cause{.code = code, .why = why}); }
     [[gnu::cold]] void fail(int rank, detail::cause&& why) {
         failure_.report(rank, std::move(why));
         for (int r = 0; r < size_; ++r) board(r).bell.ring();
     }
-    /// The rank that was the first cause; -1 as long as nothing is broken.
+    /// The rank that failed first; -1 as long as nothing is broken.
     [[nodiscard]] int broken_by() { return failure_.culprit(); }
-    /// What was thrown there first; null where nobody knows.
+    /// What that rank threw; null if unknown.
     [[nodiscard]] std::exception_ptr cause() { return failure_.thrown(); }
 
   private:
@@ -120,7 +121,8 @@ class thread_world {
     }
     [[nodiscard]] bool has_departed(int rank) noexcept { return board(rank).departed.load(std::memory_order_acquire); }
 
-    /// The channel between two ranks, made when one of them first asks: memory grows with the pairs that talk.
+    /// The channel between two ranks, created when one of them first asks: memory grows with the number of pairs that
+    /// talk.
     [[nodiscard]] detail::channel& channel_between(int from, int to) {
         const std::lock_guard lock(mutex_);
         auto& incoming = channels_[static_cast<std::size_t>(to)];
@@ -129,13 +131,13 @@ class thread_world {
         if (!found) found = std::make_unique<detail::channel>();
         return *found;
     }
-    /// Whether there is one, made by either of the two.
+    /// Whether that channel exists, created by either of the two.
     [[nodiscard]] bool has_channel_between(int from, int to) {
         const std::lock_guard lock(mutex_);
         const auto& incoming = channels_[static_cast<std::size_t>(to)];
         return incoming.size() != 0 && incoming[static_cast<std::size_t>(from)] != nullptr;
     }
-    /// The world of a team, which has its share of the processors where there are too few for all.
+    /// The world of a team; if there are too few CPUs for all ranks, it gets its share of them.
     [[nodiscard]] std::shared_ptr<thread_world> join_team(lane at, const rank_list& members, int rank, bool is_all) {
         const auto make = [&] {
             const int share = size_ <= processors_ ? processors_ : std::max(1, processors_ * members.size() / size_);
@@ -155,8 +157,8 @@ class thread_world {
     thread_tuning tuning_;
     detail::heap_array<detail::rank_board> boards_;
     detail::heap_array<detail::announcements> announced_;
-    detail::heap_array<detail::notice_board> notices_;  // none where ranks are too few
-    detail::heap_array<detail::bulletin> bulletins_;    // none where they are too many, or two
+    detail::heap_array<detail::notice_board> notices_;  // none if there are too few ranks
+    detail::heap_array<detail::bulletin> bulletins_;    // none if there are too many, or two
     detail::thread_failure failure_;
     detail::teams_in_making<thread_world> teams_;
     std::mutex mutex_;

@@ -20,17 +20,17 @@
 #include "allfold/transport/forwarding.hpp"
 
 /// @file
-/// A transport that keeps a time line of another one.
+/// A transport that records a timeline of another one.
 
 namespace allfold {
 
-/// The time lines of all ranks of a group: what `traced` communicators and the program itself record. Each rank writes
-/// only its own line, so ranks need no lock; look at it, or write it out, when they are through.
+/// The timelines of all ranks of a group, recorded by `traced` communicators and the program itself. Each rank writes
+/// only its own line, so ranks need no lock; read it, or write it out, when they are done.
 class trace_recorder {
   public:
     using clock = std::chrono::steady_clock;
 
-    /// Something that took time, or a message, which is a moment.
+    /// Something that took time, or a message, which is an instant.
     struct event {
         std::string name;
         clock::time_point begin;
@@ -44,22 +44,22 @@ class trace_recorder {
 
     explicit trace_recorder(int size) : begin_(clock::now()), lines_(static_cast<std::size_t>(size)) {}
 
-    /// Something that took from `begin` to `end` on a rank.
+    /// Records something that took from `begin` to `end` on a rank.
     void span(int rank, std::string name, clock::time_point begin, clock::time_point end) {
         lines_[static_cast<std::size_t>(rank)].events.push_back({std::move(name), begin, end, -1, 0, 0});
     }
-    /// A message that a rank sent to, or took from, `peer` at this moment.
+    /// Records a message that a rank has just sent to, or received from, `peer`.
     void message(int rank, const char* what, int peer, std::size_t bytes, lane on = 0) {
         const auto now = clock::now();
         lines_[static_cast<std::size_t>(rank)].events.push_back({what, now, now, peer, bytes, on});
     }
-    /// What a rank recorded, in that order. Of two ranks the messages of one lane pair up in order.
+    /// What a rank recorded, in order. Between two ranks, the messages of one lane pair up in order.
     [[nodiscard]] const std::vector<event>& line_of(int rank) const {
         return lines_[static_cast<std::size_t>(rank)].events;
     }
     [[nodiscard]] std::size_t events(int rank) const { return lines_[static_cast<std::size_t>(rank)].events.size(); }
 
-    /// Writes the JSON that chrome://tracing and ui.perfetto.dev open: a row for each rank, times in microseconds.
+    /// Writes the JSON that chrome://tracing and ui.perfetto.dev open: one row per rank, times in microseconds.
     void write_chrome_trace(std::ostream& out) const {
         const auto format = out.flags();
         const auto precision = out.precision(3);
@@ -104,7 +104,7 @@ class trace_recorder {
     std::vector<line> lines_;
 };
 
-/// A communicator that behaves as the one it wraps, and records each collective as a span and each message as a moment.
+/// A communicator that behaves like the one it wraps, and records collectives as spans and messages as instants.
 ///
 ///     trace_recorder recorder(4);
 ///     run(4, [&](auto& comm) {
@@ -159,10 +159,10 @@ class traced : public forwarding<Comm> {
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         forwarded::wait(work, deadline);
         if constexpr (requires { work.is_done(); })
-            if (!work.is_done()) return;  // it only looks at something else
+            if (!work.is_done()) return;  // it has only woken to look at something else
         recorder_.span(this->rank(), latest_, opened_, trace_recorder::clock::now());
     }
-    /// The transport's own collective: a span, and no messages, which nobody sees.
+    /// The transport's own collective: recorded as a span; its messages cannot be seen.
     template <class Op, class T>
     [[nodiscard]] static constexpr native_function native(std::string_view collective) noexcept {
         if (forwarded::template native<Op, T>(collective) == nullptr) return nullptr;
@@ -174,7 +174,7 @@ class traced : public forwarding<Comm> {
     }
 
   private:
-    /// What the i-th reader of a notice gets.
+    /// How many bytes the i-th reader of a notice gets.
     [[nodiscard]] static std::size_t bytes_of(const outgoing& message, std::span<const std::size_t> ends, int i) {
         if (ends.size() <= 1) return message.bytes;
         return detail::packed_bytes(parts_for(static_cast<std::size_t>(i), message.parts, ends), message.alignment);

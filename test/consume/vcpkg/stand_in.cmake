@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSL-1.0
-# Runs the port as vcpkg does, where there is no vcpkg:
+# Runs the port as vcpkg would, without vcpkg:
 #   cmake -D port=<its folder> -D DOWNLOADS=<folder with the release> -D work=<scratch> -D CURRENT_PACKAGES_DIR=<prefix> \
 #         -P stand_in.cmake
-# The functions below do on one platform what vcpkg's of the same name do. Only vcpkg itself can tell about other triplets,
-# its registry and its cache, and whether the port of the feature's MPI builds.
+# The functions below do, for one platform, what vcpkg's functions of the same names do. Only vcpkg itself can test
+# other triplets, its registry and its cache, and whether the port of the feature's MPI builds.
 cmake_minimum_required(VERSION 3.25)
 
 function(expect)
@@ -13,7 +13,7 @@ function(expect)
     endif()
 endfunction()
 
-# The fields that the manual has for a manifest, a feature and a dependency; those with $ are comments.
+# Checks against the fields that the manual lists for a manifest, a feature or a dependency; those with $ are comments.
 function(allow_only object)
     set(allowed ${ARGN})
     string(JSON members LENGTH "${object}")
@@ -52,7 +52,7 @@ function(vcpkg_from_github)
     expect(NOT DEFINED arg_UNPARSED_ARGUMENTS)
     expect(arg_REF STREQUAL "v${VERSION}")
     string(REPLACE / - name "${arg_REPO}")
-    set(archive ${DOWNLOADS}/${name}-${arg_REF}.tar.gz)  # else vcpkg would download it
+    set(archive ${DOWNLOADS}/${name}-${arg_REF}.tar.gz)  # otherwise vcpkg would download it
     expect(EXISTS ${archive})
     file(SHA512 ${archive} hash)
     expect(arg_SHA512 STREQUAL hash)
@@ -72,7 +72,7 @@ function(vcpkg_cmake_install)
                     OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-function(vcpkg_cmake_config_fixup)  # moves the package to share/<port>, which is one folder less deep
+function(vcpkg_cmake_config_fixup)  # moves the package to share/<port>, which is one level less deep
     cmake_parse_arguments(PARSE_ARGV 0 arg "" CONFIG_PATH "")
     file(COPY ${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH}/ DESTINATION ${CURRENT_PACKAGES_DIR}/share/${PORT})
     cmake_path(GET arg_CONFIG_PATH PARENT_PATH parent)
@@ -96,7 +96,7 @@ endfunction()
 
 include(${port}/portfile.cmake)
 
-# What vcpkg looks at after a build.
+# What vcpkg checks after a build.
 set(out ${CURRENT_PACKAGES_DIR})
 foreach(file share/allfold/copyright share/allfold/usage share/allfold/allfoldConfig.cmake include/allfold/allfold.hpp
              lib/pkgconfig/allfold.pc)

@@ -12,7 +12,7 @@
 #include "test/support/remote.hpp"
 
 /// @file
-/// Ranks of every kind that exchange messages, and what goes wrong between them.
+/// Runs tests of messages on ranks of every kind, and checks the errors that they report.
 
 namespace test {
 
@@ -37,7 +37,8 @@ using allfold::tag;
 using allfold::to;
 using allfold::try_probe;
 
-/// Runs it on threads of processes, some of which share memory; what stands for a process is a thread.
+/// Runs `fn` on threads of processes, for each number of processes that divides `size`; a thread stands in for each
+/// process.
 template <class Fn>
 void on_hierarchies(int size, Fn fn) {
     for (int processes = 1; processes <= size; ++processes)
@@ -45,8 +46,8 @@ void on_hierarchies(int size, Fn fn) {
             on_ranks(processes, [&](auto& across) { allfold::run(across, size / processes, fn); });
 }
 
-/// Runs it on threads that hold short messages, on those that lend all of them, on ranks that share no memory, and on
-/// threads of processes.
+/// Runs `fn` on threads that hold short messages, on threads that lend messages of more than a few elements, on ranks
+/// that share no memory, and on threads of processes.
 template <class Fn>
 void on_all_transports(int size, Fn fn) {
     on_ranks(size, [&](auto& comm) { fn(comm); });

@@ -21,14 +21,14 @@
 #include "allfold/transport/rank_list.hpp"
 
 /// @file
-/// A small program that nobody wrote, of messages and collectives, for any communicator, some messages in a team.
+/// A small random program of messages and collectives, for any communicator; some of the messages are sent in a team.
 
 namespace test {
 
 class random_program {
   public:
-    /// Whether its ranks look which of several messages comes first, or only whether one has come; or only which one,
-    /// on which depends what they do next.
+    /// What its ranks find out about arrivals: nothing; only whether a message has arrived; also which of several
+    /// messages arrives first; or only the latter, on which depends what they do next.
     enum class asks : std::uint8_t { nothing, whether_done, anything, which_comes };
 
     random_program(std::mt19937& dice, int size, std::size_t messages, asks what)
@@ -39,7 +39,7 @@ class random_program {
             return;
         }
         const bool may_ask = what == asks::anything, may_test = what != asks::nothing;
-        for (std::size_t i = 0; i < messages; ++i) {  // a send and a receive each, so that most programs end
+        for (std::size_t i = 0; i < messages; ++i) {  // one send and one receive each, so that most programs terminate
             const std::size_t from = below(of_rank_.size());
             const std::size_t to = (from + 1 + below(of_rank_.size() - 1)) % of_rank_.size();
             const int tag = static_cast<int>(below(2));
@@ -50,7 +50,7 @@ class random_program {
             constexpr mode modes[] = {mode::synchronous, mode::buffered, mode::standard, mode::standard,
                                       mode::standard,    mode::standard, mode::standard};
             const mode how = modes[below(7)];
-            const bool is_in_team = below(6) == 0 && how != mode::buffered;  // for which none has a buffer
+            const bool is_in_team = below(6) == 0 && how != mode::buffered;  // to which no rank attaches a buffer
             add(from,
                 {below(4) == 0 ? kind::start_send : kind::blocking_send, static_cast<int>(to), tag, below(4) == 0,
                  how == mode::buffered && !may_ask ? mode::standard : how, lengths[below(lengths.size())], is_in_team});
@@ -72,7 +72,7 @@ class random_program {
             if (each.size() > 1 && below(3) == 0) std::swap(each[below(each.size())], each[below(each.size())]);
     }
 
-    /// Not random at all: everybody sends to rank 0, which takes what comes first.
+    /// Not random at all: all other ranks send to rank 0, which takes whatever arrives first.
     explicit random_program(int size) : of_rank_(static_cast<std::size_t>(size)) {
         for (std::size_t r = 1; r < of_rank_.size(); ++r) {
             add(r, {kind::blocking_send});
@@ -81,14 +81,15 @@ class random_program {
     }
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(of_rank_.size()); }
-    /// Whether it sends something in standard mode that some transport does not hold.
+    /// Whether it has a standard send that is too long for some transport to hold.
     [[nodiscard]] bool may_wait() const {
         return has([](const action& each) {
             return each.is_send() && each.how == mode::standard && each.elements == lengths.back();
         });
     }
 
-    /// `seen` tells all that this rank has received, also where it does not return. Before each action `pause()`.
+    /// Runs this rank's part. `seen` is a hash of all that this rank has received, even if it does not return. Calls
+    /// `pause()` before each action.
     template <class Comm, class Pause = void (*)()>
     void run(Comm& comm, std::uint32_t& seen, Pause pause = [] {}) const {
         seen = 1000 + static_cast<std::uint32_t>(comm.rank());
@@ -265,19 +266,19 @@ class random_program {
     struct action {
         kind what;
         int peer = 0, tag = 0;
-        bool depends = false;  // what is sent, on what has been received
+        bool depends = false;  // what is sent depends on what has been received
         mode how = mode::standard;
         std::size_t elements = 1;
-        bool is_in_team = false;  // of all ranks, instead of their own communicator
+        bool is_in_team = false;  // in a team of all ranks, instead of the communicator itself
         [[nodiscard]] bool is_send() const noexcept { return what == kind::blocking_send || what == kind::start_send; }
     };
-    /// The last one is longer than what is always held between threads.
+    /// The last one is longer than what threads always hold.
     static constexpr std::array<std::size_t, 8> lengths{1, 1, 1, 1, 1, 1, 300, 2000};
     struct flight {
         std::vector<std::uint32_t> data{0};
         allfold::status found;
         bool is_over = false;
-        allfold::operation work;  // last: it ends first
+        allfold::operation work;  // last, so that it is destroyed first
     };
     static constexpr int any_rank = -2, any_tag = -2;
 
@@ -288,7 +289,7 @@ class random_program {
     void add_to_all(action what) {
         for (std::size_t r = 0; r < of_rank_.size(); ++r) add(r, what);
     }
-    /// Sends and receives alone, and what is left out where something else has come.
+    /// Adds only sends, receives, and branches: whether a rank skips its next action depends on what it has received.
     template <class Below>
     void add_branching(Below below, std::size_t messages) {
         for (std::size_t i = 0; i < messages; ++i) {
@@ -304,14 +305,15 @@ class random_program {
             for (int i = 0; i < 2 && each.size() > 1; ++i)
                 std::swap(each[below(each.size())], each[below(each.size())]);
     }
-    /// Its receive is there: all meet between them. (Unless another order is made of it.)
+    /// Adds a ready send whose receive is already posted: all ranks synchronise in between. (Unless these are swapped
+    /// later.)
     void add_ready(std::size_t from, std::size_t to) {
         constexpr int own_tag = 2;
         add(to, {kind::start_receive, static_cast<int>(from), own_tag});
         add_to_all({kind::reduce_and_wait});
         add(from, {kind::blocking_send, static_cast<int>(to), own_tag, false, mode::ready});
     }
-    /// A send that is cancelled, perhaps with another one for its receive behind it.
+    /// Adds a send that is cancelled, perhaps followed by another one for its receive.
     template <class Below>
     void add_cancelled(Below below, std::size_t from, std::size_t to, int tag) {
         const mode how = below(3) == 0 ? mode::synchronous : mode::standard;
@@ -326,7 +328,7 @@ class random_program {
         return std::ranges::any_of(of_rank_, [&](const auto& each) { return std::ranges::any_of(each, is); });
     }
 
-    /// `ask(operations)` says which of those that are not over are done.
+    /// `ask(operations)` gets all that are not over, and returns which of them are done.
     template <class End, class Ask>
     static void with_all(std::deque<flight>& flights, End end, Ask ask) {
         std::vector<allfold::operation> works;

@@ -32,7 +32,7 @@ class costs : public reader {
         if (n > 0) ++first_[self.rank].folds;
     }
 
-    /// Writes the sums of all ranks, and what the busiest rank does.
+    /// Adds the sums over all ranks, and what the busiest rank does.
     constexpr void add_to(proof& p) const {
         for (const rank_costs& each : ranks_) {
             p.messages += each.messages;

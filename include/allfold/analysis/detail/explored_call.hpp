@@ -11,20 +11,20 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// Calls of a rank that is explored, and in words.
+/// The calls of an explored rank, and how they are put into words.
 
 namespace allfold::detail {
 
-/// A call of a rank, or another start of what it has prepared.
+/// A call of a rank, or another start of an operation that it has prepared.
 struct explored_call {
     const char* what = "collective";
-    int to = -1, from = -1;  // of a message; in the whole program; -2: from any
+    int to = -1, from = -1;  // of a message: ranks of the whole program; -2: from any
     int label = 0;           // its tag; -2: any
     bool is_message = false;
     std::uint64_t group = 0;
     lane first = 0;
     unsigned lanes = 0;
-    std::uint32_t number = 0;  // of what it sends, on its communicator
+    std::uint32_t number = 0;  // of its send, on its communicator
     const char* file = nullptr;
     unsigned line = 0;
 };

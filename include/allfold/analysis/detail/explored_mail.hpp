@@ -12,21 +12,22 @@
 #include "allfold/transport/detail/bounce.hpp"
 
 /// @file
-/// Messages in flight between ranks that are explored.
+/// Messages in flight between explored ranks.
 
 namespace allfold::detail {
 
-/// A message on its way.
+/// A message in transit.
 struct explored_letter {
     std::uint32_t signature = 0;
     std::size_t bytes = 0;
     int posted_in = -1;
     bounce_buffer memory;
-    const char* what = "";   // where somebody wants to know
-    std::size_t number = 0;  // the same
+    const char* what = "";   // set if a history is recorded
+    std::size_t number = 0;  // likewise
 };
 
-/// On each channel they are posted, delivered when the search says so, and taken by their rank, in one order.
+/// On each channel, messages are posted, delivered when the search says so, and taken by their rank, all in the same
+/// order.
 class explored_mail {
   public:
     /// An execution begins.
@@ -34,7 +35,7 @@ class explored_mail {
     void post(int to, const explored_channel& from, explored_letter&& letter) {
         find_or_make(to, from).letters.push_back(std::move(letter));
     }
-    /// The one that can be delivered next; null for none.
+    /// The message that can be delivered next; null if there is none.
     [[nodiscard]] const explored_letter* next(int to, const explored_channel& from) const {
         const box* const found = find(to, from);
         return found == nullptr || found->arrived == found->count() ? nullptr : &found->letters[found->arrived];
@@ -43,14 +44,14 @@ class explored_mail {
         box& found = *find(to, from);
         return found.letters[found.arrived++];
     }
-    /// The next one that has been delivered.
+    /// Takes the next message that has been delivered.
     [[nodiscard]] std::optional<explored_letter> take(int to, const explored_channel& from) {
         box* const found = find(to, from);
         if (found == nullptr || found->taken == found->arrived) return std::nullopt;
         return std::move(found->letters[found->taken++]);
     }
-    /// Calls visit(to, from, letter) for the first one of each channel that has not been delivered, or else for the
-    /// last one, where not all have been taken.
+    /// For each channel whose messages have not all been taken, calls visit(to, from, letter) for the first message
+    /// that has not been delivered, or else for the last one.
     void for_each_leftover(bool messages_only, auto visit) const {
         for (std::size_t i = 0; i < used_; ++i)
             if (const box& each = boxes_[i]; each.taken < each.count() && !(messages_only && !each.from.is_message()))
@@ -85,7 +86,7 @@ class explored_mail {
         return fresh;
     }
 
-    std::vector<box> boxes_;  // those that are in use come first: their memory serves the next execution
+    std::vector<box> boxes_;  // those in use come first; their memory is reused by the next execution
     std::size_t used_ = 0;
 };
 

@@ -10,14 +10,13 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// An execution, as a text that people can keep.
+/// An execution, as text that people can keep.
 
 namespace allfold::detail {
 
-/// The choices of one execution, as a token: a letter for each, those at the end that are the first ones left out. It
-/// begins with U where standard sends are not held for their receivers, and with E where that is a choice as others
-/// are; then with R where something is sent in mode::ready, and with C, its rank and its call for each send that is
-/// cancelled.
+/// The choices of one execution, as a token: a letter for each, without trailing first choices. It begins with U if
+/// standard sends are not held for their receivers, and with E if that is a choice like any other; then R if something
+/// is sent in mode::ready, and for each send that is cancelled C, its rank and its call.
 class explored_token {
   public:
     using sending = explored_world::sending;
@@ -29,7 +28,7 @@ class explored_token {
         for (const explored_send& each : cancelled) how += text({"C", each.rank, ".", each.call, "."});
         return how;
     }
-    /// Throws `bad_argument` for what is none.
+    /// Throws `bad_argument` if it is not a token.
     [[nodiscard]] static std::string begin_of(std::string_view token) {
         std::string own = begin(sends(token), has_ready_sends(token), cancelled(token));
         if (!token.starts_with(own)) throw no_schedule(token);
@@ -60,7 +59,7 @@ class explored_token {
         token.erase(token.find_last_not_of('0') + 1);
         return token;
     }
-    /// Throws `bad_argument` for what is none.
+    /// Throws `bad_argument` if it is not a token.
     [[nodiscard]] static std::vector<int> choices(std::string_view token) {
         std::vector<int> all;
         for (std::size_t i = begin_of(token).size(); i < token.size(); ++i) {
@@ -76,7 +75,7 @@ class explored_token {
     }
 
   private:
-    /// Of the digits from i on, behind which that stands then.
+    /// The number whose digits begin at i, which then moves past them.
     [[nodiscard]] static int number(std::string_view token, std::size_t& i) {
         int all = 0;
         for (; i < token.size() && token[i] >= '0' && token[i] <= '9' && all < 1'000'000; ++i)

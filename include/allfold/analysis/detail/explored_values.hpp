@@ -13,11 +13,11 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Whether the ranks of a program return the same in each execution.
+/// Whether the ranks of a program return the same values in each execution.
 
 namespace allfold::detail {
 
-/// A value as people read it, where it can be written.
+/// A value as text, if it can be printed.
 template <class T>
 [[nodiscard]] std::string value_text(const T& value) {
     if constexpr (requires(std::ostream& out) { out << value; }) {
@@ -33,12 +33,13 @@ template <class T>
     }
 }
 
-/// What the ranks of a program return, beside what they have returned in the first execution.
+/// What the ranks of a program return, compared with what they returned in the first execution.
 class explored_values {
   public:
     virtual ~explored_values() = default;
     virtual void begin() = 0;
-    /// Of the execution that has just ended; keeps the values of the first one. Empty where nothing differs.
+    /// How the execution that has just ended differs from the first one, whose values it keeps. Empty if nothing
+    /// differs.
     [[nodiscard]] virtual std::string difference() = 0;
     virtual void forget() = 0;
 };

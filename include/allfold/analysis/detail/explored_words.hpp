@@ -55,7 +55,7 @@ namespace allfold::detail {
     return words.substr(words.find(' ', words.find(' ') + 1) + 1);
 }
 
-/// ": send to rank 2 (its 3rd call, program.cpp:34)", where that is known.
+/// ": send to rank 2 (its 3rd call, program.cpp:34)", if that is known.
 [[nodiscard]] inline std::string text_of_call(explored_world& world, int rank, std::size_t call) {
     return call == 0 ? std::string() : ": " + text_of(world.of(rank).calls[call - 1], call);
 }
@@ -67,7 +67,7 @@ namespace allfold::detail {
     return words + "; its latest call" + text_of_call(world, rank, each.calls.size());
 }
 
-/// Of a message of the program's, on this communicator.
+/// A message of the program, on this communicator, that is never received.
 [[nodiscard]] inline std::string text_of_lost(explored_world& world, std::uint64_t group, const message_head& head,
                                               int from, int to) {
     const std::size_t amount = head.is_encoded() ? static_cast<std::size_t>(head.elements) : head.bytes();
@@ -81,7 +81,7 @@ namespace allfold::detail {
     std::memcpy(&head, letter.memory.data(), sizeof head);
     return head;
 }
-/// Between post offices: the program knows nothing of it.
+/// Whether it passes only between post offices: the program does not see it.
 [[nodiscard]] inline bool is_an_answer(const explored_channel& from, const explored_letter& letter) {
     if (from.on != envelopes_lane) return from.is_answer();
     const auto what = head_of(letter).what;
@@ -95,7 +95,7 @@ namespace allfold::detail {
            text_of_call(world, from.from, world.find_call(from.from, from.group, from.on));
 }
 
-/// Where two executions part: after what each rank has done alike the first step that is another one.
+/// Where two executions diverge: the first step of a rank that differs, after all that it has done alike in both.
 [[nodiscard]] inline std::string text_of_parting(const std::vector<happening>& first,
                                                  const std::vector<happening>& second, int ranks) {
     const auto is_step = [](const happening& each) { return each.what != happening::kind::ends; };

@@ -33,25 +33,26 @@
 #include "allfold/transport/detail/envelope.hpp"
 
 /// @file
-/// Ranks of one thread, and what each of them may do next, in one execution of a program at a time.
+/// Ranks that share one thread, and what each of them may do next, in one execution of a program at a time.
 
 namespace allfold::detail {
 
-/// Why a rank goes on.
+/// Why a rank is resumed.
 enum class explored_turn : std::uint8_t {
     goes_on,
-    looks,    ///< nothing moves any more: whether it waits in vain, it may know
-    released  ///< the execution is over: what it still does throws
+    looks,    ///< nothing can happen any more: it may find out whether it waits in vain
+    released  ///< the execution is over: its further calls throw
 };
 
-/// A send, as the call of its rank that starts it; the first one is 1.
+/// A send, identified by the call of its rank that starts it, counted from 1.
 struct explored_send {
     int rank;
     std::size_t call;
     friend auto operator<=>(const explored_send&, const explored_send&) = default;
 };
 
-/// A communicator as its world sees it, which may end first: whoever keeps one from execution to execution has it then.
+/// A communicator as its world sees it. The world may end first, if the program keeps the communicator beyond its
+/// execution.
 class explored_tie {
   public:
     /// Its rank has returned, and nothing may use the world through it any more.
@@ -60,9 +61,9 @@ class explored_tie {
     [[nodiscard]] virtual std::size_t in_flight() const noexcept = 0;
     bool is_cut = false;
     struct {
-        const char* file = nullptr;  // where the program says it
+        const char* file = nullptr;  // where it was made, if the program says so
         unsigned line = 0;
-        std::size_t calls = 0;  // after so many
+        std::size_t calls = 0;  // that its rank had made before
     } made;
 
   protected:
@@ -72,13 +73,13 @@ class explored_tie {
 class explored_world final : public order_observer {
   public:
     enum class place : std::uint8_t { running, waits, tests, chooses, returned };
-    /// Whether a rank that pushes on what it has in flight looks for messages: not at all, at its next chance, or it
-    /// has had that.
+    /// Whether a rank that makes progress on its operations in flight looks for messages: not at all, at its next
+    /// opportunity, or it has already had that.
     enum class looking : std::uint8_t { no, stops, is_over };
-    /// What becomes of standard sends.
+    /// How standard sends behave.
     enum class sending : std::uint8_t { held, waits, chosen };
 
-    /// Instead of the rank that makes a step.
+    /// The rank of a step that no rank makes.
     static constexpr int nobody = -1;
     /// What one rank does.
     using body = std::function<void(int)>;
@@ -89,42 +90,42 @@ class explored_world final : public order_observer {
         int rank = 0;
         place at = place::running;
         explored_turn turn = explored_turn::goes_on;
-        std::vector<explored_channel> asked;  // without finding a message, since it was last delivered one or tested
+        std::vector<explored_channel> asked;  // channels, in vain, since it last got a message or tested
         waiting where;
         std::uint64_t waited = 0;     // how many of its waits have ended
-        int waits = 0;                // how many are within each other
+        int waits = 0;                // their current depth of nesting
         int tests_in_vain = 0;        // since the latest message
-        bool has_got = false;         // one in the test that it is in
-        bool has_got_unseen = false;  // the same, one of which the program knows nothing
+        bool has_got = false;         // a message, in the current test
+        bool has_got_unseen = false;  // likewise, one that the program does not see
         bool looks_again = false;
-        bool once_more = false, sees_ends = true;  // of a look: beside a wait, and whether of ends too
-        bool is_called_back = false;               // at the end of some operation
+        bool once_more = false, sees_ends = true;  // of a look: beside a wait; at ends too
+        bool is_called_back = false;               // when some operation ends
         looking looks = looking::no;
-        bool tests_lane = false;                 // itself, no operation in flight does
-        std::optional<explored_channel> latest;  // end that it has found in the test that it is in
+        bool tests_lane = false;                 // the program itself, not an operation in flight
+        std::optional<explored_channel> latest;  // the latest end found in the current test
         std::vector<explored_channel> ends;      // of operations in flight
         std::optional<cause> failure;
-        std::size_t failed_in = 0;  // that call; 0 where nobody knows
-        std::string thrown;         // by a call, the latest time that one has thrown
+        std::size_t failed_in = 0;  // the call; 0 if unknown
+        std::string thrown;         // by the call that has thrown most recently
         std::size_t thrown_by = 0;
         std::vector<explored_tie*> ties;  // of its communicators
-        std::vector<std::string> kept;    // those that are left when it has returned
-        int refusals = 0;                 // calls that throw because all is over
-        std::size_t left_in_flight = 0;   // operations at the end of a communicator
-        bool leaves_buffer = false;       // attached there, with what it has sent
-        explored_channel other;           // what it may choose, in a step without a message
+        std::vector<std::string> kept;    // texts about those left when it has returned
+        int refusals = 0;                 // calls that have thrown because the execution is over
+        std::size_t left_in_flight = 0;   // operations when a communicator ended
+        bool leaves_buffer = false;       // attached there, with copies that may not have left
+        explored_channel other;           // the alternative in a step without a message
         bool has_chosen_other = false;
-        std::vector<explored_channel> unseen_answers;  // to sends of which nobody asks whether they are done
+        std::vector<explored_channel> unseen_answers;  // to sends that nobody tests
         std::vector<explored_channel> open_answers;    // to standard sends that wait
-        std::vector<explored_channel> kept_back;       // sends for which there is no room: to whom, and which one
+        std::vector<explored_channel> kept_back;       // sends without room: to which rank, and their numbers
         bool is_timed = false;                         // what it waits for has a deadline
-        bool time_is_up = false;                       // which passes now
-        std::uint64_t doings = 0;                      // of which somebody can tell whether it is late before or after
-        std::vector<explored_channel> listens;         // for news, on its communicators
+        bool time_is_up = false;                       // that deadline passes now
+        std::uint64_t doings = 0;                      // events that let someone tell a deadline before from one after
+        std::vector<explored_channel> listens;         // the channels for news, on its communicators
         std::vector<explored_call> calls;
-        std::vector<std::size_t> changed;     // the calls whose memory the program has written meanwhile
-        std::vector<std::string> unreceived;  // messages that it still holds at the end of a communicator
-        const char* file = nullptr;           // of its next call, where the program says it
+        std::vector<std::size_t> changed;     // calls whose memory the program wrote while they were in flight
+        std::vector<std::string> unreceived;  // messages still held when a communicator ended
+        const char* file = nullptr;           // of its next call, if the program says so
         unsigned line = 0;
     };
 
@@ -147,25 +148,25 @@ class explored_world final : public order_observer {
 
     explored_world(const explored_world&) = delete;
     explored_world& operator=(const explored_world&) = delete;
-    ~explored_world() {  // ranks that never return keep theirs
+    ~explored_world() {  // ranks that never return keep their communicators
         for (const rank_state& each : ranks_)
             for (explored_tie* tie : each.ties) tie->is_cut = true;
     }
 
     sending sends = sending::held;
-    bool may_hold = false;         // a send that waits, after all: a step beside the others
-    bool has_ready_sends = false;  // in mode::ready: what comes before a receive starts may come too early
-    std::vector<explored_send> sends_to_cancel;  // for which there may be no room until then
+    bool may_hold = false;                       // a send that waits, after all: that is a step like others
+    bool has_ready_sends = false;                // in mode::ready: they may arrive too early, before their receives
+    std::vector<explored_send> sends_to_cancel;  // for which there may be no room until they are cancelled
     bool deadlines_may_pass = true;
-    bool deadlines_pass_anywhere = false;        // where nobody can tell, too
-    step_watch<explored_call>* watch = nullptr;  // over ranks that do not come back, whose schedule this is
+    bool deadlines_pass_anywhere = false;        // even if nobody can tell
+    step_watch<explored_call>* watch = nullptr;  // for ranks that do not give back control; shows `schedule`
     const std::string* schedule = nullptr;
-    std::vector<happening>* history = nullptr;  // where it is written down, if somebody wants it
+    std::vector<happening>* history = nullptr;  // where it is recorded, if wanted
 
     [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks_.size()); }
     [[nodiscard]] rank_state& of(int rank) noexcept { return ranks_[static_cast<std::size_t>(rank)]; }
 
-    /// All ranks run until they wait.
+    /// Begins an execution: all ranks run until they wait.
     void begin() {
         step_ = -1;
         asks_ = asks_for_ends_ = sees_all_ = clears_ = 0;
@@ -208,7 +209,8 @@ class explored_world final : public order_observer {
         if (watch != nullptr) watch->forget_calls();
         for (rank_state& each : ranks_) run_and_listen(each);
     }
-    /// What may happen next, in a fixed order; returns the ranks for which nothing else may before that.
+    /// Finds the steps that are possible next, in a fixed order; returns the ranks for which nothing else can become
+    /// possible before they make a step.
     std::uint64_t find_steps(std::vector<explored_step>& possible) {
         possible.clear();
         std::uint64_t settled = 0;
@@ -219,7 +221,7 @@ class explored_world final : public order_observer {
         if (may_hold) add_holds(possible);
         return settled;
     }
-    /// The channels on which a message may come to a rank, now or later.
+    /// The channels on which a message may arrive at a rank, now or later.
     [[nodiscard]] std::span<const explored_channel> asked_by(int rank) {
         if (of(rank).at == place::chooses) return {};
         asked_or_ends_ = of(rank).asked;
@@ -231,13 +233,13 @@ class explored_world final : public order_observer {
         const auto& unseen = of(delivery.rank).unseen_answers;
         return std::ranges::find(unseen, delivery.channel) != unseen.end();
     }
-    /// In which step the message was posted that one delivers; -1 for none.
+    /// The step in which the message that this step delivers was posted; -1 if it delivers none.
     [[nodiscard]] int posted_in(const explored_step& step) {
         if (!step.has_message) return -1;
         return mail_.next(step.rank, step.channel)->posted_in;
     }
-    /// Not `seen`: by the search, to which it is a part of the step before it. Whether the rank has asked meanwhile in
-    /// which order messages have come.
+    /// Takes a step. If not `seen`, the search regards it as part of the previous step. Returns whether the rank has
+    /// meanwhile asked in which order messages have arrived.
     bool take(const explored_step& step, bool seen) {
         if (seen) ++step_;
         rank_state& rank = of(step.rank);
@@ -272,12 +274,12 @@ class explored_world final : public order_observer {
         }
         return run_and_listen(rank);
     }
-    /// The ranks that have asked something in this execution: in which order messages have come, whether operations
-    /// have ended, or what may depend on the order of all that comes.
+    /// The ranks that have asked something in this execution: in which order messages have arrived, whether operations
+    /// have ended, or something that may depend on the order of everything that arrives.
     struct askers {
         std::uint64_t of_messages = 0, of_ends = 0, of_all = 0;
         std::vector<explored_send> of_cancels;  // whether these can still be cancelled
-        bool has_ready_sends = false;           // of which it matters to all what has come
+        bool has_ready_sends = false;           // then it matters to all ranks what has arrived
         friend bool operator==(const askers&, const askers&) = default;
         askers& operator|=(const askers& other) {
             of_messages |= other.of_messages;
@@ -292,16 +294,16 @@ class explored_world final : public order_observer {
         const std::uint64_t all = sees_all_ | (asks_ != 0 ? clears_ : 0);
         return {asks_ | all, asks_for_ends_ | all, all, cancelled_, sends_ready_};
     }
-    /// It has asked for the data of a message: in which order it does so for several, which is that in which they have
-    /// come to it, another rank that asks may see.
+    /// The rank has requested the data of a message. Another rank that asks may see in which order it does so for
+    /// several messages, which is the order in which they have arrived.
     void note_clear(int rank) noexcept { clears_ |= std::uint64_t{1} << rank; }
-    /// Every rank that waits looks whether it does so in vain.
+    /// Every rank that waits checks whether it does so in vain.
     void look_in_vain() {
         for (rank_state& each : ranks_)
             if (each.at == place::waits && !each.failure) go_on(each, explored_turn::looks);
     }
-    /// Makes every rank return. One that does not, however often its calls throw, is left where it is: then this world
-    /// cannot be used again.
+    /// Makes every rank return. False if one does not, however often its calls throw: it is left where it is, and this
+    /// world cannot be used again.
     [[nodiscard]] bool release() {
         constexpr int most_turns = 100;
         for (rank_state& each : ranks_)
@@ -311,17 +313,18 @@ class explored_world final : public order_observer {
             }
         return true;
     }
-    /// A rank asks what has come, of all that this pushes on: for what that looks shows the first pass; then messages
-    /// may come, and once more after each, since what others answer to it may be there too.
+    /// A rank asks what has arrived for everything that `pass` makes progress on. The first pass shows what it looks
+    /// for; then messages may arrive, and another pass follows each of them, since what others answer to it may be
+    /// there too.
     template <class Pass>
     void look_for_all(int rank, Pass pass) {
         rank_state& self = of(rank);
-        struct looking_on {  // a pass may throw, and the program go on
+        struct looking_on {  // a pass may throw, and the program may go on
             rank_state& of;
             looking outer;
             ~looking_on() { of.looks = outer; }
         } const outer{self, std::exchange(self.looks, looking::is_over)};
-        self.has_got = false;  // the last look may have ended with what it got
+        self.has_got = false;  // it may be left from the last look
         pass();
         do {
             self.looks = looking::stops;
@@ -329,12 +332,12 @@ class explored_world final : public order_observer {
             pass();
         } while (self.looks_again);
     }
-    /// The same beside a wait, which is no test in vain if nothing comes.
+    /// The same beside a wait: if nothing arrives, this is not a test in vain.
     template <class Pass = void (*)()>
     void look_once_more(int rank, bool at_ends, Pass pass = &background::progress_all) {
         rank_state& self = of(rank);
         if (self.waits != 0 || self.looks != looking::no) return;
-        struct beside_a_wait {  // a pass may throw, as there
+        struct beside_a_wait {  // a pass may throw, as above
             rank_state& of;
             ~beside_a_wait() {
                 of.once_more = false;
@@ -346,12 +349,12 @@ class explored_world final : public order_observer {
         look_for_all(rank, pass);
     }
 
-    /// It has looked, and knows what has come. Who looks again and again in vain knows no more.
+    /// The rank has looked, and knows what has arrived. Looking again and again in vain tells it nothing new.
     void note_answer(int rank) noexcept {
         if (of(rank).tests_in_vain <= tests_) ++of(rank).doings;
     }
 
-    // The rank that runs asks something.
+    // Questions of the running rank.
 
     void note(order_question what) noexcept override {
         const std::uint64_t self = std::uint64_t{1} << running_;
@@ -365,7 +368,7 @@ class explored_world final : public order_observer {
     }
     void look(bool at_ends) override { look_once_more(running_, at_ends); }
     void note_callback() override {
-        note(order_question::of_the_past);  // when it is called, it sees what has come by then
+        note(order_question::of_the_past);  // the callback sees what has arrived by then
         of(running_).is_called_back = true;
     }
 
@@ -373,14 +376,15 @@ class explored_world final : public order_observer {
 
     void add_end(int rank, const explored_channel& end) { of(rank).ends.push_back(end); }
     void erase_end(int rank, const explored_channel& end) { std::erase(of(rank).ends, end); }
-    /// What becomes of a rank at the end.
+    /// Records what becomes of a rank at the end.
     void note_end(int rank, const std::string& words) { note(happening::kind::ends, rank, words); }
-    /// Notes the place of the next call, and a call; returns its number, from 1.
+    /// Notes the source position of the next call of a rank.
     void note_place(int rank, const char* file, unsigned line) {
         of(rank).file = file;
         of(rank).line = line;
     }
     void forget_place(int rank) noexcept { of(rank).file = nullptr; }
+    /// Notes a call; returns its number, from 1.
     std::size_t note_call(int rank, explored_call call) {
         rank_state& self = of(rank);
         call.file = std::exchange(self.file, nullptr);
@@ -391,11 +395,11 @@ class explored_world final : public order_observer {
         return self.calls.size();
     }
     void note_changed(int rank, std::size_t call) { of(rank).changed.push_back(call); }
-    /// A message begins its way, which its latest call sends; `number` is that of the send on its communicator.
+    /// The message that the latest call of a rank sends is posted; `number` is that of the send on its communicator.
     void note_sent(int rank, std::uint32_t number) {
         if (auto& calls = of(rank).calls; !calls.empty()) calls.back().number = number;
     }
-    /// The call that has sent this message; 0 where nobody knows.
+    /// The call that has sent this message; 0 if unknown.
     [[nodiscard]] std::size_t find_send(int rank, std::uint64_t group, std::uint32_t number) const {
         const auto& calls = ranks_[static_cast<std::size_t>(rank)].calls;
         const auto found = std::ranges::find_if(calls, [&](const explored_call& each) {
@@ -403,43 +407,43 @@ class explored_world final : public order_observer {
         });
         return found == calls.end() ? 0 : static_cast<std::size_t>(found - calls.begin()) + 1;
     }
-    /// The number of the latest call that has opened this lane; 0 for none.
+    /// The number of the latest call that has opened this lane; 0 if there is none.
     [[nodiscard]] std::size_t find_call(int rank, std::uint64_t group, lane on) {
         const auto& calls = of(rank).calls;
         for (std::size_t i = calls.size(); i-- > 0;)
             if (calls[i].group == group && on - calls[i].first < calls[i].lanes) return i + 1;
         return 0;
     }
-    /// The call that a rank waits in; null where nobody knows.
+    /// The call that a rank waits in; null if unknown.
     [[nodiscard]] const explored_call* call_of(int rank) {
         const rank_state& self = of(rank);
         return self.where.call == 0 ? nullptr : &self.calls[self.where.call - 1];
     }
-    /// Messages that nobody has taken.
+    /// The messages of this execution, with those that have not been taken.
     [[nodiscard]] const explored_mail& mail() const noexcept { return mail_; }
 
     // What a communicator does.
 
-    /// A rank makes one, here.
+    /// A rank makes a communicator, at the source position noted.
     void add_tie(int rank, explored_tie& tie) {
         rank_state& self = of(rank);
         tie.made = {std::exchange(self.file, nullptr), self.line, self.calls.size()};
         self.ties.push_back(&tie);
     }
     void erase_tie(int rank, explored_tie& tie) noexcept { std::erase(of(rank).ties, &tie); }
-    /// The rank that runs has returned, and keeps these.
+    /// The running rank has returned: cuts off the communicators that it keeps.
     void cut_ties(int rank) {
         rank_state& self = of(rank);
         while (!self.ties.empty()) {
             explored_tie& last = *self.ties.back();
             self.ties.pop_back();
             if (!is_over(rank)) self.kept.push_back(text_of_kept(rank, last));
-            last.is_cut = true;  // what is in flight there is told with it
+            last.is_cut = true;  // operations in flight there are reported with it
             last.cut();
         }
     }
 
-    /// What one rank has opened on one communicator; others may look at it to its end.
+    /// The lanes that one rank has opened on one communicator; others may look them up until the execution ends.
     struct seat {
         std::uint64_t group = 0;
         int rank = 0;
@@ -466,7 +470,7 @@ class explored_world final : public order_observer {
         }
         mail_.post(to, from, std::move(letter));
     }
-    /// The next message that has been delivered to a rank on this channel.
+    /// Takes the next message that has been delivered to a rank on this channel.
     [[nodiscard]] std::optional<explored_letter> take_delivered(int rank, const explored_channel& from) {
         return mail_.take(rank, from);
     }
@@ -474,51 +478,51 @@ class explored_world final : public order_observer {
         auto& asked = of(rank).asked;
         if (std::ranges::find(asked, from) == asked.end()) asked.push_back(from);
     }
-    /// Whether its next standard send is held for its receiver.
+    /// Whether the next standard send of a rank is held for its receiver.
     [[nodiscard]] bool holds_send(int rank) {
         ++standard_sends_;
         const bool is_held = sends == sending::chosen ? !chooses(rank, send_waits) : sends == sending::held;
         if (!is_held) ++waiting_sends_;
         return is_held;
     }
-    /// One that waits, which this answers.
+    /// A standard send waits for this answer.
     void note_waiting_send(int rank, const explored_channel& answer) { of(rank).open_answers.push_back(answer); }
-    /// A standard send starts, and its rank may ask whether it is done.
+    /// A standard send starts, and its rank may test whether it is done.
     void note_open_send(int rank) noexcept { open_sends_ |= std::uint64_t{1} << rank; }
     [[nodiscard]] std::uint64_t open_sends() const noexcept { return open_sends_; }
-    /// Whether this send stays here until it is cancelled. Nobody can tell that from one that leaves late, but by what
-    /// `cancel` returns: so it is said at its start, as if its rank knew.
+    /// Whether this send stays here until it is cancelled. Only what `cancel` returns tells that from a send that
+    /// leaves late, so it is decided at its start, as if its rank knew.
     [[nodiscard]] bool keeps_back(const explored_send& what) {
         return std::ranges::binary_search(sends_to_cancel, what) && chooses(what.rank, no_room);
     }
-    /// Whether there is one that has not been cancelled after all: then another execution does the same, in which it
-    /// has left.
+    /// Whether a send that stays has not been cancelled after all: then another execution, in which it has left, does
+    /// the same.
     [[nodiscard]] bool keeps_any_back() const noexcept {
         return std::ranges::any_of(ranks_, [](const rank_state& each) { return !each.kept_back.empty(); });
     }
     /// Whether a deadline could have passed.
     [[nodiscard]] bool is_timed() const noexcept { return is_timed_; }
-    /// Something has a deadline, which may pass unless deadlines pass in vain only.
+    /// Something has a deadline. It may pass, unless deadlines pass only when nothing else can happen.
     void note_deadline() {
         if (!deadlines_may_pass) return;
         is_timed_ = true;
-        note_that_all_matters();  // when they hear of it depends on all that they do
+        note_that_all_matters();  // when others are notified depends on everything that they do
     }
-    /// Whether a deadline passes now: both are tried.
+    /// Whether a deadline passes now: both outcomes are tried.
     [[nodiscard]] bool may_pass(int rank) {
         note_deadline();
         return deadlines_may_pass && chooses(rank, deadline_passes);
     }
-    /// A deadline has passed: those who listen may hear of it from now on.
+    /// A deadline has passed: those who listen may be notified from now on.
     void note_late() {
         note_that_all_matters();
         ++late_;
     }
     [[nodiscard]] bool is_anybody_late() const noexcept { return late_ != 0; }
-    /// How many there were in this execution, and how many of them have not been held.
+    /// The number of standard sends in this execution, and the number of those that have not been held.
     [[nodiscard]] std::size_t standard_sends() const noexcept { return standard_sends_; }
     [[nodiscard]] std::size_t waiting_sends() const noexcept { return waiting_sends_; }
-    /// Called by a rank that cannot go on, or would like to know whether it can.
+    /// Called by a rank that cannot go on, or wants to know whether it can.
     explored_turn stop(int rank, place at) {
         rank_state& self = of(rank);
         self.at = at;
@@ -526,7 +530,7 @@ class explored_world final : public order_observer {
         self.at = place::running;
         return self.turn;
     }
-    /// Called by a rank that looks whether a message has come; true if one comes now. A test is in vain where none
+    /// Called by a rank that tests whether a message has arrived; true if one arrives now. A test is in vain if none
     /// does.
     [[nodiscard]] bool test(int rank) {
         rank_state& self = of(rank);
@@ -541,7 +545,7 @@ class explored_world final : public order_observer {
         return self.has_got;
     }
     [[nodiscard]] bool is_over(int rank) { return of(rank).turn == explored_turn::released; }
-    /// Whether a call that throws because all is over is one of many.
+    /// Whether many calls have thrown already because the execution is over.
     [[nodiscard]] bool has_heard_enough(int rank) {
         constexpr int most_refusals = 100;
         rank_state& self = of(rank);
@@ -556,7 +560,7 @@ class explored_world final : public order_observer {
         self.failed_in = why.is_known && why.why == self.thrown ? self.thrown_by : 0;
         self.failure = std::move(why);
     }
-    /// In which call this exception begins, which may throw again in others.
+    /// Notes the call in which this exception originates; others may throw it again.
     void note_thrown(int rank, std::size_t call, cause&& why) {
         rank_state& self = of(rank);
         if (!why.is_known || why.why == self.thrown) return;
@@ -580,7 +584,8 @@ class explored_world final : public order_observer {
         if (made.calls == 0) return words + ", made before its 1st call";
         return words + ", made after " + text_of(self.calls[made.calls - 1], made.calls);
     }
-    /// Whether nothing else may happen to this rank before it makes one of its steps.
+    /// Adds the possible steps of a rank; returns whether nothing else can become possible for it before it makes one
+    /// of them.
     bool add_steps_of(const rank_state& each, std::vector<explored_step>& possible) {
         if (each.at == place::chooses) {
             possible.push_back({each.rank, false, false, {}});
@@ -596,13 +601,13 @@ class explored_world final : public order_observer {
         if (each.tests_in_vain < tests_ || each.once_more) possible.push_back({each.rank, false, false, {}});
         return false;
     }
-    /// How many: the next message of a channel, if there is one.
+    /// Adds the delivery of the next message of a channel, if there is one; returns how many it adds.
     std::size_t add_delivery(int rank, const explored_channel& from, std::vector<explored_step>& possible) {
         if (mail_.next(rank, from) == nullptr) return 0;
         possible.push_back({rank, true, false, from});
         return 1;
     }
-    /// Where nothing else happens, who tests again and again may do so, and time passes.
+    /// If nothing else can happen, ranks that test again and again may go on doing so, and deadlines pass.
     void add_last_resorts(std::vector<explored_step>& possible) {
         for (const rank_state& each : ranks_) {
             if (each.at == place::tests && each.tests_in_vain < most_tests_)
@@ -612,7 +617,8 @@ class explored_world final : public order_observer {
         }
     }
 
-    /// Behind what else may happen. Where that is nothing, the first step is that nobody goes on.
+    /// Adds the steps that hold sends, after all other steps. If there are no others, the first step is that no rank
+    /// goes on.
     void add_holds(std::vector<explored_step>& possible) {
         const std::size_t others = possible.size();
         for (const rank_state& each : ranks_)
@@ -622,7 +628,7 @@ class explored_world final : public order_observer {
                     possible.push_back({each.rank, false, false, answer});
         if (others == 0 && !possible.empty()) possible.insert(possible.begin(), {nobody, false, false, {}});
     }
-    /// As if its receive had answered, whose own answer then comes to nobody.
+    /// Holds a send, as if its receive had answered; the receive's own answer then reaches nobody.
     void hold(int rank, const explored_channel& answer) {
         message_head head;
         head.what = message_head::kind::refused;
@@ -644,17 +650,17 @@ class explored_world final : public order_observer {
         history->push_back({what, rank, peer, letter.number, letter.what});
     }
 
-    /// The ends of operations that are found at one test are found in one order.
+    /// Ends of operations that are found in the same test are found in a fixed order.
     [[nodiscard]] static bool comes_too_late(const rank_state& rank, const explored_channel& from) {
         return from.is_end() && rank.at == place::tests && (!rank.sees_ends || (rank.latest && from < *rank.latest));
     }
-    /// Between going on as usual, and this.
+    /// Lets the search choose between going on as usual and `other`; true for the latter.
     [[nodiscard]] bool chooses(int rank, const explored_channel& other) {
         of(rank).other = other;
         stop(rank, place::chooses);
         return !is_over(rank) && of(rank).has_chosen_other;
     }
-    /// Until it waits again.
+    /// Runs a rank until it waits again.
     void run(rank_state& rank) {
         if (watch != nullptr) watch->begin(rank.rank, schedule);
         order_observer* const outer = std::exchange(observer_of_order, this);
@@ -662,7 +668,7 @@ class explored_world final : public order_observer {
         rank.own->enter();
         observer_of_order = outer;
     }
-    /// Whether it has asked something meanwhile.
+    /// The same; returns whether the rank has asked something meanwhile.
     bool run_and_listen(rank_state& rank) {
         has_asked_ = false;
         run(rank);
@@ -676,7 +682,7 @@ class explored_world final : public order_observer {
         const auto place = std::ranges::lower_bound(sorted, one);
         if (place == sorted.end() || *place != one) sorted.insert(place, one);
     }
-    // Of steps without a message.
+    // The channels of steps without a message.
     static constexpr explored_channel send_waits{0, 0, 1}, deadline_passes{0, 0, 2}, no_room{0, 0, 3};
 
     int tests_, most_tests_;
@@ -685,8 +691,8 @@ class explored_world final : public order_observer {
     std::uint64_t open_sends_ = 0;
     body run_;
     int step_ = -1;
-    int running_ = 0;         // the rank that runs
-    bool has_asked_ = false;  // something, since it began
+    int running_ = 0;         // the running rank
+    bool has_asked_ = false;  // something, since it was resumed
     bool sends_ready_ = false;
     std::uint64_t asks_ = 0, asks_for_ends_ = 0, sees_all_ = 0, clears_ = 0;
     std::vector<explored_send> cancelled_;

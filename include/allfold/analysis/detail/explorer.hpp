@@ -25,7 +25,7 @@
 #include "allfold/transport/detail/cause.hpp"
 
 /// @file
-/// Runs execution after execution, and says what is wrong with each.
+/// Runs one execution after another, and reports what is wrong with each.
 
 namespace allfold::detail {
 
@@ -53,7 +53,7 @@ class explorer {
             tree_.forget();
             explore_all();
         }
-        if (options_.sends == standard_sends::as_needed && has_lost_or_deadlock())  // found again where sends wait
+        if (options_.sends == standard_sends::as_needed && has_lost_or_deadlock())  // found again, with sends that wait
             std::erase_if(found_.findings_,
                           [](const finding& each) { return each.what == verdict::deadlock_unless_held; });
         found_.seconds_ = seconds();
@@ -61,7 +61,7 @@ class explorer {
         return std::move(found_);
     }
 
-    /// The executions of a token, one after another.
+    /// Runs the executions of a token, one after another.
     [[nodiscard]] exploration replay(std::string_view schedule) {
         std::vector<happening> history;
         for (const std::string_view each : parts_of(schedule)) {
@@ -89,9 +89,9 @@ class explorer {
     using sending = explored_world::sending;
     enum class ending : std::uint8_t { complete, asleep, changed };
 
-    /// One execution after another, until all that there are have been looked at, or as many as are wanted.
+    /// Runs one execution after another, until all have been explored or a limit is reached.
     void explore_all() {
-        std::uint64_t asked = 0, expected_to_ask = 0;  // in this tree, and in those that were given up
+        std::uint64_t asked = 0, expected_to_ask = 0;  // in this tree, and in those that were abandoned
         for (found_.complete_ = false; !found_.complete_;) {
             const ending end =
                 run_one([this](std::uint64_t settled) { return tree_.choose(possible_, settled); }, true);
@@ -105,7 +105,7 @@ class explorer {
             asked |= world_.asked().of_messages;
             if (end == ending::complete) judge();
             std::uint64_t any_order = asked_.of_all;
-            if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they would have asked
+            if (end == ending::asleep) any_order |= ranks_that_have_not_returned();  // they might have asked later
             if (!released() || !repeats()) return;
             if (is_to_begin_anew) {
                 tree_.forget();
@@ -116,7 +116,7 @@ class explorer {
         }
         if ((expected_to_ask & ~asked) != 0) add_not_repeated("the first execution");
     }
-    /// Behind an execution that counts; false where there is to be no other one.
+    /// Called after an execution that counts; false if no other one is to follow.
     [[nodiscard]] bool goes_on(ending end, const std::vector<explored_leftover>& leftovers, std::uint64_t any_order) {
         const bool is_repeated = end == ending::complete && is_to_wait_in_that_order();
         end == ending::complete ? ++found_.executions_ : ++found_.redundant_;
@@ -128,13 +128,13 @@ class explorer {
         if (!has_more_to_do && !found_.complete_) found_.frontier_ = frontier();
         return has_more_to_do;
     }
-    /// Whether it matters which sends are held, in the order of the latest execution.
+    /// Whether it matters which sends are held, given the order of the latest execution.
     [[nodiscard]] bool is_to_wait_in_that_order() const {
         return options_.sends == standard_sends::as_needed && world_.sends == sending::held &&
                world_.standard_sends() != 0 && !world_.is_timed() && !has_lost_or_deadlock();
     }
-    /// Runs the latest execution once more, in which sends are held only where its order needs it. False where the
-    /// world cannot be used again.
+    /// Repeats the latest execution, with sends held only where its order requires it. False if the world cannot be
+    /// used again.
     [[nodiscard]] bool waited_in_that_order() {
         same_order chosen(tree_, world_);
         world_.sends = sending::waits;
@@ -165,7 +165,7 @@ class explorer {
         tree_.write(out);
         return out.str();
     }
-    /// The first execution is repeated, for its values.
+    /// Resumes from a frontier. The first execution is repeated for its values.
     [[nodiscard]] bool goes_on_from(const std::string& text_of_it) {
         std::istringstream in(text_of_it);
         std::string mark, begin;
@@ -193,7 +193,7 @@ class explorer {
     ending run_one(Choose choose, bool noted) {
         token_ = explored_token::begin(world_.sends, world_.has_ready_sends, world_.sends_to_cancel);
         world_.may_hold = !noted && world_.sends == sending::waits;
-        if (noted) tree_.begin();  // its races are still to be looked at where the first execution is repeated
+        if (noted) tree_.begin();  // a repetition must not lose the races of the latest execution
         values_.begin();
         world_.begin();
         for (;;) {
@@ -212,16 +212,17 @@ class explorer {
             if (world_.take(step, is_seen) && noted) tree_.note_question(step.rank);
         }
     }
-    /// Nothing moves any more.
+    /// How an execution has ended in which nothing can happen any more.
     [[nodiscard]] ending ending_of_all() const noexcept {
         return world_.keeps_any_back() ? ending::asleep : ending::complete;
     }
-    /// A step that no question can tell from others, at whatever time it happens; -1 where there is none.
+    /// A step whose time no question can tell; -1 if there is none.
     ///
-    /// A rank that is never asked for an order does the same whatever comes first, as the processes of Kahn's networks
-    /// do. One that asks sees the messages of message.hpp in their order, and when its operations end; but not those of
-    /// which a collective is made, each of which is waited for by name: before it asks it looks once more, and whatever
-    /// has come by then counts. Who asks is not known before it has been seen: then all begins anew.
+    /// A rank that never asks about order does the same whatever arrives first, like the processes of Kahn's networks.
+    /// One that asks sees the order of the messages of message.hpp, and when its operations end; but not that of the
+    /// messages that make up a collective, each of which is waited for by name: before the rank asks it looks once
+    /// more, and whatever has arrived by then counts. Which ranks ask is not known until one is seen to do so: then the
+    /// search starts over.
     [[nodiscard]] int find_unseen() const {
         for (std::size_t i = 0; options_.reduced && i < possible_.size(); ++i)
             if (possible_[i].has_message && is_unseen(possible_[i])) return static_cast<int>(i);
@@ -234,7 +235,7 @@ class explorer {
         return !is_among(asked_.of_messages) || delivery.channel.is_of_a_collective() ||
                world_.is_unseen_answer(delivery);
     }
-    /// Whether the execution that has ended has shown more of who asks than was known.
+    /// Whether the execution that has just ended has shown that more ranks ask than was known.
     [[nodiscard]] bool has_learned() {
         const auto before = asked_;
         asked_ |= world_.asked();
@@ -262,7 +263,7 @@ class explorer {
             false);
     }
 
-    /// Whether it matters that sends may wait. Where a message is lost, its send waits for ever.
+    /// Whether it matters that sends may wait. If a message is lost, its send waits forever.
     [[nodiscard]] bool is_to_go_on_without_room() const {
         return options_.sends == standard_sends::as_needed && world_.sends == sending::held && asks_of_sends_ &&
                !has_lost_or_deadlock();
@@ -273,7 +274,7 @@ class explorer {
                });
     }
     [[nodiscard]] bool wants_more() {
-        world_.watch->end();  // who watches may take long
+        world_.watch->end();  // the callback may take long
         wants_more_ =
             found_.executions_ - executions_before_ < options_.executions && found_.seconds_ < options_.seconds;
         if (options_.watch) {
@@ -289,14 +290,14 @@ class explorer {
         });
         return all;
     }
-    /// False where the world cannot be used again.
+    /// False if the world cannot be used again.
     [[nodiscard]] bool released() {
         is_sound_ = world_.release();
         if (is_sound_) return true;
         add(verdict::no_progress, "a rank does not return though its calls throw again and again");
         return false;
     }
-    /// Where values differ: whether they do not when the first execution is repeated.
+    /// If values differ: whether they stay the same when the first execution is repeated.
     [[nodiscard]] bool repeats() {
         if (difference_.empty()) return true;
         const std::string what = std::exchange(difference_, {}), token = explored_token::shortened(token_);
@@ -337,12 +338,12 @@ class explorer {
         if (!world_.is_anybody_late()) add_lost();
         difference_ = values_.difference();
     }
-    /// Whether more than a deadlock may follow from sends that wait; or nothing at all is to be left out.
+    /// Whether sends that wait may lead to more than a deadlock, or nothing at all is to be left out.
     [[nodiscard]] bool is_to_wait_in_any_order() const {
         return !options_.reduced || world_.is_timed() || (world_.open_sends() & asked_.of_ends) != 0;
     }
     void add_lost() {
-        std::vector<std::string> lost;  // sorted: in which order they were posted is no difference
+        std::vector<std::string> lost;  // sorted: the order of their posts makes no difference
         world_.mail().for_each_leftover(true, [&](int to, const auto& from, const explored_letter& first) {
             if (!is_an_answer(from, first)) lost.push_back(text_of_leftover(world_, to, from, first));
         });
@@ -408,8 +409,8 @@ class explorer {
         }
         add(what, all);
     }
-    /// Makes the schedule of a fault shorter, as far as that goes in some attempts: choices become the first ones, from
-    /// the last one back. Then writes down what happens.
+    /// Shortens the schedule of a fault, as far as a limited number of attempts allow: choices are replaced by the
+    /// first ones, from the last one back. Then records what happens.
     void look_closely(finding& one) {
         if (one.what == verdict::not_deterministic) return;
         const std::size_t begin = one.schedule.find_last_of(":/") + 1;
@@ -507,7 +508,7 @@ class explorer {
     bool has_first_ = false, has_repeated_ = false, asks_of_sends_ = false;
     explored_world::askers asked_;  // in any execution so far
     bool wants_more_ = true, had_lost_or_deadlock_ = false;
-    std::uint64_t executions_before_ = 0;  // an exploration that goes on counts on
+    std::uint64_t executions_before_ = 0;  // a resumed exploration continues the count
     bool is_sound_ = true;                 // the world can be used again
 };
 

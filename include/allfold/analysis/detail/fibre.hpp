@@ -40,14 +40,14 @@ extern "C" __cxa_eh_globals* __cxa_get_globals() noexcept;
 #endif
 
 /// @file
-/// Ranks that share a thread: each has a stack of its own, and runs until it leaves. Needs POSIX.
+/// Fibres for ranks that share a thread: each has a stack of its own, and runs until it leaves. Requires POSIX.
 ///
-/// ucontext, since the libraries that switch faster (Boost.Context) have to be linked with. A switch takes 170 ns, most
-/// of it the system call for the mask of signals; an execution of three ranks and six messages has about 20.
+/// Uses ucontext, since libraries that switch faster (Boost.Context) have to be linked. A switch takes 170 ns, most of
+/// it the system call for the signal mask; an execution of three ranks and six messages has about 20 switches.
 
 namespace allfold::detail {
 
-/// A stack between two pages that nobody may touch, so that what runs over its end stops there.
+/// A stack between two guard pages, so that an overflow stops there.
 class fibre_stack {
   public:
     explicit fibre_stack(std::size_t bytes)
@@ -71,7 +71,7 @@ class fibre_stack {
     void* memory_;
 };
 
-/// The exceptions that are caught or on their way: the language keeps them by thread.
+/// The exceptions that are caught or in flight: the C++ runtime keeps them per thread.
 class exceptions_of_one_rank {
   public:
     void change_places() noexcept {
@@ -83,14 +83,14 @@ class exceptions_of_one_rank {
     }
 
   private:
-    struct kept {  // as the C++ ABI has it
+    struct kept {  // as in the C++ ABI
         void* caught = nullptr;
         unsigned uncaught = 0;
     };
     kept kept_;
 };
 
-/// Calls `body(argument)` again and again: it has ended when it `leave`s for the last time, and is never unwound.
+/// Calls `body(argument)` again and again. It has ended when it `leave`s for the last time; its stack is never unwound.
 class fibre {
   public:
     fibre(std::size_t stack_bytes, void (*body)(void*), void* argument)
@@ -112,7 +112,7 @@ class fibre {
 #endif
     }
 
-    /// Lets it run until it leaves.
+    /// Runs the fibre until it leaves.
     void enter() {
         entered = this;
         in_flight_.change_places();
@@ -132,7 +132,7 @@ class fibre {
         exceptions_.change_places();
         in_flight_.change_places();
     }
-    /// From within.
+    /// Called from within the fibre.
     void leave() {
 #if defined(ALLFOLD_FIBRES_UNDER_TSAN)
         __tsan_switch_to_fiber(outer_fibre_, 0);
@@ -149,7 +149,7 @@ class fibre {
 
   private:
     [[noreturn]] static void run() {
-        fibre& self = *entered;  // makecontext hands on ints only
+        fibre& self = *entered;  // makecontext only passes ints
 #if defined(ALLFOLD_FIBRES_UNDER_ASAN)
         __sanitizer_finish_switch_fiber(nullptr, &self.outer_bottom_, &self.outer_size_);
 #endif

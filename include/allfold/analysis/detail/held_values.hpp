@@ -10,8 +10,8 @@
 #include "allfold/schedule/contract.hpp"
 
 /// @file
-/// What the prover computes with in place of data: which block of whose operands a value is made of. Ranks may be none:
-/// then it is the identity. `item` is the block of the operands; -1: there is no value.
+/// What the prover computes with instead of data: values that name the block, and the ranks of the operands, that they
+/// are made of. With no ranks, a value is the identity. `item` is the block of the operands; -1: there is no value.
 
 namespace allfold::detail {
 
@@ -30,7 +30,7 @@ struct rank_interval {
         return a.low == b.low && a.high == b.high && a.item == b.item;
     }
 
-    /// left ∘ right, if `why_not` has found nothing.
+    /// left ∘ right, if `why_not` finds no fault.
     [[nodiscard]] static constexpr rank_interval join(const rank_interval& left, const rank_interval& right) noexcept {
         return left.low == left.high     ? right
                : right.low == right.high ? left
@@ -43,7 +43,7 @@ struct rank_interval {
                : left.high != right.low                           ? fault::out_of_order
                                                                   : fault::none;
     }
-    /// Whether the canonical tree of so many operands folds left ∘ right.
+    /// Whether the canonical tree of that many operands contains the fold left ∘ right.
     [[nodiscard]] static constexpr bool is_node(const rank_interval& left, const rank_interval& right,
                                                 int operands) noexcept {
         return left.is_identity() || right.is_identity() || canonical_cut(operands, left.low, right.high) == left.high;
@@ -103,8 +103,8 @@ struct rank_set {
     }
 };
 
-/// Ranks together with how they are bracketed, as a hash of the tree: two values that were folded otherwise have
-/// another one. A fold of nothing leaves no trace in it.
+/// Ranks together with their bracketing, as a hash of the tree: values that were folded differently have different
+/// hashes. Folding with the identity leaves the hash unchanged.
 template <class Ranks>
 struct bracketed : Ranks {
     std::uint64_t tree = 0;

@@ -16,7 +16,7 @@
 
 namespace allfold::detail {
 
-/// Numbers with runs of neighbours drawn together: "0..3", "5,0..1", "2".
+/// Numbers, with consecutive ones contracted to ranges: "0..3", "5,0..1", "2".
 [[nodiscard]] inline std::string text_of_runs(const std::vector<int>& numbers) {
     std::string text;
     for (std::size_t i = 0; i < numbers.size();) {
@@ -29,7 +29,7 @@ namespace allfold::detail {
     return text;
 }
 
-/// The ranks of one operand in the order in which they were folded, and whether it came in a message.
+/// The ranks of one operand in the order in which they were folded, and whether it was received in a message.
 struct operand_shown {
     std::vector<int> ranks;
     bool received = false;
@@ -49,8 +49,8 @@ struct drawn_message {
     friend auto operator<=>(const drawn_message&, const drawn_message&) = default;
 };
 
-/// Reader of a run that remembers what a picture shows: who sends what, and what is folded of what. It checks nothing:
-/// a schedule that does not fit together is shown as far as it goes.
+/// Reader of a run that records what a picture shows: who sends what, and what is folded from what. It checks nothing:
+/// an inconsistent schedule is shown as far as it runs.
 class history : public reader {
   public:
     history(int size, const schedules& all, const claim& claimed)
@@ -69,16 +69,16 @@ class history : public reader {
     [[nodiscard]] int size() const { return size_; }
     [[nodiscard]] int rounds() const { return rounds_; }
     [[nodiscard]] int blocks() const { return blocks_; }
-    /// In the order of rounds, senders and receivers.
+    /// Sorted by round, sender and receiver.
     [[nodiscard]] const std::vector<drawn_message>& messages() const { return messages_; }
-    /// What a rank folds before it sends, the blocks that it sends to whomever, and how what it receives is combined.
+    /// What a rank folds before it sends, the blocks that it sends to any peer, and how what it receives is combined.
     [[nodiscard]] std::vector<outcome> prepared(int rank, int round) const { return at(prepared_, rank, round); }
     [[nodiscard]] std::vector<int> sent(int rank, int round) const {
         const auto blocks = at(sent_, rank, round);
         return {blocks.begin(), blocks.end()};
     }
     [[nodiscard]] std::vector<outcome> received(int rank, int round) const { return at(received_, rank, round); }
-    /// For whom a rank waits in vain in that round, or -1.
+    /// The peer that a rank waits for in vain in that round, or -1.
     [[nodiscard]] int waits_for(int rank, int round) const {
         const auto found = waits_.find({rank, round});
         return found == waits_.end() ? -1 : found->second;
@@ -159,7 +159,7 @@ class history : public reader {
         held_[key(into)] = all;
     }
 
-    /// Blocks of a scratch slot bear the names of those whose copies they are.
+    /// A block of a scratch slot bears the name of the block that it is a copy of.
     [[nodiscard]] int name_of(int rank, slot where, int block) const {
         return where == slot::input || where == slot::result ? block : schedules_.scratch(rank).copied(block);
     }

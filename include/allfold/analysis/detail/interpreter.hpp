@@ -10,12 +10,12 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// What steps mean: runs all ranks of a schedule at once, without buffers between them, and tells a reader what
-/// happens. The engine apart nobody else interprets steps: proof, costs and pictures are readers.
+/// The meaning of steps: runs all ranks of a schedule at once, without buffers between them, and reports to a reader
+/// what happens. Apart from the engine, nothing else interprets steps: proofs, costs and pictures are readers.
 
 namespace allfold::detail {
 
-/// A block in one slot of a rank, and the step in which the rank is.
+/// A block in one slot of a rank, and the round that the rank is in.
 struct cell_at_rank {
     int rank;
     int round;
@@ -23,15 +23,15 @@ struct cell_at_rank {
     int block;
 };
 
-/// A rank in the course of the run.
+/// The state of a rank during the run.
 struct running_rank {
     int rank = 0;
     int round = -1;
     const schedules* all = nullptr;
-    int next_ready = -1;  ///< ranks that may leave their step form a list
+    int next_ready = -1;  ///< links the ranks that may leave their step
     bool has_epilogue = false;
     step now{};
-    step more{};  ///< the second part of its messages, where they have one
+    step more{};  ///< the second part of its messages, if they have one
     meeting sending{};
     meeting receiving{};
 
@@ -46,7 +46,7 @@ struct running_rank {
         return {rank, round, where, block};
     }
 
-    /// The blocks of a part of the message to a peer, and of that from a peer.
+    /// The blocks of one part of the message to a peer, and of the one from a peer.
     [[nodiscard]] constexpr block_set sent_to(int which, int peer) const {
         const step& named = which == 0 ? now : more;
         return named.sent == addressed::alike ? named.send : all->sent_to(rank, round, peer);
@@ -63,8 +63,8 @@ struct running_rank {
     }
 };
 
-/// What readers have in common: the first thing that is wrong, which ends the run; and that they need not listen to
-/// everything. The events of one rank come in its own order, and a message is received after it has been posted.
+/// What readers have in common: the first fault, which ends the run, and handlers for events that they ignore. The
+/// events of one rank are reported in its own order, and a message is received after it has been posted.
 struct reader {
     bool ok = true;
     proof verdict{};
@@ -78,33 +78,33 @@ struct reader {
     constexpr void enters(const running_rank&) {}
     /// The messages of its step are ready to be taken.
     constexpr void posts(const running_rank&) {}
-    /// A message is taken; how its blocks are combined has been reported before.
+    /// A message is taken; how its blocks are combined has already been reported.
     constexpr void receives(const running_rank& /*sender*/, const running_rank& /*receiver*/, int /*blocks*/) {}
-    /// into ← from, which may lie at another rank.
+    /// into ← from, which may be at another rank.
     constexpr void copies(const running_rank&, const cell_at_rank& /*from*/, const cell_at_rank& /*into*/) {}
-    /// into ← left ∘ right, one of which may lie at another rank.
+    /// into ← left ∘ right, one of which may be at another rank.
     constexpr void folds(const running_rank&, const cell_at_rank& /*left*/, const cell_at_rank& /*right*/,
                          const cell_at_rank& /*into*/) {}
     /// Block i of the given part of a peer's message is kept for an ordered fold. Peers are numbered as in the step.
     constexpr void keeps(const running_rank&, int /*part*/, int /*peer*/, int /*i*/, const cell_at_rank& /*from*/) {}
-    /// into ← what was kept for block i of that part, in the order of peers, bracketed as the canonical tree. The own
-    /// operand, if there is one, is operand number `own`; else that is -1.
+    /// into ← what was kept for block i of that part, in the order of peers, bracketed as the canonical tree. The
+    /// rank's own operand, if there is one, is operand number `own`; otherwise `own` is -1.
     constexpr void folds_kept(const running_rank&, int /*part*/, int /*i*/, int /*own*/, const cell_at_rank& /*into*/) {
     }
-    /// into ← operand n of those that were kept for block i of that part, numbered as above; unless it is the first,
-    /// the prefix before it, one copy below, ∘ that operand.
+    /// into ← the prefix before operand n, which lies one copy below, ∘ operand n of those kept for block i of that
+    /// part, numbered as above; for the first operand, just that operand.
     constexpr void folds_prefix(const running_rank&, int /*part*/, int /*i*/, int /*own*/, int /*n*/,
                                 const cell_at_rank& /*into*/) {}
-    /// What was copied there to be sent has been sent, and may never have been there.
+    /// A copy that was made to be sent has been sent; it may never have been made.
     constexpr void drops(const running_rank&, const cell_at_rank& /*copy*/) {}
     /// into ← the identity
     constexpr void erases(const running_rank&, const cell_at_rank& /*into*/) {}
-    /// In the end: a rank that cannot leave its step, and a peer for which it waits.
+    /// After the run: a rank that cannot leave its step, and a peer that it waits for.
     constexpr void waits(const running_rank&, int /*peer*/) {}
 };
 
-/// A rank leaves a step when each message of that step has met its counterpart in the step that the peer is in then.
-/// Who cannot leave in the end is stuck.
+/// A rank leaves a step when each message of that step has met its counterpart in the step that the peer is in at the
+/// time. A rank that cannot leave its step in the end is stuck.
 template <class Reader>
 class interpreter {
   public:
@@ -132,13 +132,13 @@ class interpreter {
         report_stuck();
     }
 
-    /// The ranks as they run where steps are fused: one after another, since no two touch the same block.
+    /// Runs the ranks as fused steps run: one after another, since no two touch the same block.
     constexpr void run_fused(const std::vector<fused_pass>& passes) {
         for (const fused_pass& pass : passes)
             if (reader_.ok) run_fused(at(pass.block), pass);
     }
 
-    // Several interpreters may take turns: nobody does anything before it is started.
+    // Several interpreters may take turns: no rank does anything before it is started.
 
     constexpr void start(int rank) { make_ready(at(rank)); }
     /// Lets one rank that can go on do so; false if there is none.
@@ -151,7 +151,7 @@ class interpreter {
     }
     [[nodiscard]] constexpr bool ended(int rank) const { return at(rank).round == rounds_; }
 
-    /// A peer for which a rank waits in its step; itself where it waits for nobody.
+    /// A peer that a rank waits for in its step; the rank itself if it waits for none.
     [[nodiscard]] constexpr int waits_for(int rank) const { return waits_for(at(rank)); }
 
     constexpr void report_stuck() {
@@ -264,7 +264,7 @@ class interpreter {
         if (receiver.step_over()) make_ready(receiver);
     }
 
-    /// Block i of a part of a message.
+    /// Takes block i of a part of a message.
     constexpr void take(state& self, int part, int i, const cell_at_rank& from, int block) {
         const step& now = part == 0 ? self.now : self.more;
         const cell_at_rank into{self.rank, self.round, now.into, block}, mine{self.rank, self.round, now.mine, block};
@@ -280,7 +280,7 @@ class interpreter {
 
     constexpr void work_alone(state& self) {
         const local_work& work = self.now.local;
-        if (work.what == local_work::kind::identity) return;  // at the end of the step
+        if (work.what == local_work::kind::identity) return;  // done at the end of the step
         if (!work.targets.empty() && work.targets.size() != work.blocks.size()) return fail_targets(self);
         if (work.what == local_work::kind::copy_to_send && !sends_copy(self.now)) return fail_copy(self);
         for (int i = 0; i < work.blocks.size() && reader_.ok; ++i) {
@@ -292,7 +292,7 @@ class interpreter {
         }
     }
 
-    /// Whether the engine may send what was to be copied in place of the copy.
+    /// Whether the engine may send the original instead of the copy.
     [[nodiscard]] static constexpr bool sends_copy(const step& now) {
         const bool reads_it = now.how != fold::store && now.mine == now.local.into;
         return now.source == now.local.into && now.sent == addressed::alike && now.send == now.local.blocks &&
@@ -315,8 +315,9 @@ class interpreter {
 
     // Steps that are fused
 
-    /// It reads its own block of all inputs where they lie, folds it as its first step says, and stores it in the
-    /// results of those to whom its second step sends it; of prefixes, in all results each one's.
+    /// The rank reads its own block of all inputs in place, folds it as its first step says, and stores it in the
+    /// results of the ranks to which its second step sends it; for prefixes, it stores each rank's prefix in that
+    /// rank's result.
     constexpr void run_fused(state& self, const fused_pass& pass) {
         self.round = 0;
         if (pass.each == share::copy) return hand_out(self, pass);
@@ -357,7 +358,7 @@ class interpreter {
         if (count == 1) return;
         check_peer(self, who.at(count - 1, self.rank));
         if (who.which() != peers::kind::strided) return;
-        for (int i = 1; i < count && reader_.ok; ++i)  // more than once round, or through the rank itself
+        for (int i = 1; i < count && reader_.ok; ++i)  // wraps around more than once, or passes through the rank itself
             if (who.at(i, self.rank) == self.rank || who.at(i, self.rank) <= who.at(i - 1, self.rank))
                 fail_peer(self, who.at(i, self.rank));
     }
@@ -382,7 +383,7 @@ class interpreter {
                           .found = count});
     }
 
-    /// In the first step there are none but operands; what is folded there goes on as it is.
+    /// In the first step there is nothing but operands; what is folded there is passed on as it is.
     constexpr void check_fold_once(const state& self) {
         const step& now = self.now;
         const bool folds = self.receiving.count() > 0 && now.how != fold::store;
@@ -393,7 +394,7 @@ class interpreter {
             reader_.fail({.what = fault::folds_again, .rank = self.rank, .round = self.round});
     }
 
-    /// Whether they go to a scratch slot that has copies of that block alone.
+    /// Whether the prefixes go to a scratch slot that has copies of that block alone.
     [[nodiscard]] constexpr bool keeps_prefixes(const state& self, const step& part) const {
         const scratch_blocks scratch = schedules_.scratch(self.rank);
         return (part.into == slot::scratch_a || part.into == slot::scratch_b) && scratch.of_one_block() &&
@@ -402,7 +403,7 @@ class interpreter {
 
     // Who waits for whom
 
-    /// A peer that `self` still waits for in its step; itself where it has never begun.
+    /// A peer that `self` still waits for in its step; itself if it has never begun.
     [[nodiscard]] constexpr int waits_for(const state& self) const {
         for (int i = 0; i < self.sending.count(); ++i)
             if (const int peer = self.now.to.at(i, self.rank); self.sends_to(peer)) return peer;
@@ -411,7 +412,7 @@ class interpreter {
         return self.rank;
     }
 
-    /// Who follows the chain of those who wait comes to a rank that has ended, or goes in a circle.
+    /// The chain of waiting ranks leads to a rank that has ended, or into a cycle.
     [[nodiscard]] constexpr proof why_stuck(int rank) const {
         rank_bits seen(size_);
         for (; !seen.contains(rank); rank = waits_for(at(rank))) {
@@ -439,7 +440,7 @@ class interpreter {
         return stuck;
     }
 
-    // What is wrong
+    // Faults
 
     constexpr void fail_peer(const state& self, int peer) {
         reader_.fail({.what = fault::no_such_peer, .rank = self.rank, .peer = peer, .round = self.round});
@@ -470,7 +471,7 @@ class interpreter {
     const schedules& schedules_;
     Reader& reader_;
     std::vector<state> ranks_;
-    state* first_;    ///< of the ranks: at compile time a vector's own checks would double the cost of `at`
+    state* first_;    ///< the data of `ranks_`: at compile time a vector's own checks would double the cost of `at`
     int ready_ = -1;  ///< the first rank that may leave its step
 };
 

@@ -17,7 +17,7 @@
 
 namespace allfold::detail {
 
-/// Reader of a run that computes with values which name their ranks and block in place of data, and holds them against
+/// Reader of a run that computes with values which name their ranks and block instead of data, and checks them against
 /// the claim.
 template <class Value>
 class prover : public costs {
@@ -86,7 +86,7 @@ class prover : public costs {
         write(into, Value::of({there.item, 0, 0}));
     }
 
-    /// After the run: what every rank has.
+    /// After the run: checks what every rank holds.
     constexpr void check_end() {
         for (int r = 0; r < size_ && ok; ++r) {
             if (promise_.meets) check_heard(r);
@@ -103,7 +103,7 @@ class prover : public costs {
   private:
     struct slot_of_all_ranks {
         std::vector<Value> values{};  ///< rank by rank, block by block
-        Value* cells = nullptr;       ///< of the values; null where this slot is not to be written
+        Value* cells = nullptr;       ///< the data of `values`; null if this slot must not be written
         int blocks = 0;
         bool used = false;
 
@@ -141,7 +141,7 @@ class prover : public costs {
     [[nodiscard]] constexpr content promised(int rank, int block) const {
         return promise_.result(claimed_.at(rank, size_), block);
     }
-    /// Of which block a scratch block is a copy.
+    /// The block that a scratch block is a copy of.
     [[nodiscard]] constexpr content copied(const cell_at_rank& p) const {
         return content{schedules_.scratch(p.rank).copied(p.block)};
     }
@@ -166,7 +166,7 @@ class prover : public costs {
         target.cells[target.index_of(p)] = value;
         target.used = true;
     }
-    /// Where each rank, or pair of ranks, has a length of its own, a scratch block has none that suits all.
+    /// If each rank, or pair of ranks, has a length of its own, a scratch block has no length that suits all.
     [[nodiscard]] constexpr bool fits(slot where, const content& there, const Value& value) const {
         const bool own_lengths = promise_.cut == cut_for::pairs || promise_.cut == cut_for::owner;
         return there.item == value.item && (!own_lengths || (where == slot::result && value == Value::of(there)));
@@ -185,7 +185,7 @@ class prover : public costs {
         if (why != fault::none) fail_fold(why, into, left, right, operands);
         return Value::join(left, right);
     }
-    /// The canonical tree of that many operands is what `order::tree` means at this rank: in a scan, its prefix.
+    /// At this rank `order::tree` means the canonical tree of this many operands: in a scan, those of its prefix.
     [[nodiscard]] constexpr int operands_of(int rank, int item) const {
         const content wanted = promised(rank, item);
         return wanted.exists() ? wanted.last - wanted.first : size_;
@@ -233,7 +233,8 @@ class prover : public costs {
         check_once(self);
     }
 
-    /// A block is not received to where it is sent from; where the input may be the result's memory, not there either.
+    /// A block must not be received into the slot that it is sent from; nor into the result, if that may share the
+    /// input's memory.
     constexpr void check_not_sent(const running_rank& self, int received, int sent) {
         const slot source = self.part(sent).source, into = self.part(received).into;
         const bool maybe_same = claimed_.in_place && source == slot::input && into == slot::result;
@@ -246,13 +247,14 @@ class prover : public costs {
         }
     }
 
-    /// Where a part of the message of a peer goes.
+    /// The blocks that a part of a peer's message is written to.
     [[nodiscard]] constexpr block_set written_for(const running_rank& self, int part, int peer) const {
         return self.part(part).folds_prefixes() ? block_set::all(self.receiving.count() + 1)
                                                 : self.received_from(part, peer);
     }
 
-    /// Several messages, or parts of one, do not meet in one block: it would depend on which is last.
+    /// Several messages, or parts of one, must not be written to the same block: the result would depend on which is
+    /// last.
     constexpr void check_once(const running_rank& self) {
         rank_bits seen(4 * most_blocks());
         for (int part = 0; part < self.parts(); ++part) {
@@ -276,7 +278,7 @@ class prover : public costs {
         }
     }
 
-    /// In place, an input that has become something else cannot be read any more.
+    /// In place, an input that has been overwritten can no longer be read.
     constexpr void check_input_remains(const cell_at_rank& p, const Value& value) {
         const slot_of_all_ranks& results = slots_[static_cast<int>(slot::result)];
         const Value& in_its_place = results.cells[results.index_of(p)];
@@ -304,7 +306,7 @@ class prover : public costs {
                   .left = left.held(),
                   .right = right.held()});
     }
-    /// Those to whom the same is promised have the same bits: it was folded once, or everywhere alike.
+    /// Ranks that are promised the same have the same bits: it was folded once, or in the same way everywhere.
     constexpr void check_agreement() {
         for (int b = 0; b < blocks_ && ok; ++b) {
             int first = 0;
@@ -322,7 +324,7 @@ class prover : public costs {
         return results_[static_cast<std::ptrdiff_t>(rank) * blocks_ + block];
     }
 
-    // What is wrong
+    // Faults
 
     constexpr void fail_block(const cell_at_rank& p) {
         fail({.what = fault::no_such_block,
@@ -374,8 +376,8 @@ class prover : public costs {
     const Value* results_ = nullptr;
     std::vector<kept_operands> kept_;  ///< rank by rank and part by part
     kept_operands* first_kept_ = nullptr;
-    std::vector<rank_bits> heard_{};  ///< of whom each rank has heard
-    std::vector<rank_bits> told_{};   ///< of whom it tells others in its step
+    std::vector<rank_bits> heard_{};  ///< which ranks each rank has heard of
+    std::vector<rank_bits> told_{};   ///< which of them it knew of when it posted its messages
 };
 
 }  // namespace allfold::detail

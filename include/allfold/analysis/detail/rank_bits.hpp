@@ -9,11 +9,13 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Sets of ranks whose size is known only at run time: who has been met in a step, who has been heard of in a barrier.
+/// Sets of ranks whose size is known only at run time: which peers have been met in a step, which ranks have been heard
+/// of in a barrier.
 
 namespace allfold::detail {
 
-/// A set of numbers below `size`. Most are below 64: compilers' proofs spend much of their time here.
+/// A set of numbers below `size`. Those below 64 are fast, as most are: proofs at compile time spend much of their time
+/// here.
 class rank_bits {
   public:
     constexpr rank_bits() = default;
@@ -36,7 +38,7 @@ class rank_bits {
   private:
     [[nodiscard]] static constexpr std::size_t word_of(int i) noexcept { return static_cast<std::size_t>(i) / 64 - 1; }
 
-    /// Not a bare number: a vector of those cannot be filled by clang 19 with libstdc++ 12 in a constant expression.
+    /// Not a plain integer: clang 19 with libstdc++ 12 cannot fill a vector of those in a constant expression.
     struct word {
         std::uint64_t bits = 0;
     };
@@ -44,7 +46,7 @@ class rank_bits {
     std::vector<word> more_;
 };
 
-/// One side of a step in progress: how many peers it has, and which of them have come.
+/// One side of a step in progress: how many peers it has, and which of them have been met.
 class meeting {
   public:
     constexpr void open(const peers& who, int self, int size) {

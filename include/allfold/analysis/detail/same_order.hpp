@@ -12,14 +12,14 @@
 #include "allfold/analysis/detail/search_tree.hpp"
 
 /// @file
-/// An execution once more, in which standard sends wait.
+/// Repeats an execution with standard sends that wait.
 ///
-/// Its messages come to each rank in the same order, as far as that can be told, and a send waits for its receive
-/// unless that order needs it to be held. In one order a send that is held only lets its rank go on (F. Commoner and
-/// others, Marked directed graphs, 1971), so nobody is further here than in any deadlock of this order. Where all wait,
-/// that is one. Where a rank may go on, but with what the order has later, it is further in each of them: what comes to
-/// it first has been sent there, so the send that keeps this back is held. In the end a deadlock is found if there is
-/// one, whichever sends it needs to be held.
+/// Messages arrive at each rank in the same order, as far as anyone can tell, and a send waits for its receive unless
+/// that order needs it to be held. Within one order, holding a send only lets its rank go on (F. Commoner and others,
+/// Marked directed graphs, 1971), so no rank gets further here than in any deadlock of this order. If all ranks wait,
+/// this is one. If a rank can go on, but only with something that comes later in the order, it gets further in each of
+/// those deadlocks: there, what comes first has been sent, so the send that keeps it back is held. In the end a
+/// deadlock is found if there is one, whichever sends it needs to be held.
 
 namespace allfold::detail {
 
@@ -29,7 +29,8 @@ class same_order {
         for (int r = 0; r < world.size(); ++r) ranks_.push_back({latest.order_of(r)});
     }
 
-    /// Which of the steps that are possible now, in their order. `is_unseen(step)`: whether its time cannot be told.
+    /// The index of the step to take, of those that are possible now. `is_unseen(step)`: whether nobody can tell when
+    /// it happens.
     template <class IsUnseen>
     [[nodiscard]] int choose(const std::vector<explored_step>& possible, IsUnseen is_unseen) {
         const auto first = [&](auto is) {
@@ -50,24 +51,24 @@ class same_order {
             return next;
         }
         const int early = first([&](const auto& each) { return goes_on(each) && !each.is_last_resort; });
-        if (early < 0) return 0;  // nobody goes on, or does more than to test in vain
+        if (early < 0) return 0;  // no rank goes on, or does more than test in vain
         std::uint64_t asked = 0;
         const int held = find_hold(possible, possible[at(early)].rank, asked);
         if (held >= 0) return held;
-        ranks_[at(possible[at(early)].rank)].order.clear();  // it cannot be kept
+        ranks_[at(possible[at(early)].rank)].order.clear();  // its order cannot be kept
         return early;
     }
 
   private:
     struct rank_order {
-        std::vector<search_tree::ordered_step> order;  // the next one comes last
+        std::vector<search_tree::ordered_step> order;  // the next step is the last element
         [[nodiscard]] const explored_step* next() const { return order.empty() ? nullptr : &order.back().what; }
         [[nodiscard]] bool has(const explored_step& step) const {
             return std::ranges::find(order, step, &search_tree::ordered_step::what) != order.end();
         }
-        /// What this step may not come before; or itself. A rank that waits with a send takes in messages that it has
-        /// taken in later where it was held, when it had gone on: to its collectives, which know nothing of them, or to
-        /// another communicator, and asked for none.
+        /// The step that this one must not precede, which may be itself. A rank that waits in a send takes in messages
+        /// that it took in later when the send was held, after it had gone on: to its collectives, which know nothing
+        /// of them, or to another communicator, without asking for any.
         [[nodiscard]] auto due_before(const explored_step& step) const {
             const bool may_be_early = step.has_message && !is_of_a_collective(step);
             auto found = order.rbegin();
@@ -90,7 +91,7 @@ class same_order {
     };
 
     [[nodiscard]] static std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }
-    /// Whether it does not matter when that comes.
+    /// Whether it does not matter when this step happens.
     template <class IsUnseen>
     [[nodiscard]] bool is_free(const explored_step& step, IsUnseen is_unseen) const {
         const rank_order& own = ranks_[at(step.rank)];
@@ -98,7 +99,7 @@ class same_order {
         if (world_.of(step.rank).at == explored_world::place::chooses && own.next()->has_message) return true;
         return step.channel.is_answer() && !own.has(step);
     }
-    /// The send that keeps back what comes next to this rank; -1 where none is found.
+    /// The step that holds the send which keeps back what this rank gets next; -1 if none is found.
     [[nodiscard]] int find_hold(const std::vector<explored_step>& possible, int rank, std::uint64_t& asked) {
         const explored_step* const next = ranks_[at(rank)].next();
         const bool is_of_itself = next != nullptr && !next->channel.is_message();
@@ -111,7 +112,7 @@ class same_order {
         }
         return -1;
     }
-    /// Of the send that it waits for, or of any where that is not known.
+    /// The step that holds the send that the rank waits for, or any of its sends if that is not known.
     [[nodiscard]] int hold_of(const std::vector<explored_step>& possible, int rank) {
         const explored_call* const call = world_.call_of(rank);
         int found = -1;

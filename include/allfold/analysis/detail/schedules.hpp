@@ -11,7 +11,7 @@
 
 namespace allfold::detail {
 
-/// The schedules of all ranks behind one interface, so that the interpreter is compiled once and not for each of them.
+/// The schedules of all ranks behind one interface, so that the interpreter is compiled once rather than for each type.
 class schedules {
   public:
     [[nodiscard]] virtual constexpr int blocks(int rank) const = 0;
@@ -28,7 +28,7 @@ class schedules {
     constexpr ~schedules() = default;
 };
 
-/// Those that `make(rank)` gives for all ranks below `size`, made once.
+/// The schedules that `make(rank)` returns for all ranks below `size`, each made once.
 template <schedule S>
 class schedules_of final : public schedules {
   public:

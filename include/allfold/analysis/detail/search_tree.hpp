@@ -16,45 +16,46 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// Which executions of a program are still to be looked at.
+/// Which executions of a program are still to be explored.
 ///
 /// A step belongs to one rank: it gets a message, or goes on without one, and runs until it waits again. So steps of
 /// different ranks are independent, and two executions are the same if each rank makes the same steps in both. The tree
-/// is walked along depth first; only the path to the current execution is kept.
+/// is traversed depth first; only the path to the current execution is kept.
 ///
-/// At each state one step is tried, and another one only where a race asks for it: a message was delivered too late for
-/// a step that could have taken it instead. That is dynamic partial-order reduction with source sets; sleep sets keep
-/// an execution from being completed twice. Two steps of one rank depend on each other if the rank asks, in the first
-/// one or later, something that may tell their order. After its last question they do not: what it does then follows
-/// from what it gets in all.
+/// In each state one step is tried, and another one only if a race requires it: a message was delivered too late for a
+/// step that could have taken it instead. This is dynamic partial-order reduction with source sets; sleep sets keep an
+/// execution from being completed twice. Two steps of one rank are dependent if the rank asks, in the first one or
+/// later, something that may tell their order. After its last question they are not: what the rank does then follows
+/// from everything that it gets, in whatever order.
 ///
-/// Steps that no question can tell from others are not seen here: whoever calls takes all that are possible before it
-/// asks for a choice (analysis/detail/explorer.hpp). What such a step posts counts as posted in the step before it,
-/// without which it was not possible. It may need others too, which nobody knows: so a race may ask for an order that
-/// there is not, which ends in an execution that is given up.
+/// Steps that no question can tell apart are not seen here: the caller takes all that are possible before it asks for a
+/// choice (analysis/detail/explorer.hpp). What such a step posts counts as posted in the step before it, without which
+/// it was not possible. It may need other steps too, which is not known: so a race may require an order that does not
+/// exist, and that ends in an execution that is abandoned.
 ///
 /// Sources: C. Flanagan, P. Godefroid, Dynamic partial-order reduction for model checking software, POPL 2005;
 /// P. Abdulla, S. Aronis, B. Jonsson, K. Sagonas, Optimal dynamic partial order reduction, POPL 2014, algorithm 1.
 
 namespace allfold::detail {
 
-/// Instead of a rank from which a message comes.
+/// In a channel: what stands in place of the rank that a message comes from.
 inline constexpr int end_of_operation = -1, news_of_a_deadline = -2;
-/// From here on each answer to a send has a lane of its own: when it comes is nobody's business but that of the send.
+/// The first of the lanes of answers. Each answer to a send has a lane of its own: when it arrives concerns that send
+/// alone.
 inline constexpr lane first_of_answers = 0xc0000000;
 [[nodiscard]] constexpr lane lane_of_answer(std::uint32_t number) noexcept {
     return first_of_answers | (number & ~first_of_answers);
 }
 
-/// Messages to one rank from another one, on one lane of one communicator; or the end of an operation of this rank's,
-/// which `on` numbers, or the news that the deadline of another rank has passed.
+/// The messages to one rank from another one, on one lane of one communicator; or the end of one of the rank's own
+/// operations, numbered by `on`; or the news that the deadline of another rank has passed.
 struct explored_channel {
     std::uint64_t group = 0;  ///< which communicator
-    int from = 0;             ///< a rank of the whole program, as all are here; or one of these
+    int from = 0;             ///< a rank of the whole program, like all ranks here; or one of the constants above
     lane on = 0;
     [[nodiscard]] bool is_end() const noexcept { return from == end_of_operation; }
     [[nodiscard]] bool is_message() const noexcept { return from >= 0; }
-    /// Otherwise a message is one of message.hpp.
+    /// Whether it is a message of a collective; other messages are those of message.hpp.
     [[nodiscard]] bool is_of_a_collective() const noexcept {
         return is_message() && on < first_of_answers && on != envelopes_lane && on != data_lane;
     }
@@ -65,13 +66,13 @@ struct explored_channel {
     }
 };
 
-/// The next message of a channel is delivered to a rank, which goes on; or it goes on without one.
+/// A rank gets the next message of a channel and goes on, or goes on without a message.
 struct explored_step {
     int rank = 0;
     bool has_message = false;
     bool is_last_resort = false;  ///< possible only because nothing else is: it depends on what all ranks have done
     explored_channel channel;
-    /// A standard send that waits for its receive is held after all.
+    /// Whether this step holds a standard send that waits for its receive, after all.
     [[nodiscard]] bool holds() const noexcept { return !has_message && channel.is_answer(); }
     friend bool operator==(const explored_step&, const explored_step&) = default;
     friend bool operator<(const explored_step& a, const explored_step& b) noexcept {
@@ -79,7 +80,7 @@ struct explored_step {
     }
 };
 
-/// A message that nobody has taken.
+/// A message that has not been taken.
 struct explored_leftover {
     int rank;
     explored_channel channel;
@@ -91,10 +92,10 @@ class search_tree {
     static constexpr int most_ranks = 64;
     static constexpr int asleep = -1, changed = -2;
 
-    /// Not `reduced`: all orders of all steps.
+    /// If not `reduced`: all orders of all steps.
     search_tree(int size, bool reduced) : size_(static_cast<std::size_t>(size)), reduced_(reduced) {}
 
-    /// Begins anew.
+    /// Starts over.
     void forget() { path_.clear(); }
     /// An execution begins.
     void begin() {
@@ -104,9 +105,9 @@ class search_tree {
         last_.assign(size_, -1);
         last_question_.assign(size_, -1);
     }
-    /// Which of the steps that are possible now, in their order, is to be taken. `settled`: the ranks for which nothing
-    /// else can become possible before they make a step. Or `asleep`: all that could follow has been looked at; or
-    /// `changed`: the program does not do again what it has done.
+    /// The index of the step to take, of those that are possible now. `settled`: the ranks for which nothing else can
+    /// become possible before they make a step. Or `asleep`: everything that could follow has been explored; or
+    /// `changed`: the program does not repeat what it has done before.
     [[nodiscard]] int choose(const std::vector<explored_step>& possible, std::uint64_t settled) {
         const std::size_t depth = events_.size();
         if (depth < path_.size()) return again(path_[depth], possible);
@@ -119,7 +120,7 @@ class search_tree {
         path_.push_back(std::move(next));
         return path_.back().current;
     }
-    /// That step is taken by a rank that has asked for these channels; its message was posted in an earlier step.
+    /// The step is taken, by a rank that has asked for these channels; its message was posted in an earlier step.
     void note(const explored_step& step, std::span<const explored_channel> asked, int posted_in) {
         int& last = last_[at(step.rank)];
         events_.push_back({step, std::exchange(last, static_cast<int>(events_.size())), posted_in, asked_.size(),
@@ -127,15 +128,15 @@ class search_tree {
         asked_.insert(asked_.end(), asked.begin(), asked.end());
         if (!step.has_message) note_question(step.rank);
     }
-    /// That one is taken unseen.
+    /// The delivery is taken unseen.
     void note_unseen(const explored_step& delivery, int posted_in) {
         unseen_.push_back({delivery, last_[at(delivery.rank)], posted_in, static_cast<int>(events_.size())});
     }
-    /// Since its latest step this rank has asked something, or heard the answer to it, that may depend on the order in
-    /// which messages have come to it.
+    /// Since its latest step this rank has asked something, or got the answer to it, that may depend on the order in
+    /// which messages have arrived.
     void note_question(int rank) { last_question_[at(rank)] = last_[at(rank)]; }
-    /// The execution has ended; of these ranks any order of steps may make a difference, whatever they ask. False when
-    /// all have been looked at.
+    /// The execution has ended. `any_order`: the ranks for which any order of steps may make a difference, whatever
+    /// they ask. False when all executions have been explored.
     [[nodiscard]] bool next(std::span<const explored_leftover> leftovers, std::uint64_t any_order = 0) {
         for (std::size_t r = 0; r < size_; ++r)
             if ((any_order >> r & 1) != 0) last_question_[r] = last_[r];
@@ -151,13 +152,13 @@ class search_tree {
         return false;
     }
 
-    /// A step, and the channels for which its rank had asked.
+    /// A step, and the channels that its rank had asked for.
     struct ordered_step {
         explored_step what;
         std::span<const explored_channel> asked;
     };
-    /// The steps of one rank in the latest execution whose order somebody may tell, from the last one back; until the
-    /// next one begins.
+    /// The steps of one rank in the latest execution whose order someone may tell, from the last one back. Valid until
+    /// the next execution begins.
     [[nodiscard]] std::vector<ordered_step> order_of(int rank) const {
         std::vector<ordered_step> all;
         for (int i = last_question_[at(rank)]; i >= 0; i = events_[at(i)].previous)
@@ -165,7 +166,7 @@ class search_tree {
         return all;
     }
 
-    /// Where the path to the next execution leads, and what has been tried on it.
+    /// Writes the path to the next execution, and what has been tried on it.
     void write(std::ostream& out) const {
         out << path_.size() << '\n';
         for (const state& each : path_) {
@@ -178,7 +179,7 @@ class search_tree {
             out << '\n';
         }
     }
-    /// Fails as the stream does.
+    /// Reads that path; errors set the state of the stream.
     void read(std::istream& in) {
         std::size_t length = 0, choices = 0, sleeping = 0;
         std::string tried;
@@ -194,13 +195,13 @@ class search_tree {
             }
         }
     }
-    /// At how many states of the path something is still to be tried.
+    /// The number of states on the path in which something is still to be tried.
     [[nodiscard]] std::size_t open() const {
         return static_cast<std::size_t>(
             std::ranges::count_if(path_, [](const state& each) { return any_left(each) >= 0; }));
     }
 
-    /// How many steps the execution has so far, and how many the path to it.
+    /// The number of steps in the execution so far, and in the path to it.
     [[nodiscard]] std::size_t depth() const noexcept { return events_.size(); }
     [[nodiscard]] std::size_t path_length() const noexcept { return path_.size(); }
     [[nodiscard]] const explored_step& step(std::size_t index) const { return events_[index].what; }
@@ -208,8 +209,8 @@ class search_tree {
   private:
     struct state {
         std::vector<explored_step> possible;
-        std::vector<explored_step> sleep;  // what need not be tried here, or has been
-        std::vector<bool> tried;           // which of the possible steps are
+        std::vector<explored_step> sleep;  // steps that need not be tried here, or have been
+        std::vector<bool> tried;           // which of the possible steps are, or are to be
         int current = 0;
 
         [[nodiscard]] bool sleeps(std::size_t index) const {
@@ -218,14 +219,14 @@ class search_tree {
     };
     struct event {
         explored_step what;
-        int previous;  // of its rank
+        int previous;  // the previous event of its rank
         int posted_in;
         std::size_t asked_begin, asked_end;
     };
 
     struct unseen_delivery {
         explored_step what;
-        int previous;  // event of its rank
+        int previous;  // the latest event of its rank
         int posted_in;
         int end;  // the event after it
     };
@@ -239,20 +240,21 @@ class search_tree {
     }
     [[nodiscard]] static std::uint64_t bit(int rank) noexcept { return std::uint64_t{1} << rank; }
 
-    /// What has been read does not say what is possible.
+    /// The choice made here before. A path that has been read does not say what is possible.
     [[nodiscard]] static int again(state& known, const std::vector<explored_step>& possible) {
         if (known.possible.empty() && at(known.current) < possible.size() && known.tried.size() == possible.size())
             known.possible = possible;
         return known.possible == possible ? known.current : changed;
     }
-    /// A step that is still to be tried; -1 where there is none. The one that is being tried does not count.
+    /// A step that is still to be tried; -1 if there is none. The one that is being tried does not count.
     [[nodiscard]] static int any_left(const state& here) {
         for (std::size_t i = 0; i < here.possible.size(); ++i)
             if (here.tried[i] && static_cast<int>(i) != here.current && !here.sleeps(i)) return static_cast<int>(i);
         return -1;
     }
-    /// With it, what its rank may do without a message: a race is found between that and what comes later only. Where a
-    /// race asks for a step that is not needed: what its rank may do instead is tried where the step comes later.
+    /// Tries a step and, with it, what its rank may do without a message: a race is found only between that and what
+    /// comes later. If a race requires a step this is not needed: what its rank may do instead is tried where that step
+    /// comes later.
     static void try_beside(state& here, std::size_t index) {
         for (std::size_t i = 0; i < here.possible.size(); ++i)
             if (i == index || (here.possible[i].rank == here.possible[index].rank && !here.possible[i].has_message))
@@ -266,7 +268,7 @@ class search_tree {
         for (const explored_step& each : parent.sleep)
             if (each.rank != moved) child.sleep.push_back(each);
     }
-    /// A rank for which nothing else can become possible needs no other rank beside it.
+    /// If nothing else can become possible for a rank, no other rank need be tried beside it.
     [[nodiscard]] static int first_choice(const state& here, std::uint64_t settled) {
         int found = asleep;
         for (std::size_t i = 0; i < here.possible.size(); ++i) {
@@ -277,7 +279,7 @@ class search_tree {
         return found;
     }
 
-    /// Whether event `second` is, or needs, event `first`; as far as is known.
+    /// Whether event `second` is, or needs, event `first`, as far as is known.
     [[nodiscard]] bool happens_before(int first, int second) const {
         return (needs_[at(second) * words_ + at(first) / 64] >> (at(first) % 64) & 1) != 0;
     }
@@ -306,8 +308,8 @@ class search_tree {
         return first.what.has_message && second.what.has_message && first.what.channel == second.what.channel;
     }
 
-    /// Its rank asked for nothing meanwhile: what came to it later could have come before, in place of what came
-    /// unseen.
+    /// Whether its rank asked for nothing in this step: what it got later could have arrived before, in place of what
+    /// arrived unseen.
     [[nodiscard]] static bool is_choice(const event& e) { return !e.what.has_message && e.asked_begin == e.asked_end; }
 
     void find_races(std::span<const explored_leftover> leftovers) {
@@ -320,15 +322,15 @@ class search_tree {
         for (const explored_leftover& each : leftovers)
             find_race(count, last_[at(each.rank)], {each.rank, true, false, each.channel}, each.posted_in);
     }
-    /// Of a message that is delivered in step `end`, or never: the last step of its rank, from `before` back, in place
-    /// of which it could have been, so that somebody can tell.
+    /// For a message that is delivered in step `end`, or never: finds the last step of its rank, from `before` back,
+    /// that this delivery could have replaced so that someone can tell, and requires that to be tried.
     void find_race(int end, int before, const explored_step& delivery, int posted_in) {
         for (int i = before; i >= 0; i = events_[at(i)].previous) {
             const event& e = events_[at(i)];
             if (posted_in >= 0 && happens_before(i, posted_in)) return;
             const std::span<const explored_channel> asked = asked_in(e);
             if (std::ranges::find(asked, delivery.channel) == asked.end()) continue;
-            if (e.what.has_message && e.what.channel == delivery.channel) return;  // the message before it
+            if (e.what.has_message && e.what.channel == delivery.channel) return;  // its predecessor
             if (i > last_question_[at(delivery.rank)]) continue;
             state& here = path_[at(i)];
             if (const int now = find(here, delivery); now >= 0) {
@@ -338,7 +340,7 @@ class search_tree {
             return reverse(i, end);
         }
     }
-    /// What does not need event i must be tried before it.
+    /// Requires that an event which does not need event i be tried before it.
     void reverse(int i, int end) {
         state& here = path_[at(i)];
         int first = -1;
@@ -356,7 +358,7 @@ class search_tree {
             if (!happens_before(i, m) && happens_before(m, k)) return false;
         return true;
     }
-    /// -1 where it is not possible.
+    /// The index of a step; -1 if it is not possible here.
     [[nodiscard]] static int find(const state& here, const explored_step& step) {
         const auto found = std::ranges::find(here.possible, step);
         return found == here.possible.end() ? -1 : static_cast<int>(found - here.possible.begin());
@@ -368,9 +370,9 @@ class search_tree {
     std::vector<event> events_;
     std::vector<unseen_delivery> unseen_;
     std::vector<explored_channel> asked_;
-    std::vector<int> last_, last_question_;  // event of each rank
+    std::vector<int> last_, last_question_;  // events, for each rank
     std::size_t words_ = 0;
-    std::vector<std::uint64_t> needs_;  // of each event, a bit for each one that it needs
+    std::vector<std::uint64_t> needs_;  // for each event, a bit for each event that it needs
 };
 
 }  // namespace allfold::detail

@@ -15,16 +15,16 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Ends the process when a rank that is explored does not come back: it waits for something that no other rank, of the
-/// same thread, can do meanwhile. Nothing less helps, for nobody can make it return.
+/// Ends the process when an explored rank does not give back control: it waits for something that no other rank can do
+/// meanwhile, since all share one thread. Nothing less helps, because nobody can make that rank return.
 
 namespace allfold::detail {
 
-/// `Call` is what a call of a rank is, cheap to copy; text_of(call, number) describes it.
+/// `Call` represents a call of a rank, and is cheap to copy; text_of(call, number) describes it.
 template <class Call>
 class step_watch {
   public:
-    /// 0: nobody watches.
+    /// 0: nothing is watched.
     explicit step_watch(double seconds) : limit_(seconds) {
         if (seconds > 0) watcher_ = std::thread([this] { watch(); });
     }
@@ -40,7 +40,7 @@ class step_watch {
         watcher_.join();
     }
 
-    /// `schedule` stays as it is until the rank comes back.
+    /// A rank begins a step. `schedule` stays unchanged until it gives back control.
     void begin(int rank, const std::string* schedule) {
         if (!watcher_.joinable()) return;
         const std::lock_guard lock(mutex_);
@@ -48,7 +48,7 @@ class step_watch {
         rank_ = rank;
         schedule_ = schedule;
     }
-    /// Nothing of the program's runs.
+    /// No code of the program is running.
     void end() {
         if (!watcher_.joinable()) return;
         const std::lock_guard lock(mutex_);
@@ -60,7 +60,7 @@ class step_watch {
         const std::lock_guard lock(mutex_);
         latest_.clear();
     }
-    /// The rank that runs makes its call number `number`.
+    /// The running rank makes its call number `number`.
     void note_call(const Call& call, std::size_t number) {
         if (!watcher_.joinable()) return;
         const std::lock_guard lock(mutex_);
@@ -104,7 +104,7 @@ class step_watch {
     std::uint64_t steps_ = 0;
     int rank_ = -1;
     const std::string* schedule_ = nullptr;
-    std::vector<noted> latest_;  // of each rank
+    std::vector<noted> latest_;  // the latest call of each rank
     bool is_over_ = false;
     std::thread watcher_;
 };

@@ -5,7 +5,7 @@
 #include <vector>
 
 /// @file
-/// Writes the few shapes that pictures of schedules are made of. The colours can be read on white and on black.
+/// Writes the few shapes that pictures of schedules are made of. The colours are legible on white and on black.
 
 namespace allfold::detail {
 
@@ -21,7 +21,7 @@ class svg {
 
     static constexpr int line_height = 15, half_letter = 4;
 
-    /// In a font whose letters are all as wide.
+    /// The width in a monospaced font.
     [[nodiscard]] static int width_of(const std::vector<part>& line) {
         int letters = 0;
         for (const part& each : line)

@@ -28,25 +28,25 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Operands whose blocks do not follow each other in memory: lists of tensors, tensors cut along an axis, and blocks
-/// that belong to ranks in another order. They become lists of pieces, block by block.
+/// Operands whose blocks are not in order in memory: lists of tensors, tensors cut along an axis, and blocks assigned
+/// to ranks in another order. They are turned into lists of pieces, block by block.
 
 namespace allfold::detail {
 
-/// A collective says which of its arguments it cuts into blocks for the ranks, each of which has all of them.
+/// A collective declares which of its arguments it cuts into one block per rank; every rank has all blocks of these.
 template <class Collective>
 inline constexpr bool cuts_input = requires { requires Collective::cuts_input; };
 template <class Collective>
 inline constexpr bool cuts_output = requires { requires Collective::cuts_output; };
 
-/// An operand in the order of its blocks, and how long they are.
+/// An operand in block order, and the lengths of its blocks.
 template <class T>
 struct arranged {
     tensors<T> list;
     partition blocks = partition::even(0, 1);
 };
 
-/// Where a rank says which collective has what wrong with it.
+/// Where an error occurred, to name the collective and the rank in its message.
 struct arrangement_place {
     const char* collective;
     int rank;
@@ -58,7 +58,7 @@ struct arrangement_place {
     }
 };
 
-/// The block of each rank, in the order of the ranks.
+/// The block of each rank, in rank order.
 [[nodiscard]] inline std::vector<int> block_order(const arrangement_place& at, const shards* given) {
     std::vector<int> order(static_cast<std::size_t>(at.size));
     std::iota(order.begin(), order.end(), 0);
@@ -78,7 +78,7 @@ struct arrangement_place {
     return blocks;
 }
 
-/// Adds what lies in [first, first + count) of a view along one axis.
+/// Adds the slice [first, first + count) of a view along one axis.
 template <class T, tensor_view V>
 void add_slice(tensors<T>& to, const V& view, std::size_t along, std::size_t first, std::size_t count) {
     using access = tensor_access<V>;
@@ -107,7 +107,7 @@ template <class X>
                                                                       {static_cast<std::size_t>(std::ranges::size(x))});
 }
 
-/// A tensor, cut along an axis. `blocks`: of what is along it; evenly where null.
+/// A tensor, cut along an axis. `blocks` divides the extent of that axis; evenly if null.
 template <class X>
 [[nodiscard]] auto arrange_along(const arrangement_place& at, X& x, std::size_t along, const partition* blocks,
                                  const shards* order) {
@@ -149,7 +149,7 @@ void require_cut(const arrangement_place& at, const tensors<T>& list, std::size_
                                         " blocks of ", cut.total()});
 }
 
-/// A list of tensors, each of which is cut: as the list says, or as `blocks` does where that is not null.
+/// A list of tensors, each of which is cut: as `blocks` says, or as the list says if `blocks` is null.
 template <class T>
 [[nodiscard]] arranged<T> arrange_list(const arrangement_place& at, const tensors<T>& list, const partition* blocks,
                                        const shards* order) {
@@ -173,7 +173,7 @@ template <class T>
     return made;
 }
 
-/// Throws where blocks lie outside of an operand, or one upon another.
+/// Throws if a block extends beyond the operand, or overlaps another.
 inline void require_apart(const arrangement_place& at, const partition& blocks, const std::vector<std::size_t>& first,
                           std::size_t elements) {
     std::vector<int> order(first.size());
@@ -193,7 +193,7 @@ inline void require_apart(const arrangement_place& at, const partition& blocks, 
     }
 }
 
-/// A tensor whose blocks lie anywhere in it.
+/// A tensor whose blocks may be anywhere in it.
 template <class T>
 [[nodiscard]] arranged<T> arrange_displaced(const arrangement_place& at, const tensors<T>& all, const partition& blocks,
                                             const displacements& where, const shards* order) {
@@ -212,7 +212,7 @@ template <class T>
     return made;
 }
 
-/// Where a list is one block of another list: that its tensors are as long as the blocks of those.
+/// For a list that is one block of another list: throws unless its tensors are as long as the corresponding blocks.
 template <class T, class Whole>
 void require_block(const arrangement_place& at, const tensors<T>& block, const tensors<Whole>& whole,
                    const shards* order, const char* name) {
@@ -251,7 +251,7 @@ template <class Wanted, class Head, class... Tail>
 template <class Wanted, class... Options>
 inline constexpr bool has_option = (std::same_as<Options, Wanted> || ...);
 
-/// The options that speak of an argument: of the only one that is cut into blocks of all ranks, or of one of two.
+/// The options for an argument: for the only one that is cut into blocks for all ranks, or for one of two.
 struct said_of_one {
     using along = axis;
     using blocks = partition;
@@ -268,13 +268,13 @@ struct said_of_output {
     using displaced = output_displacements;
 };
 
-/// Whether the blocks of an argument that a collective cuts have to be brought in order.
+/// Whether the blocks of an argument that a collective cuts have to be arranged in order.
 template <class X, class Said, class... Options>
 inline constexpr bool needs_arrangement =
     is_tensors<std::remove_cvref_t<X>> || has_option<typename Said::along, Options...> ||
     has_option<typename Said::displaced, Options...> || has_option<shards, Options...>;
 
-/// Whether what a caller says of blocks has a meaning; where not, one line of the compiler says what to write.
+/// Whether what a caller specifies about blocks makes sense; if not, a one-line compile error says what to write.
 template <class Collective, class In, class Out, class... Options>
 [[nodiscard]] consteval bool require_arrangement() {
     constexpr bool cuts_both = cuts_input<Collective> && cuts_output<Collective>;
@@ -331,7 +331,7 @@ template <class Collective, class In, class Out, class... Options>
            has_single_elements && (!has_list || may_list) && !list_has_axis && !list_has_blocks;
 }
 
-/// Hashes what all ranks must say alike.
+/// Hashes what must be the same on all ranks.
 class list_hash {
   public:
     template <class Numbers>
@@ -345,7 +345,7 @@ class list_hash {
   private:
     std::uint64_t value_ = 0;
 };
-/// In how many runs a block lies that is cut along an axis, which must exist.
+/// The number of contiguous runs in a block that is cut along an axis, which must exist.
 template <class X>
 [[nodiscard]] std::size_t runs_of_block([[maybe_unused]] X& x, std::size_t along) {
     std::size_t runs = 1;
@@ -377,13 +377,13 @@ template <class X>
     const std::uint64_t value = hash.mark().value;
     return {value, kept_texts::find_or_make(value, [&] { return text_of_lists(list, order, along); })};
 }
-/// The same of a list whose blocks have not been brought in order.
+/// The same for a list whose blocks have not been arranged in order.
 template <class T>
 [[nodiscard]] list_mark mark_of_list(const cut_list<T>& cut) noexcept {
     return list_hash().add(cut.list().lengths()).add(cut.extents()).mark();
 }
 
-/// One argument that a collective cuts, in the order of its blocks.
+/// One argument that a collective cuts, arranged in block order.
 template <class Said, class X, class... Options>
 [[nodiscard]] auto arrange(const arrangement_place& at, X& x, const Options&... options) {
     const shards* const order = find_option<shards>(options...);
@@ -406,7 +406,7 @@ template <class Said, class X, class... Options>
     }
 }
 
-/// A partition of blocks that nobody has described has to be uniform where ranks do not know each other's.
+/// Blocks whose lengths no option specifies must all have the same length if ranks do not know each other's partitions.
 template <class T>
 void require_uniform(const arrangement_place& at, const arranged<T>& made, const char* name) {
     if (!made.blocks.is_uniform())

@@ -28,14 +28,14 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Folds of arrays that lie on several ranks. Each rank folds its pieces of the array. Where they are few or long
-/// everyone learns these folds, a handful of them with the claims that are compared first. Otherwise each goes to the
-/// rank in whose section it is, which folds these, and everyone learns the fold of each section; for scans what stands
-/// before a piece goes back to the rank that holds it.
+/// Folds of arrays that are distributed over several ranks. Each rank folds its pieces of the array. If the pieces are
+/// few or long, every rank learns these folds; a handful of them are sent along with the claims that are compared
+/// first. Otherwise each fold is sent to the rank that folds its section, and every rank learns the fold of each
+/// section. For scans, the prefix before a piece is sent back to the rank that holds the piece.
 
 namespace allfold::detail {
 
-/// What one rank says of its part of a call, for all others to compare.
+/// What one rank states about its part of a call, for all ranks to compare.
 struct array_claim {
     block_cyclic source, target;
     std::uint64_t source_elements = 0, target_elements = 0;
@@ -44,12 +44,12 @@ struct array_claim {
     std::uint64_t overlaps = 0;
 
     using words = std::array<std::uint64_t, 11>;
-    static constexpr std::size_t own_words = 3;  // the last ones are of each rank
+    static constexpr std::size_t own_words = 3;  // the last words, which differ between ranks
     [[nodiscard]] words in_words() const noexcept {
         return {source.block, source.offset, source.count, target.block,    target.offset,  target.count,
                 types,        root,          overlaps,     source_elements, target_elements};
     }
-    /// Of what all ranks must say alike; never 0.
+    /// A hash of what must be the same on all ranks; never 0.
     [[nodiscard]] std::uint64_t hash() const noexcept {
         const words all = in_words();
         std::uint64_t h = 0;
@@ -62,7 +62,7 @@ struct array_claim {
     }
 };
 
-/// Throws where what a rank says makes no sense, whatever others say.
+/// Throws if a rank's claim is invalid regardless of the other ranks.
 inline void require_sense(const arrangement_place& at, const array_claim& said) {
     said.source.check();
     said.target.check();
@@ -72,7 +72,7 @@ inline void require_sense(const arrangement_place& at, const array_claim& said) 
     if (const auto root = static_cast<std::int64_t>(said.root); root < 0 || root >= at.size)
         at.reject(errc::bad_rank, {"root ", root, " is not in [0, ", at.size, ")"});
 }
-/// Throws where a rank holds as much as it should not.
+/// Throws if a rank holds more or fewer elements than its layout says, or its source and target overlap in part.
 inline void require_elements(const arrangement_place& at, int rank, const array_claim& said) {
     const auto compare = [&](const block_cyclic& array, std::uint64_t elements, const char* what) {
         if (const std::size_t needed = array.extent(rank, at.size); elements != needed)
@@ -83,7 +83,7 @@ inline void require_elements(const arrangement_place& at, int rank, const array_
     compare(said.target, said.target_elements, "target");
     if (said.overlaps != 0) at.reject(errc::overlap, {"source and target of rank ", rank, " overlap in part"});
 }
-/// Throws where a rank says something else than rank 0, or what makes no sense.
+/// Throws if a rank's claim differs from that of rank 0 or is invalid.
 inline void require_one_array(const arrangement_place& at, std::span<const array_claim> claims) {
     const array_claim& first = claims[0];
     for (int r = 0; const array_claim& each : claims) {
@@ -107,14 +107,14 @@ inline void require_one_array(const arrangement_place& at, std::span<const array
     for (int r = 0; const array_claim& each : claims) require_elements(at, r++, each);
 }
 
-/// Elements next to each other in memory that go to a rank, or come from it.
+/// Contiguous elements that are sent to a rank, or received from it.
 struct parcel {
     int rank;
     std::size_t first;
     std::size_t length;
 };
 
-/// Brings parcels in the order of their ranks; returns how many elements are of each.
+/// Sorts parcels by rank; returns the number of elements for each rank as a partition.
 [[nodiscard]] inline partition sort_by_rank(std::vector<parcel>& parcels, int ranks) {
     std::vector<std::size_t> sizes(static_cast<std::size_t>(ranks)), next(sizes.size() + 1);
     for (const parcel& each : parcels) {
@@ -128,7 +128,7 @@ struct parcel {
     return partition::sizes(sizes);
 }
 
-/// Whether they follow each other in memory.
+/// Whether the parcels are contiguous, each right after the one before.
 [[nodiscard]] inline bool are_in_order(const std::vector<parcel>& parcels) noexcept {
     std::size_t end = 0;
     for (const parcel& each : parcels) {
@@ -138,7 +138,7 @@ struct parcel {
     return true;
 }
 
-/// What a rank holds of one array, by who holds it in another one; both have the same elements.
+/// The elements that a rank holds of one array, by the rank that holds them in another array of the same elements.
 [[nodiscard]] inline std::vector<parcel> parcels_between(const block_cyclic& held, const block_cyclic& other, int rank,
                                                          int ranks) {
     std::vector<parcel> made;
@@ -152,7 +152,7 @@ struct parcel {
     return made;
 }
 
-/// Calls visit(parcel, where it stands) for parcels in the order of their ranks.
+/// Calls visit(parcel, offset in the packed buffer) for parcels that are sorted by rank.
 template <class Visit>
 void for_each_packed(const std::vector<parcel>& parcels, const partition& blocks, Visit visit) {
     int rank = -1;
@@ -164,11 +164,11 @@ void for_each_packed(const std::vector<parcel>& parcels, const partition& blocks
     }
 }
 
-/// Parcels that go from every rank to every other one, as stages of a call.
+/// An exchange of parcels between all ranks, as stages of a call.
 template <class T>
 class parcel_exchange {
   public:
-    /// Sends parcels of `from`; what arrives is `result()`, where the parcels received say.
+    /// Sends parcels of `from`; `result()` holds what arrives, at the offsets given by `received`.
     template <class Stages, class... Limit>
     void lay_out(Stages& stages, int ranks, const T* from, std::vector<parcel> sent, std::vector<parcel> received,
                  const Limit&... limit) {
@@ -210,18 +210,17 @@ class parcel_exchange {
     bool is_placed_ = false;
 };
 
-/// What a rank says first: the hash of its claim, or 0 where that makes no sense, and what its pieces fold to where
-/// that fits. Of one type, whatever ranks call.
+/// A rank's first message: the hash of its claim, or 0 if the claim is invalid, and the folds of its pieces if they
+/// fit. The type is the same whatever the ranks call.
 struct greeting {
     std::uint64_t claim = 0;
-    std::array<std::byte, 56> folds{};  // with the claim, one line of a cache
+    std::array<std::byte, 56> folds{};  // together with the claim, one cache line
 
     template <class State>
     static constexpr std::size_t most = std::is_trivially_copyable_v<State> ? sizeof(folds) / sizeof(State) : 0;
 };
 
-/// How the ranks of one call fold an array of `Value`, in stages. It stays where it is. `Limit`: a deadline, or
-/// nothing.
+/// How the ranks of one call fold an array of `Value`, in stages. Must not be moved. `Limit` is a deadline, or nothing.
 template <class Op, class Value, class... Limit>
 class array_fold {
   public:
@@ -230,13 +229,13 @@ class array_fold {
     array_fold(int rank, int ranks, const Op& op, const Limit&... limit)
         : rank_(rank), ranks_(ranks), op_(op), limit_(limit...) {}
 
-    /// Everyone's claims, compared: all ranks throw, or none does. A few folds of pieces of `x` go with them where no
-    /// element has to move.
+    /// Compares the claims of all ranks: either all ranks throw, or none does. If no element has to move, a few folds
+    /// of pieces of `x` are sent along.
     template <class Stages>
     void agree(Stages& stages, const char* collective, const array_claim& claim, const Value* x,
                const how_folded& how) {
         const arrangement_place at{collective, rank_, ranks_};
-        if constexpr (Stages::come_later) {  // or there is nothing that the others could be laid out by
+        if constexpr (Stages::come_later) {  // the later stages are laid out from the claim, so it must be valid
             require_sense(at, claim);
             require_elements(at, rank_, claim);
             compare(stages, at, claim);
@@ -245,7 +244,7 @@ class array_fold {
         }
     }
 
-    /// What a rank holds of an array, as it is laid out in another way.
+    /// A rank's elements of an array, rearranged to another layout.
     template <class Stages>
     [[nodiscard]] const Value* moved(Stages& stages, const Value* from, const block_cyclic& source,
                                      const block_cyclic& target) {
@@ -254,7 +253,7 @@ class array_fold {
         return moving_.result();
     }
 
-    /// Calls done(fold of an array that has elements) at one rank, or at all of them where `root` is negative.
+    /// Calls done(fold), for an array that is not empty, on one rank, or on all ranks if `root` is negative.
     template <class Stages, class Done>
     void total(Stages& stages, const Value* x, const array_pieces& parts, int root, Done done) {
         learn(stages, x, parts, root);
@@ -263,7 +262,7 @@ class array_fold {
         });
     }
 
-    /// Calls store(own element, its number in the array, prefix) as `folding` does.
+    /// Calls store(index among own elements, number in the array, prefix) as `folding` does.
     template <bool Inclusive, class Stages, class Store>
     void prefixes(Stages& stages, const Value* x, const array_pieces& parts, Store store) {
         learn(stages, x, parts, -1);
@@ -308,11 +307,11 @@ class array_fold {
 
     // --- Claims
 
-    /// Whether all ranks say the same, and what makes sense.
+    /// Whether all ranks make the same claim, and it is valid.
     template <class Stages>
     [[nodiscard]] bool greet(Stages& stages, const arrangement_place& at, const array_claim& claim, const Value* x,
                              const how_folded& how) {
-        greeting_ = heap_array<greeting>(1);  // not on the stack: a transport may hold it when something fails
+        greeting_ = heap_array<greeting>(1);  // not on the stack: a transport may still hold it after a failure
         greeting& own = greeting_[0];
         if (makes_sense(at, claim)) {
             own.claim = claim.hash();
@@ -323,7 +322,7 @@ class array_fold {
                 std::span(greetings_.data(), greetings_.size()));
         return own.claim != 0 && std::ranges::all_of(greetings_, [&](const auto& g) { return g.claim == own.claim; });
     }
-    /// Where not, that is said when all ranks know of it.
+    /// An invalid claim is reported later, once all ranks know of it.
     [[nodiscard]] bool makes_sense(const arrangement_place& at, const array_claim& claim) const {
         try {
             require_sense(at, claim);
@@ -368,8 +367,8 @@ class array_fold {
 
     // --- Folds of pieces, and of sections
 
-    /// Folds the pieces that this rank holds; then it knows the folds of all pieces, or of all sections, where it is
-    /// the root or that is negative.
+    /// Folds the pieces that this rank holds. Afterwards the root, or every rank if `root` is negative, knows the folds
+    /// of all pieces or of all sections.
     template <class Stages>
     void learn(Stages& stages, const Value* x, const array_pieces& parts, int root) {
         parts_.emplace(parts);
@@ -393,7 +392,7 @@ class array_fold {
             local += p.length;
         });
     }
-    /// The folds of pieces or sections that this rank has, to all ranks or to the root.
+    /// Sends the folds of pieces or sections that this rank has to all ranks, or to the root.
     template <class Stages>
     void gather_folds(Stages& stages, const heap_array<state>& own, int root) {
         std::vector<std::size_t> has(size());
@@ -409,7 +408,7 @@ class array_fold {
             limited(stages, gather, mine, all, by_rank_, allfold::root{root});
     }
 
-    /// Calls visit(who holds a piece, its fold) for all, in their order.
+    /// Calls visit(rank that holds a piece, fold of the piece) for each piece, in order.
     template <class Visit>
     void for_each_fold(Visit visit) const {
         std::vector<const state*> next(size());
@@ -429,7 +428,7 @@ class array_fold {
         for_each_fold([&](int, const state& fold) { all = all ? joined(*all, fold) : fold; });
         return *all;
     }
-    /// All pieces and their folds, in their order.
+    /// Collects all pieces and their folds, in order.
     void find_nodes() {
         nodes_.clear();
         holders_.clear();
@@ -442,7 +441,7 @@ class array_fold {
     }
     [[nodiscard]] piece whole() const noexcept { return {0, parts_->array().count}; }
 
-    /// What stands before each piece of this rank; something else before the first of the array.
+    /// Finds the prefix before each piece of this rank. The array's first piece has none; its value is not set.
     void find_own_starts() {
         std::size_t own = 0;
         const auto set = [&](int holder, const state* before) {
@@ -466,7 +465,7 @@ class array_fold {
 
     // --- Sections
 
-    /// Where each value of this rank's pieces goes, and where each value of its section comes from.
+    /// Where to send the value of each of this rank's pieces, and where each value of its section comes from.
     [[nodiscard]] std::vector<parcel> to_folders() const {
         std::vector<parcel> made;
         made.reserve(held_);
@@ -482,7 +481,7 @@ class array_fold {
         return made;
     }
 
-    /// Folds the pieces of the section that this rank folds, if there is one.
+    /// Folds the pieces of the section that this rank is responsible for, if any.
     template <class Stages>
     void fold_section(Stages& stages, int root) {
         own_ = parts_->section_of_rank(rank_);
@@ -509,12 +508,13 @@ class array_fold {
         const std::size_t all = parts_->sections();
         return parts_->in_one_tree() ? folds().in_tree(tops(), 0, all) : folds().in_row(tops(), 0, all);
     }
-    /// What stands before a section, as the tree brackets what stands before an element.
+    /// The prefix before a section, bracketed as the tree brackets the prefix before an element.
     [[nodiscard]] state fold_before(std::size_t section) const {
         return parts_->in_one_tree() ? folds().before_in_tree(tops(), section) : folds().in_row(tops(), 0, section);
     }
 
-    /// What stands before each piece of this rank's section; something else before the first of the array.
+    /// Finds the prefix before each piece of this rank's section. The array's first piece has none; its value is
+    /// arbitrary.
     void find_starts_of_section() {
         if (!own_) return;
         std::optional<state> before;
@@ -557,19 +557,19 @@ class array_fold {
     std::tuple<Limit...> limit_;
     heap_array<std::uint64_t> claim_, claims_;
     heap_array<greeting> greeting_, greetings_;
-    bool are_said_ = false;          // the folds of all pieces, in greetings
-    parcel_exchange<Value> moving_;  // elements, to where the target has them
+    bool are_said_ = false;          // the folds of all pieces came with the greetings
+    parcel_exchange<Value> moving_;  // moves elements to their ranks in the target
     std::optional<array_pieces> parts_;
-    std::size_t held_ = 0;                        // pieces of this rank
-    std::optional<std::size_t> own_;              // section of this rank
+    std::size_t held_ = 0;                        // number of pieces of this rank
+    std::optional<std::size_t> own_;              // section of this rank, if any
     std::vector<piece> nodes_;                    // all pieces, or those of its section
-    std::vector<int> holders_;                    // of these
-    heap_array<state> node_folds_;                // of all pieces
-    partition by_rank_ = partition::even(0, 1);   // of how many pieces or sections each rank has the folds
-    heap_array<state> values_, top_;              // of pieces, and of the own section
-    heap_array<state> learned_;                   // of all pieces or sections, by who has them
-    heap_array<state> starts_;                    // what stands before pieces
-    parcel_exchange<state> sending_, returning_;  // values of pieces, and what stands before them
+    std::vector<int> holders_;                    // the ranks that hold these
+    heap_array<state> node_folds_;                // folds of all pieces
+    partition by_rank_ = partition::even(0, 1);   // number of folds of pieces or sections per rank
+    heap_array<state> values_, top_;              // folds of own pieces, and of the own section
+    heap_array<state> learned_;                   // folds of all pieces or sections, by rank
+    heap_array<state> starts_;                    // prefixes before pieces
+    parcel_exchange<state> sending_, returning_;  // values of pieces, and the prefixes before them
 };
 
 }  // namespace allfold::detail

@@ -14,9 +14,9 @@
 #include "allfold/data/block_cyclic.hpp"
 
 /// @file
-/// How an array that lies on several ranks is folded in parts, of which every rank knows where they are: pieces, which
-/// the rank folds that holds them, and, where not everyone learns the folds of all pieces, sections of pieces, one for
-/// each rank at most.
+/// How an array distributed over several ranks is folded in parts, whose positions every rank knows: pieces, each
+/// folded by the rank that holds it, and, unless every rank learns the folds of all pieces, sections of pieces, at most
+/// one per rank.
 ///
 ///     elements   0 . . . . . . 7 8 . . . . . . 15 16 . .
 ///     pieces     └──┘└┘└┘└──┘ └┘ └──┘└┘ ...
@@ -24,24 +24,24 @@
 
 namespace allfold::detail {
 
-/// Elements of an array that follow each other, all of them on one rank.
+/// Consecutive elements of an array, all on one rank.
 struct piece {
     std::size_t first;
     std::size_t length;
 };
 
-/// What a piece is.
+/// What forms a piece.
 enum class pieces_of {
-    rank,   ///< all that a rank holds, of an array that is folded in any order
+    rank,   ///< everything that a rank holds, of an array that is folded in any order
     block,  ///< a block
-    /// A node of a tree that depends on nothing but the number of elements: its node of level k and number i has the
-    /// elements from i·2^k on, 2^k of them or as many as there are, and joins two nodes of the level below.
+    /// A node of a tree that depends only on the number of elements: node i of level k covers the elements from i·2^k
+    /// on, 2^k of them or as many as there are, and joins two nodes of the level below.
     tree
 };
 
 struct how_folded {
     pieces_of what;
-    bool in_any_order;  ///< elements of a piece
+    bool in_any_order;  ///< of the elements of a piece
 };
 
 class array_pieces {
@@ -74,9 +74,9 @@ class array_pieces {
     [[nodiscard]] bool in_any_order() const noexcept { return in_any_order_; }
     [[nodiscard]] bool in_one_tree() const noexcept { return what_ == pieces_of::tree; }
     [[nodiscard]] std::size_t chunk() const noexcept { return chunk_; }
-    /// No rank holds more pieces, whatever it holds.
+    /// An upper bound on the number of pieces of any rank.
     [[nodiscard]] std::size_t most_held() const noexcept { return most_held_; }
-    /// Whether everyone learns the folds of all pieces: in one round, but each rank goes through all of them.
+    /// Whether every rank learns the folds of all pieces: this takes one round, but each rank goes through all of them.
     [[nodiscard]] bool goes_to_all() const noexcept { return goes_to_all_; }
 
     [[nodiscard]] std::size_t sections() const noexcept { return sections_; }
@@ -85,12 +85,12 @@ class array_pieces {
         const std::size_t first = number == 0 ? 0 : number * chunk_ - shift_;
         return {first, std::min(array_.count - first, number == 0 ? chunk_ - shift_ : chunk_)};
     }
-    /// Who folds the pieces of a section.
+    /// The rank that folds the pieces of a section.
     [[nodiscard]] int folder_of(std::size_t section) const noexcept {
         const auto size = static_cast<std::size_t>(ranks_);
         return static_cast<int>((static_cast<std::size_t>(first_rank_) + section) % size);
     }
-    /// The section of a rank, if it has one.
+    /// The section that a rank folds, if any.
     [[nodiscard]] std::optional<std::size_t> section_of_rank(int rank) const noexcept {
         const std::size_t number = turn_of(rank);
         return number < sections_ ? std::optional(number) : std::nullopt;
@@ -102,13 +102,14 @@ class array_pieces {
         for_each_held(rank, [&](const piece&) { ++count; });
         return count;
     }
-    /// Calls visit(piece) for those that a rank holds, in their order.
+    /// Calls visit(piece) for each piece that a rank holds, in order.
     template <class Visit>
     void for_each_held(int rank, Visit visit) const {
         const std::size_t held = array_.extent(rank, ranks_);
         if (held == 0) return;
         if (what_ == pieces_of::rank) return visit(piece{array_.global_index(rank, 0, ranks_), held});
-        // As much as others have between two blocks of this rank, or all there is.
+        // The number of elements that other ranks have between two blocks of this rank, capped at the size of the
+        // array.
         const std::size_t others = index(ranks_ - 1), all = array_.count;
         const std::size_t between = others > 0 && array_.block > all / others ? all : others * array_.block;
         std::size_t first = array_.global_index(rank, 0, ranks_), length = rest_of_block(first);
@@ -120,7 +121,7 @@ class array_pieces {
             length = std::min(array_.block, all - first);
         }
     }
-    /// Calls visit(piece, who holds it) for all, in their order.
+    /// Calls visit(piece, holding rank) for each piece, in order.
     template <class Visit>
     void for_each(Visit visit) const {
         if (what_ == pieces_of::rank)
@@ -128,7 +129,7 @@ class array_pieces {
         else
             for (std::size_t number = 0; number < sections_; ++number) for_each_in(number, visit);
     }
-    /// The same for those of a section.
+    /// The same for the pieces of a section.
     template <class Visit>
     void for_each_in(std::size_t number, Visit visit) const {
         const piece whole = section(number);
@@ -144,25 +145,26 @@ class array_pieces {
     }
 
   private:
-    static constexpr std::size_t two = 2;  // ranks of which each receives all pieces anyhow, whatever way they go
-    // Of so many pieces the folds go to all whatever their length: 256 blocks of 64 floats on 4 ranks, two to a core,
-    // took half of the time that they took in sections.
+    static constexpr std::size_t two = 2;  // with up to this many ranks, each receives all pieces anyway
+    // The folds of up to this many pieces are sent to all ranks, whatever the length of the pieces: 256 blocks of 64
+    // floats on 4 ranks, two per core, took half the time that they took in sections.
     static constexpr std::size_t few = 512;
-    // So many elements of a block for each further rank hide that each rank goes through all blocks. 4096 blocks of 64
-    // floats on 4 ranks took 1.4 times as long as in sections.
+    // With this many elements per block for each further rank, the cost of every rank going through all blocks is
+    // hidden. 4096 blocks of 64 floats on 4 ranks, which are too short, took 1.4 times as long this way as in sections.
     static constexpr std::size_t much_for_each_rank = 48;
 
     [[nodiscard]] static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
-    /// Of nodes up to a chunk: they grow until they are chunks, and shrink to the end.
+    /// The most nodes of up to a chunk in `length` elements: nodes grow up to the size of a chunk, and shrink towards
+    /// the end.
     [[nodiscard]] std::size_t most_nodes_in(std::size_t length) const noexcept {
         return length / chunk_ + 2 * static_cast<std::size_t>(std::bit_width(std::min(length, chunk_)));
     }
-    /// How many ranks have a block before this one has its first.
+    /// How many ranks have a block before this rank's first block.
     [[nodiscard]] std::size_t turn_of(int rank) const noexcept { return index((rank - first_rank_ + ranks_) % ranks_); }
     [[nodiscard]] std::size_t rest_of_block(std::size_t element) const noexcept {
         return std::min(array_.block - (array_.offset + element) % array_.block, array_.count - element);
     }
-    /// Cuts a stretch of one block into pieces.
+    /// Cuts a range within one block into pieces.
     template <class Visit>
     void cut(std::size_t first, std::size_t length, Visit visit) const {
         const std::size_t end = first + length;
@@ -170,7 +172,7 @@ class array_pieces {
             visit(piece{first, length});
         } else {
             for (std::size_t at = first; at < end;) {
-                // The largest node that begins here, if it is all there.
+                // The largest node that begins here and is complete.
                 std::size_t node = at == 0 ? chunk_ : std::min(chunk_, at & (~at + 1));
                 if (end != array_.count) node = std::min(node, std::bit_floor(end - at));
                 const std::size_t has = std::min(node, end - at);
@@ -187,29 +189,29 @@ class array_pieces {
     bool goes_to_all_ = true;
     int first_rank_ = 0;
     std::size_t blocks_ = 0;
-    std::size_t shift_ = 0;  // where the first element stands in the first section
-    std::size_t chunk_ = 1;  // positions of a section
+    std::size_t shift_ = 0;  // position of the first element in the first section
+    std::size_t chunk_ = 1;  // positions per section
     std::size_t sections_ = 0;
     std::size_t most_held_ = 0;
 };
 
-/// Where a node of so many leaves is cut in two.
+/// Where a node with this many leaves is split in two.
 [[nodiscard]] constexpr std::size_t cut_of_node(std::size_t leaves) noexcept { return std::bit_ceil(leaves) / 2; }
 
-/// Folds of values: from left to right, or as the tree of a `array_pieces`. `join(a, b)` is a ∘ b.
+/// Folds values, either from left to right or in the tree of an `array_pieces`. `join(a, b)` is a ∘ b.
 template <class State, class Join>
 class folding {
   public:
     explicit folding(Join join) : join_(std::move(join)) {}
 
-    /// Of leaf(first), ..., leaf(first + count - 1), which are one or more.
+    /// The fold of leaf(first), ..., leaf(first + count - 1); count is at least 1.
     template <class Leaf>
     [[nodiscard]] State in_row(const Leaf& leaf, std::size_t first, std::size_t count) const {
         State all = leaf(first);
         for (std::size_t i = 1; i < count; ++i) all = join_(all, leaf(first + i));
         return all;
     }
-    /// The same for an operator that is commutative.
+    /// The same for a commutative operator.
     template <class Leaf>
     [[nodiscard]] State in_any_order(const Leaf& leaf, std::size_t first, std::size_t count) const {
         if constexpr (std::is_arithmetic_v<State>) {
@@ -225,7 +227,8 @@ class folding {
         const std::size_t left = cut_of_node(count);
         return join_(in_tree(leaf, first, left), in_tree(leaf, first + left, count - left));
     }
-    /// Of nodes that together are a larger one: node i has the leaves that `of[i]` says and the value `values[i]`.
+    /// The fold of nodes that together form a larger one: node i covers the leaves `of[i]` and has the value
+    /// `values[i]`.
     [[nodiscard]] State of_nodes(std::span<const piece> of, const State* values, const piece& whole) const {
         if (of.size() == 1) return *values;
         const auto [left, right] = halves(whole);
@@ -233,8 +236,9 @@ class folding {
         return join_(of_nodes(of.first(before), values, left), of_nodes(of.subspan(before), values + before, right));
     }
 
-    /// Calls store(leaf number, prefix): the fold of `before` (null: nothing) and the leaves up to that one, with it
-    /// where they are inclusive; null where that is nothing. The tree's also return the fold of the leaves alone.
+    /// Calls store(leaf number, prefix) for each leaf. The prefix is the fold of `before` (if not null) and the
+    /// preceding leaves, including the leaf itself if Inclusive; it is null if that is nothing. The tree variants also
+    /// return the fold of the leaves alone.
     template <bool Inclusive, class Leaf, class Store>
     void prefixes_in_row(const Leaf& leaf, std::size_t first, std::size_t count, const State* before,
                          const Store& store) const {
@@ -269,7 +273,7 @@ class folding {
         }
         return prefixes_of<1, Inclusive>(leaf, first, before, store);
     }
-    /// The same of nodes: calls visit(prefix) for each in its order.
+    /// The same for nodes: calls visit(prefix) for each, in order.
     template <class Visit>
     State prefixes_of_nodes(std::span<const piece> of, const State* values, const piece& whole, const State* before,
                             const Visit& visit) const {
@@ -283,7 +287,7 @@ class folding {
         const State below = before != nullptr ? join_(*before, low) : low;
         return join_(low, prefixes_of_nodes(of.subspan(cut), values + cut, right, &below, visit));
     }
-    /// What stands before leaf `end` in the tree; there is something.
+    /// The fold of everything before leaf `end`, as bracketed in the tree; `end` must not be 0.
     template <class Leaf>
     [[nodiscard]] State before_in_tree(const Leaf& leaf, std::size_t end) const {
         std::size_t node = std::bit_floor(end), at = node;
@@ -297,11 +301,11 @@ class folding {
     }
 
   private:
-    static constexpr std::size_t eight = 8;  // leaves that the compiler sees at once
+    static constexpr std::size_t eight = 8;  // leaves in one unrolled subtree
 
     static constexpr std::size_t many_lanes = 64;
 
-    /// A copy of what is in a register, so that it stays there.
+    /// Passes a copy of a prefix, so that the original can stay in a register.
     template <class Store>
     static void hand_out(const Store& store, std::size_t leaf, const State& prefix) {
         if constexpr (std::is_trivially_copyable_v<State>) {
@@ -311,7 +315,7 @@ class folding {
             store(leaf, &prefix);
         }
     }
-    /// Lanes of vectors, where a fold need not wait for the one before it.
+    /// Folds in vector lanes, so that a fold need not wait for the previous one.
     template <std::size_t Lanes, class Leaf>
     [[nodiscard]] State in_lanes(const Leaf& leaf, std::size_t first, std::size_t count) const {
         std::array<State, Lanes> all;

@@ -13,11 +13,11 @@
 #include "allfold/collective/detail/stages.hpp"
 
 /// @file
-/// An exchange of blocks between ranks of which each knows only what it sends: the lengths travel first.
+/// An exchange of blocks between ranks that know only what they send: the lengths are exchanged first.
 
 namespace allfold::detail {
 
-/// An argument that is used before the call returns.
+/// An argument that is no longer used once the call has returned.
 template <class X>
 class borrowed {
   public:
@@ -28,7 +28,7 @@ class borrowed {
     std::remove_reference_t<X>* x_;
 };
 
-/// Whether an operation in flight may exchange blocks by such options; where not, one line of the compiler says why.
+/// Whether an operation in flight may exchange blocks with these options; if not, a one-line compile error says why.
 template <class Collective, class... Options>
 [[nodiscard]] consteval bool require_options_by_sizes() {
     constexpr bool known = ((!is_arrangement<Options> && !is_sync_mode<Options> && !std::same_as<Options, partition> &&
@@ -65,7 +65,7 @@ class exchange_by_sizes final : public base_of_call<V> {
 
     template <class Stages>
     void lay_out(Stages& stages) {
-        if constexpr (Stages::come_later) {  // until the sizes are known
+        if constexpr (Stages::come_later) {  // placeholders until the sizes are known
             sent_ = partition::even(rows_of<In>(in_.get()), comm_.size());
             *came_ = partition::even(rows_of<Out>(out_.get()), comm_.size());
         }
@@ -108,7 +108,7 @@ class exchange_by_sizes final : public base_of_call<V> {
                           {"the sizes add up to ", sent_.total(), " elements, but the input has ", rows});
         for (int r = 0; r < comm_.size(); ++r) lengths_[static_cast<std::size_t>(r)] = sent_.extent(r);
     }
-    /// As much of the output as is needed: a container is made as long as that.
+    /// Finds the partition of the output, and resizes the output to fit if it is a container.
     void make_room() {
         *came_ = partition::sizes(expected_);
         const std::size_t rows = came_->total();
@@ -131,7 +131,7 @@ class exchange_by_sizes final : public base_of_call<V> {
     read_later in_;
     read_at_start sizes_;
     written_later out_;
-    partition* came_;  // of the output
+    partition* came_;  // describes the output
     std::vector<std::uint64_t> lengths_, expected_;
     partition sent_ = partition::even(0, 1);
     std::tuple<held_by_call<V, Options>...> options_;

@@ -21,16 +21,17 @@
 #include "allfold/engine/short_arguments.hpp"
 
 /// @file
-/// From a call with typed arguments to the engine: what the call asks for is checked when it is compiled, its
-/// arguments are bound, and the engine does what the verb says.
+/// Takes a call with typed arguments to the engine: checks at compile time what the call asks for, binds its arguments,
+/// and has the engine carry out the verb.
 
 namespace allfold::detail {
 
 template <class OrderOption>
 inline constexpr bool is_global = std::same_as<OrderOption, std::remove_const_t<decltype(order::global)>>;
 
-/// The order level of a call: what the caller asked for; else rank order unless the operator is commutative. Whatever
-/// folds with an operator that is exact gives the same bits for every P.
+/// The order level of a call: the one that the caller asked for; otherwise rank order unless the operator is
+/// commutative. With an exact operator, and if nothing is folded, the bits are the same for every P at any level, so
+/// `order::global` asks for nothing more.
 template <class Op, class Element, class OrderOption>
 [[nodiscard]] constexpr order level_of() noexcept {
     constexpr bool is_exact = std::same_as<Op, no_fold> || exact_operator<Op, Element>;
@@ -60,7 +61,7 @@ template <class Collective, reach Reach>
         return Collective::in_levels;
 }
 
-/// Whether some candidate gives the order.
+/// Whether any candidate keeps the order.
 [[nodiscard]] constexpr bool some_keeps(std::span<const candidate> candidates, order level) noexcept {
     for (const candidate& each : candidates)
         if (each.schedule->keeps >= level) return true;
@@ -70,7 +71,7 @@ template <class Collective, reach Reach>
 template <class Algorithm, class Collective>
 concept algorithm_for = requires { typename Collective::template schedule_in<Algorithm>; };
 
-/// Whether a call that asks for any order folds with an operator that may be commutative.
+/// Whether the operator may be commutative if the call asks for `order::any`.
 template <class Collective, class Op, class Element, class OrderOption>
 [[nodiscard]] consteval bool may_ask_for_order() {
     if constexpr (!Collective::promise.folds || !std::same_as<OrderOption, order::constant<0>> ||
@@ -86,8 +87,8 @@ template <class Collective, class Op, class Element, class OrderOption>
     }
 }
 
-/// Whether an algorithm, or some candidate, gives what a call asks for; where not, one line of the compiler says what
-/// to write.
+/// Whether the named algorithm, or any candidate, gives what a call asks for; if not, a one-line compile error says
+/// what to write.
 template <class Collective, reach Reach, class Algorithm, class Op, class Element, class OrderOption>
 [[nodiscard]] consteval bool fits() {
     constexpr order level = level_of<Op, Element, OrderOption>();
@@ -117,7 +118,7 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
             if constexpr (!reaches || !Collective::promise.folds) {
                 return reaches;
             } else if constexpr (says_commutative<Op, Element> && std::is_void_v<OrderOption>) {
-                return true;  // its value is asked
+                return true;  // decided at run time, by its value
             } else if constexpr (chosen::keeps == order::any && !commutative_operator<Op, Element>) {
                 return require_commutative<Op, Element>();
             } else {
@@ -132,7 +133,7 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
     }
 }
 
-/// Whether a transport can carry elements; where not, one line of the compiler says what to write.
+/// Whether a transport can carry the elements; if not, a one-line compile error says what to write.
 template <class Comm, class Element>
 [[nodiscard]] consteval bool require_carried() {
     using every = every_column<typename columns_of<Element>::types>;
@@ -167,7 +168,7 @@ void name_algorithm([[maybe_unused]] request& what, [[maybe_unused]] const Optio
     }
 }
 
-/// All that a request says of types.
+/// Everything in a request that depends on types.
 template <class Collective, reach Reach, class Op, class Element, class... Options>
 [[nodiscard]] request make_request(const Options&... options) {
     using algorithm_type = algorithm_among<Options...>;
@@ -185,7 +186,7 @@ template <class Collective, reach Reach, class Op, class Element, class... Optio
     return what;
 }
 
-/// What the value of an operator says of its laws, where its type does not. Throws where the call asks for more.
+/// Takes the law that the operator declares by its value rather than its type. Throws if the call requires more.
 template <class Element, class OrderOption, class Op>
 void ask_operator(request& what, const Op& op, int rank) {
     const bool commutes = op.commutative();
@@ -202,7 +203,7 @@ void ask_operator(request& what, const Op& op, int rank) {
         throw error(errc::bad_argument, text({collective, ": rank ", rank, " asks for order::any", but}));
 }
 
-/// The transport's own collective for a call, where there is one that may do it.
+/// The transport's own collective for a call, if there is one that may carry it out.
 template <class Comm, class Collective, class Bound, class Algorithm>
 [[nodiscard]] constexpr typename Comm::native_function native_for(order level) noexcept {
     if constexpr (Collective::promise.folds && std::same_as<Algorithm, automatic> &&
@@ -215,22 +216,22 @@ template <class Comm, class Collective, class Bound, class Algorithm>
     return nullptr;
 }
 
-/// The address tells calls of these types from all others.
+/// Its address distinguishes calls with these types from all others.
 template <class Collective, class Op, class Element, class Order>
 inline constexpr int types_of_call = 0;
-/// The same where values say something that types do not: one address for each alignment, and for each answer.
+/// The same if values matter as well as types: one address for each alignment and each answer of the operator.
 template <class Collective, class Op, class Element, class Order>
 inline constexpr std::array<int, 14> values_of_call{};
 
 template <class Option>
 inline constexpr bool is_permutation = std::same_as<Option, shift> || std::same_as<Option, destinations>;
 
-/// What a call may say that is remembered.
+/// The options that a remembered call may have.
 template <class Option>
 inline constexpr bool short_option = std::same_as<Option, root> || std::same_as<Option, delegate> ||
                                      std::same_as<Option, list_mark> || is_order<Option> || is_permutation<Option>;
 
-/// The mark of a list says how it is cut.
+/// The mark of a list covers how the list is cut.
 template <class Option, class... All>
 inline constexpr bool is_known_by_its_mark = std::same_as<Option, partition> && has_option<list_mark, All...>;
 
@@ -240,7 +241,8 @@ inline constexpr bool may_be_remembered =
     Comm::has_short_way && (may_be_short<Op, In, Out> || (V == verb::call && may_lift_short<Op, In, Out>)) &&
     ((short_option<Options> || is_known_by_its_mark<Options, Options...>) && ...);
 
-/// Which permutation a call names, if it may be remembered; a list that is none is known nowhere.
+/// Finds the mark of the permutation that a call names; false if the call cannot be remembered, as with an invalid
+/// list.
 [[nodiscard]] inline bool find_permutation(const call_options& options, int size, std::uint64_t& mark) noexcept {
     const auto is_rank = [size](int r) { return r >= 0 && r < size; };
     if (size > short_program::most_ranks) return false;
@@ -252,7 +254,7 @@ inline constexpr bool may_be_remembered =
     return true;
 }
 
-/// What tells the call from others but for figures.
+/// What distinguishes the call from others, apart from numbers.
 template <class Collective, class Order, class Used>
 [[nodiscard]] const void* mark_of_types([[maybe_unused]] const Used& data,
                                         [[maybe_unused]] const typename Used::operation& op) {
@@ -269,7 +271,7 @@ template <class Collective, class Order, class Used>
     }
 }
 
-/// Tells the call from others; without types where the engine has to look at its arguments.
+/// The key that distinguishes the call from others; its `types` are null if the engine has to look at the arguments.
 template <class Collective, class Used, class... Options>
 [[nodiscard]] call_key find_key(const Used& data, const typename Used::operation& op, [[maybe_unused]] int size,
                                 const Options&... options) {
@@ -280,7 +282,7 @@ template <class Collective, class Used, class... Options>
         if (!find_permutation(understood, size, key.permutation)) return {};
     return key;
 }
-/// Runs a call that the communicator remembers; false where it does not, and the engine has to.
+/// Runs a call that the communicator remembers; false if it does not, and the engine has to run it.
 template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 [[nodiscard]] bool run_remembered(Comm& comm, const Op& op, Data bind, const Options&... options) {
     if (comm.background().is_running() || background::in_flight()) return false;
@@ -289,7 +291,7 @@ template <class Collective, class In, class Out, class Comm, class Op, class Dat
     const call_key key = find_key<Collective>(data, op, comm.size(), options...);
     return key.types != nullptr && data.run(comm, op, key);
 }
-/// The same in the background: null where the engine has to.
+/// The same in the background; null if the engine has to run it.
 template <class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 [[nodiscard]] std::unique_ptr<pending> prepare_remembered(Comm& comm, const Op& op, Data bind,
                                                           const Options&... options) {
@@ -300,7 +302,7 @@ template <class Collective, class In, class Out, class Comm, class Op, class Dat
     const call_key key = find_key<Collective>(data, op, comm.size(), options...);
     return key.types != nullptr ? data.prepare(comm, op, key) : nullptr;
 }
-/// What a call that the engine runs is remembered by: without types where it is not.
+/// The key under which a call that the engine runs is remembered; its `types` are null if it is not.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 [[nodiscard]] call_key key_to_remember(Comm& comm, const Op& op, Data bind, const Options&... options) {
     if (comm.background().is_running() || (V == verb::call && background::in_flight())) return {};
@@ -314,13 +316,14 @@ template <verb V>
     return outcome_of<V>(std::move(prepared));
 }
 
-/// A call that says when it begins or ends: in collective/sync.hpp, as are the options that say so.
+/// Issues a call with an option that says when it begins or ends: see collective/sync.hpp, which also has those
+/// options.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue_synchronised(Comm& comm, const Op& op, Data bind, const Options&... options);
 
-/// Whether ranks of a hierarchy make this call without regard to their levels: blocks may have several lengths, which
-/// schedules of two levels cannot do. A permute takes .16 to 1.04 of the time that two levels take, 8 B to 1 MiB on 2
-/// and 4 processes of 2 and 4 threads over Open MPI, so it always does.
+/// Whether ranks of a hierarchy make this call without regard to levels. Two-level schedules cannot handle blocks of
+/// different lengths. A permute is always flat: it takes 0.16x to 1.04x the time of two levels, for 8 B to 1 MiB on 2
+/// and 4 processes of 2 and 4 threads over Open MPI.
 template <class Collective, class... Options>
 inline constexpr bool goes_flat = std::same_as<algorithm_among<Options...>, automatic> &&
                                   (Collective::promise.cut == cut_for::owner ||
@@ -328,15 +331,15 @@ inline constexpr bool goes_flat = std::same_as<algorithm_among<Options...>, auto
                                     (has_option<input_blocks, Options...> || has_option<output_blocks, Options...> ||
                                      has_option<partition, Options...>)));
 
-/// The end of the line for types: arguments are bound, and the engine does what the verb says. Apart from the short
-/// way, which needs few registers and little memory.
+/// The last typed step: binds the arguments and has the engine carry out the verb. Kept out of line, apart from the
+/// short way, which needs few registers and little memory.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 [[gnu::noinline]] outcome_of<V> issue_to_engine(Comm& comm, const Op& op, Data bind, const Options&... options) {
     using bound = arguments_for<Op, In, Out, Options...>;
     using element = typename call_types<Op, In, Out>::state;
     [[maybe_unused]] call_key key;
     request what = make_request<Collective, reach_of<Comm>, Op, element>(options...);
-    if constexpr (bound::has_lift) {  // others may read elements as the caller has them
+    if constexpr (bound::has_lift) {  // other ranks may read elements as the caller has them
         what.element_type = type_name<typename bound::value>;
         what.type_hash ^= type_hash<typename bound::value>() * 65537;
     }
@@ -356,8 +359,8 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
     }
 }
 
-/// The same, or what the communicator remembers of such a call. A rank that finds its arguments wrong breaks the
-/// communicator, so that nobody waits for it.
+/// The same, or the short way if the communicator remembers the call. A rank whose arguments turn out to be wrong
+/// breaks the communicator, so that no other rank waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue_here(Comm& comm, const Op& op, Data bind, const Options&... options) {
     try {
@@ -375,7 +378,7 @@ outcome_of<V> issue_here(Comm& comm, const Op& op, Data bind, const Options&... 
     }
 }
 
-/// The same, if there is nothing wrong with the types, and on the communicator that can do what the options ask for.
+/// The same, if the types are fine, on the communicator that can do what the options ask for.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... options) {
     using element = typename call_types<Op, In, Out>::state;
@@ -392,7 +395,8 @@ outcome_of<V> issue(Comm& comm, const Op& op, Data bind, const Options&... optio
         return {};
 }
 
-/// Makes something of arguments: a rank that finds them wrong breaks the communicator, so that nobody waits for it.
+/// Makes something from arguments. A rank whose arguments turn out to be wrong breaks the communicator, so that no
+/// other rank waits for it.
 template <class Comm, class Make>
 auto made_or_given_up(Comm& comm, Make make) {
     try {
@@ -403,14 +407,13 @@ auto made_or_given_up(Comm& comm, Make make) {
     }
 }
 
-/// Whether the one argument that a collective cuts is a list of tensors, which calls that are remembered cut
-/// themselves.
+/// Whether the only argument that a collective cuts is a list of tensors. Remembered calls cut such a list themselves.
 template <class Collective, class In, class Out>
 inline constexpr bool cuts_list =
     cuts_input<Collective> != cuts_output<Collective> &&
     is_tensors<std::remove_cvref_t<std::conditional_t<cuts_input<Collective> && !std::same_as<In, absent>, In, Out>>>;
 
-/// Whether calls of such a list may be remembered, if nothing is wrong with their types.
+/// Whether calls with such a list may be remembered, if nothing is wrong with their types.
 template <class Collective, class In, class Out, class Comm, class Op, class... Options>
 [[nodiscard]] consteval bool may_remember_list() {
     if constexpr (cuts_list<Collective, In, Out> && Comm::has_short_way && (short_option<Options> && ...)) {
@@ -425,8 +428,8 @@ template <class Collective, class In, class Out, class Comm, class Op, class... 
 template <class X>
 using cut_list_of = const cut_list<typename std::remove_reference_t<X>::element_type>;
 
-/// Runs a call of a list that is cut, if the communicator remembers it: to bring the pieces in the order of the blocks
-/// takes longer than a short call.
+/// Runs a call on a list that is cut, if the communicator remembers it. This is tried first because arranging the
+/// pieces in block order takes longer than a short call.
 template <class Collective, class X, class Comm, class Op, class... Options>
 [[nodiscard]] bool run_list_in_place(Comm& comm, const Op& op, X& x, const Options&... options) {
     cut_list_of<X> cut(x, comm.size());
@@ -454,7 +457,7 @@ template <class Collective, class In, class Out, class Comm, class Op, class... 
     }
 }
 
-/// Runs collectives on memory of our own, which a transport may still hold where they fail: then it is never freed.
+/// Runs collectives on memory of our own, which is never freed if they fail while a transport may still hold it.
 template <class Comm, class Call, class... Memory>
 void run_on_own_memory(Comm& comm, Call call, Memory&... memory) {
     try {
@@ -465,8 +468,9 @@ void run_on_own_memory(Comm& comm, Call call, Memory&... memory) {
     }
 }
 
-/// Calls next(argument, options...) with an argument of a call. One that the collective cuts, and whose blocks do not
-/// follow each other, becomes a list of pieces that do; the options say how long they are.
+/// Calls next(argument, options...) with one argument of a call. If the collective cuts the argument, and its blocks
+/// are not already in order, it is replaced by a list of its pieces in block order, and the options give the block
+/// lengths.
 template <class Collective, bool IsInput, class X, class Comm, class Next, class... Options>
 decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... options) {
     constexpr bool is_cut = IsInput ? cuts_input<Collective> : cuts_output<Collective>;
@@ -501,7 +505,7 @@ decltype(auto) in_block_order(Comm& comm, X&& x, Next next, const Options&... op
 template <class X, class... Options>
 inline constexpr bool may_be_arranged = is_tensors<std::remove_cvref_t<X>> || (is_arrangement<Options> || ...);
 
-/// The same as `issue`, of arguments whose blocks may lie anywhere.
+/// The same as `issue`, for arguments whose blocks may be anywhere.
 template <verb V, class Collective, class X, class Comm, class Op, class... Options>
 outcome_of<V> issue_in_place(Comm& comm, const Op& op, X&& x, const Options&... options) {
     if constexpr (!may_be_arranged<X, Options...>) {

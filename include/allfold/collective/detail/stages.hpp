@@ -13,21 +13,22 @@
 #include "allfold/engine/composite.hpp"
 
 /// @file
-/// Calls that are made of several collectives, with work of each rank's own between them. Such a call has a member
-/// `lay_out(stages)`, which finds memory and names the stages in their order:
+/// Calls made of several collectives, with local work of each rank between them. Such a call has a member
+/// `lay_out(stages)`, which allocates memory and names the stages in order:
 ///
-///     stages.own(work);                     // what this rank does alone; a failure ends the communicator
-///     stages.compare(work);                 // the same, where all ranks throw or none does
-///     stages.run(collective, arguments...)  // and all ranks together
+///     stages.own(work);                     // what this rank does alone; a failure breaks the communicator
+///     stages.compare(work);                 // the same, if all ranks throw or none does
+///     stages.run(collective, arguments...)  // what all ranks do together
 ///     stages.run_late(collective, give)     // the same: give(use) calls use(arguments...)
 ///
-/// The lanes of a collective are numbered when the call starts, not when its turn comes, which is in another order on
-/// every rank. So the size of everything is known before the first stage has run, but for blocks of own lengths that
-/// `run_late` moves: it asks for arguments when the call is laid out, and again when it is their turn.
+/// The lanes of a collective are numbered when the call starts, not when its turn comes, because turns come in a
+/// different order on each rank. All sizes must therefore be known before the first stage runs. The exception is
+/// `run_late`, which moves blocks whose lengths each rank determines: it asks for arguments when the call is laid out,
+/// and again when the stage's turn comes.
 
 namespace allfold::detail {
 
-/// Stages that run as they are named.
+/// Runs each stage as soon as it is named.
 template <class Comm>
 class stages_at_once {
   public:
@@ -56,7 +57,7 @@ class stages_at_once {
     Comm& comm_;
 };
 
-/// Stages of an operation in flight.
+/// Collects the stages of an operation in flight.
 template <class Comm>
 class stages_in_turn {
   public:
@@ -90,7 +91,7 @@ class stages_in_turn {
         own([prepare, before = made.get()] { static_cast<void>(prepare(before)); });
         parts_.push_back(std::move(made));
     }
-    /// `memory`: of all stages.
+    /// `memory` is kept alive for all stages.
     [[nodiscard]] std::unique_ptr<pending> as_task(const char* name, std::unique_ptr<background::keepsake> memory) {
         return std::make_unique<in_turn<Comm>>(comm_, name, std::move(parts_), std::move(own_), std::move(memory));
     }
@@ -101,16 +102,17 @@ class stages_in_turn {
     std::vector<own_stage> own_;
 };
 
-/// What a call in stages holds of an argument: one that waits leaves it with the caller.
+/// How a call in stages holds an argument: a blocking call leaves it with the caller.
 template <verb V, class X>
 using held_by_call = std::conditional_t<V == verb::call, const X&, X>;
 
-/// From what such a call derives: an operation in flight keeps it, and one that waits lies on the stack.
+/// The base class of such a call: an operation in flight keeps the call alive, while a blocking call has it on the
+/// stack.
 struct on_stack {};
 template <verb V>
 using base_of_call = std::conditional_t<V == verb::call, on_stack, background::keepsake>;
 
-/// Does what the verb says with a call in stages, made of a communicator and arguments.
+/// Carries out the verb on a call in stages, which is constructed from a communicator and arguments.
 template <verb V, class Call, class Comm, class... Arguments>
 outcome_of<V> issue_in_stages(Comm& comm, const char* name, Arguments&&... arguments) {
     if constexpr (V == verb::call) {

@@ -15,7 +15,7 @@
 #include "allfold/engine/row_table.hpp"
 
 /// @file
-/// Results of a call in place that the caller wants at the front of the operand.
+/// Results of an in-place call that the caller wants at the front of the operand.
 
 namespace allfold::detail {
 
@@ -34,7 +34,7 @@ template <class Collective, class In, class Out, class... Options>
     return has_front;
 }
 
-/// Arguments whose result is moved when the collective is complete.
+/// Arguments whose result is moved to the front when the collective is complete.
 template <class Op, class Out>
 class arguments_to_front final : public arguments<Op, absent, Out> {
   public:
@@ -42,7 +42,7 @@ class arguments_to_front final : public arguments<Op, absent, Out> {
     [[nodiscard]] bool may_finish_early() const noexcept override { return false; }
 
   private:
-    /// As many rows at a time as there are before them: then none is written that is still to be read.
+    /// Moves at most as many rows at a time as precede them, so that no row is overwritten before it is read.
     void finish_values() override {
         const auto& all = this->result_columns();
         const row_layout values{&functions_of_rows<no_fold, typename arguments_to_front::result>, nullptr,

@@ -17,21 +17,21 @@
 
 /// @file
 /// The verbs that every collective has: call, `start`, `prepare` and `plan`. A collective derives from `folding_verbs`
-/// or `moving_verbs`, and says
+/// or `moving_verbs`, and defines
 ///
 /// 1. `static constexpr contract promise`;
 /// 2. `template <class A> using schedule_in`: which nested type of an algorithm performs it;
 /// 3. `static shape lay_out(const arguments_given&)`: which rows its arguments hold, after checking them;
-/// 4. `in_memory`, `by_messages` and `in_levels`: the candidates of `choose`, where all ranks share memory, where they
-///    exchange messages, and where groups of them share memory.
+/// 4. `in_memory`, `by_messages` and `in_levels`: the candidates of `choose` if all ranks share memory, if they
+///    exchange messages, and if groups of them share memory.
 
 namespace allfold::detail {
 
-/// A value that a caller may hand in as an output: something that refers to its elements, or a variable.
+/// What a caller may pass as an output: something that refers to its elements, or a variable.
 template <class X>
 concept output = std::is_lvalue_reference_v<X> || refers<std::remove_cvref_t<X>>;
 
-/// Memory that ends with the call must not be read after it.
+/// Rejects operands that end with the call if other ranks may read them after it.
 template <bool Lasts, class... Options>
 [[nodiscard]] consteval bool require_lasting() {
     constexpr bool lasts = Lasts || !(is_end_mode<Options> || ...);
@@ -40,7 +40,8 @@ template <bool Lasts, class... Options>
     return lasts;
 }
 
-/// An input that a call waits with: one that owns its elements lives long enough, temporary or not.
+/// The input of a blocking call. An input that owns its elements lives long enough, temporary or not, and is passed as
+/// an lvalue.
 template <class In>
 [[nodiscard]] constexpr decltype(auto) until_return(std::remove_reference_t<In>& in) noexcept {
     if constexpr (refers<std::remove_cvref_t<In>>)
@@ -52,23 +53,23 @@ template <class In>
 template <class T>
 concept any_option = option<std::remove_cvref_t<T>>;
 
-/// Whether X is a single object, rather than a range, a tensor view or records, and the operand of a collective, which
-/// does not cut it into blocks for ranks.
+/// Whether X is a single object, rather than a range, a tensor view or records, and an operand of a collective that
+/// does not cut it into one block per rank.
 template <class X, class Collective>
 concept object_for = std::same_as<element_of<X>, std::remove_cvref_t<X>> &&
                      (Collective::promise.cut == cut_for::schedule || Collective::promise.cut == cut_for::owner);
 
-/// Such an object that a call must not write, or that would be gone: the call returns what becomes of it.
+/// Such an object that the call cannot write, or that is a temporary: the call returns the result instead.
 template <class X, class Collective>
 concept value_for =
     object_for<X, Collective> && (!std::is_lvalue_reference_v<X> || std::is_const_v<std::remove_reference_t<X>>) &&
     std::constructible_from<std::remove_cvref_t<X>, X>;
 
-/// What a call in place returns: a single object, so that a line may go on with its value.
+/// What an in-place call returns: a single object itself, so that an expression can continue with its value.
 template <class X, class Collective>
 using object_of = std::conditional_t<object_for<X, Collective>, const std::remove_reference_t<X>&, void>;
 
-/// Whether the first rank has something to fold, or else an identity to return.
+/// Whether rank 0 has something to fold, or else an identity to return.
 template <class Collective, class Op, class T>
 [[nodiscard]] consteval bool require_first_value() {
     constexpr content first = Collective::promise.result(setting{0, 2}, 0);
@@ -80,11 +81,11 @@ template <class Collective, class Op, class T>
     return exists;
 }
 
-/// Whether F looks like an operator on what X holds, so that it cannot be meant as data.
+/// Whether F looks like an operator on the elements of X, so that it cannot be meant as data.
 template <class F, class X>
 concept operation_on = !tensor_view<F> && !element_range<F> && binary_operation<std::remove_cvref_t<F>, element_of<X>>;
 
-/// An address means nothing to another rank, or the wrong thing.
+/// Rejects pointers: on another rank an address is meaningless, or means something else.
 template <class X>
 [[nodiscard]] consteval bool require_no_pointer() {
     constexpr bool is_data = !std::is_pointer_v<std::remove_cvref_t<X>>;
@@ -94,12 +95,12 @@ template <class X>
     return is_data;
 }
 
-/// A range that counts as a single object, since its elements do not lie one after the other.
+/// A range that counts as a single object because its elements are not contiguous.
 template <class X>
 concept scattered_range = std::ranges::input_range<std::remove_cvref_t<X>> && !element_range<X> && !tensor_view<X> &&
                           !is_string<std::remove_cvref_t<X>>;
 
-/// Whether it is the operator, and not the argument, that is wrong where an operator does not fold the elements.
+/// Whether the operator, rather than the argument, is at fault if it does not fold the elements of X.
 template <class Op, class X>
 [[nodiscard]] consteval bool require_range_of_elements() {
     if constexpr (require_no_pointer<X>()) {
@@ -117,9 +118,9 @@ template <class Op, class X>
     return false;
 }
 
-/// Whether an operator folds the elements of an argument; where not, one line of the compiler says what to write. What
-/// it makes of anything else is not asked where it does: an operator that deduces what it returns need not compile
-/// there.
+/// Whether an operator folds the elements of an argument; if not, a one-line compile error says what to write. If it
+/// does, the operator is not probed with any other type, because an operator with a deduced return type need not
+/// compile there.
 template <class Op, class X>
 [[nodiscard]] consteval bool require_operator() {
     using element = typename state_of<Op, element_of<X>>::type;
@@ -133,9 +134,9 @@ template <class Op, class X>
     }
 }
 
-/// How collectives fold an argument that is more, or less, than one operand: specialised for `images` and `distributed`
-/// with `in_place<V, Collective>(comm, x, op, options...)` and
-/// `out_of_place<V, Collective>(comm, in, out, op, options...)`, V a verb.
+/// How collectives fold an argument that is not exactly one operand: specialised for `images` and `distributed` with
+/// `in_place<V, Collective>(comm, x, op, options...)` and `out_of_place<V, Collective>(comm, in, out, op, options...)`,
+/// where V is a verb.
 template <class X>
 struct own_way {
     static constexpr bool exists = false;
@@ -143,7 +144,7 @@ struct own_way {
 template <class X>
 inline constexpr bool has_own_way = own_way<std::remove_cvref_t<X>>::exists;
 
-/// Says in one line what is wrong with arguments that fit no form of a collective.
+/// Reports in one line what is wrong with arguments that fit no form of a collective.
 template <bool Folds, class X, class... Rest>
 consteval void explain_arguments() {
     constexpr bool fits_no_form = sizeof(X) == 0;
@@ -156,7 +157,7 @@ consteval void explain_arguments() {
                       "an algorithm such as ring{}");
 }
 
-/// Options that contradict each other, or that mean nothing to a collective, do not compile.
+/// Rejects options that contradict each other or mean nothing to the collective.
 template <class Collective, class... Options>
 [[nodiscard]] consteval bool require_options() {
     constexpr contract promise = Collective::promise;
@@ -179,7 +180,7 @@ template <class Collective, class... Options>
     return once && has_root && permutes && is_cut && is_cut_twice;
 }
 
-/// The verbs where a call names no communicator: one line says what stands there.
+/// The verbs of calls that do not begin with a communicator: a one-line error says what to pass.
 class verbs_without_communicator {
   public:
     template <class X, class... Rest>
@@ -209,7 +210,7 @@ class verbs_without_communicator {
     }
 };
 
-/// The plan of a call on ranks of which little is known but their number.
+/// The plan of a call on ranks of which little more than the number is known.
 template <class Collective, reach Reach, class Element, class Op, class... Options>
 [[nodiscard]] plan make_plan([[maybe_unused]] const Op& op, const setting& where, std::size_t bytes, int processors,
                              const Options&... options) {
@@ -240,7 +241,8 @@ template <class Collective, reach Reach, class Element, class Op, class... Optio
     }
 }
 
-/// Whether what an operator makes of elements lies where it does in calls that are remembered, if they are lifted.
+/// Whether a call may be remembered as far as lifted elements are concerned: their states must fit into the memory that
+/// remembered calls have for them, unless elements are folded as they are.
 template <class Op, class Element>
 [[nodiscard]] bool fits_in_states(const any_schedule& chosen, std::size_t bytes) {
     using state = typename state_of<Op, Element>::type;
@@ -253,7 +255,7 @@ template <class Op, class Element>
                bytes / sizeof(Element) * sizeof(state) <= most_state_bytes;
 }
 
-/// Says so where a call is one that the communicator will remember.
+/// Adds the reason to the plan if the call is one that the communicator will remember.
 template <class Collective, class Comm, class... Options>
 [[nodiscard]] plan with_short_way(plan own, const Comm& comm, std::size_t bytes) {
     if constexpr (Comm::has_short_way && (short_option<Options> && ...)) {
@@ -274,24 +276,23 @@ template <class Collective, class Comm, class... Options>
     return own;
 }
 
-/// A collective and the arguments of a call of it: in collective/together.hpp.
+/// A collective and the arguments of a call to it: see collective/together.hpp.
 template <class Collective, class... Arguments>
 class bound_call;
 
 /// The function object behind the name of a collective that folds. Arguments are `(comm, x, op, options...)` in place,
-/// or `(comm, in, out, op, options...)`; options come in any order.
+/// or `(comm, in, out, op, options...)`; options may come in any order.
 template <class Collective>
 class folding_verbs : public verbs_without_communicator {
   public:
-    /// Runs the collective and returns when this rank's part in it is complete. Returns x where that is a single
-    /// object.
+    /// Runs the collective and returns when this rank's part in it is complete. Returns x if that is a single object.
     template <communicator Comm, class X, class Op, any_option... Options>
         requires(!value_for<X, Collective>)
     object_of<X, Collective> operator()(Comm& comm, X&& x, Op&& op, Options&&... options) const {
         in_place<verb::call>(comm, std::forward<X>(x), op, options...);
         if constexpr (!std::is_void_v<object_of<X, Collective>>) return x;
     }
-    /// The same of a value; x stays as it is.
+    /// The same for a value; x is left unchanged.
     template <communicator Comm, value_for<Collective> X, class Op, any_option... Options>
     [[nodiscard]] std::remove_cvref_t<X> operator()(Comm& comm, X&& x, Op&& op, Options&&... options) const {
         using value = std::remove_cvref_t<X>;
@@ -321,7 +322,7 @@ class folding_verbs : public verbs_without_communicator {
         return out_of_place<verb::start>(comm, std::forward<In>(in), std::forward<Out>(out), op, options...);
     }
 
-    /// Prepares the collective, to be started again and again with the same memory.
+    /// Prepares the collective, which may then be started any number of times on the same memory.
     template <communicator Comm, class X, class Op, any_option... Options>
     [[nodiscard]] persistent prepare(Comm& comm, X&& x, Op&& op, Options&&... options) const {
         return in_place<verb::prepare>(comm, std::forward<X>(x), op, options...);
@@ -338,7 +339,7 @@ class folding_verbs : public verbs_without_communicator {
         return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
     }
 
-    // What fits none of these forms.
+    // Catches calls that fit none of these forms.
     using verbs_without_communicator::operator(), verbs_without_communicator::start,
         verbs_without_communicator::prepare;
     template <communicator Comm, class... Rest>
@@ -356,15 +357,15 @@ class folding_verbs : public verbs_without_communicator {
         return {};
     }
 
-    /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes at each of them.
-    /// The laws are those of the operator on `Element`, or on what it lifts that to: name it where it is not float,
-    /// `row<float, float>` of records.
+    /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes on each of them.
+    /// The laws are those of the operator on `Element`, or on the state that it lifts an `Element` to. Name `Element`
+    /// if it is not float; for records it is `row<float, float>`.
     template <class Element = float, class Op, option... Options>
         requires(!option<Op>)
     [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Op& op, const Options&... options) const {
         return make_plan<Collective, reach::memory, Element>(op, {0, size}, bytes, usable_processors(), options...);
     }
-    /// What would run on the ranks of a communicator: over its transport, or as its own collective.
+    /// What would run on the ranks of a communicator: a schedule over its transport, or the transport's own collective.
     template <class Element = float, communicator Comm, class Op, option... Options>
         requires(!option<Op>)
     [[nodiscard]] allfold::plan plan(const Comm& comm, std::size_t bytes, const Op& op,
@@ -418,7 +419,7 @@ class folding_verbs : public verbs_without_communicator {
     }
 };
 
-/// The same for collectives that move elements and fold none: without the operator.
+/// The same, without the operator, for collectives that only move elements.
 template <class Collective>
 class moving_verbs : public verbs_without_communicator {
   public:
@@ -470,7 +471,7 @@ class moving_verbs : public verbs_without_communicator {
         return bound_call<Collective, Arguments...>(std::forward<Arguments>(arguments)...);
     }
 
-    // What fits none of these forms.
+    // Catches calls that fit none of these forms.
     using verbs_without_communicator::operator(), verbs_without_communicator::start,
         verbs_without_communicator::prepare;
     template <communicator Comm, class... Rest>
@@ -488,7 +489,7 @@ class moving_verbs : public verbs_without_communicator {
         return {};
     }
 
-    /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes at each of them.
+    /// The schedule that would run on `size` ranks that share memory, for an operand of `bytes` bytes on each of them.
     template <option... Options>
     [[nodiscard]] allfold::plan plan(int size, std::size_t bytes, const Options&... options) const {
         return make_plan<Collective, reach::memory, std::byte>(no_fold{}, {0, size}, bytes, usable_processors(),

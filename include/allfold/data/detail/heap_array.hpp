@@ -9,9 +9,9 @@
 
 namespace allfold::detail {
 
-/// As many elements as it was made with; those of types like pointers are not set to anything. They stay where they are
-/// when the array is moved. All that we need of `std::unique_ptr<T[]>` and `std::vector`: with those, and the lists and
-/// maps that they replaced elsewhere, programs took a sixth longer to compile.
+/// An array whose size is fixed on construction; elements of trivial types are left uninitialised. Moving the array
+/// does not move its elements. This is all that the library needs of `std::unique_ptr<T[]>` and `std::vector`: with
+/// those, and the lists and maps that it replaced elsewhere, programs took a sixth longer to compile.
 template <class T>
 class heap_array {
   public:

@@ -8,8 +8,8 @@
 #include "allfold/transport/detail/per_thread.hpp"
 
 /// @file
-/// Memory of a long operation that has ended, for the next one of its thread: what an allocator has given back to the
-/// system takes as long to touch again as to copy.
+/// Memory of a long operation that has ended, kept for the next one on the same thread: touching memory again that the
+/// allocator has returned to the system costs as much as copying it.
 
 namespace allfold::detail {
 
@@ -21,24 +21,24 @@ class kept_memory : public per_thread<kept_memory> {
         std::size_t bytes = 0;
         std::size_t alignment = usual_alignment;
     };
-    // Of what is shorter, or longer, nothing is kept.
+    // Shorter and longer blocks are not kept.
     static constexpr std::size_t least_bytes = std::size_t{64} << 10, most_bytes = std::size_t{8} << 20;
 
-    /// At least so many bytes.
+    /// Returns at least `bytes` bytes.
     [[nodiscard]] static block allocate(std::size_t bytes, std::size_t alignment) {
         kept_memory& own = mine();
         const bool fits = bytes <= own.kept_.bytes && alignment <= own.kept_.alignment;
         if (fits && bytes >= least_bytes) return std::exchange(own.kept_, block{});
         return {static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment})), bytes, alignment};
     }
-    /// In any thread.
+    /// May be called on any thread.
     static void free(block given) noexcept {
         kept_memory* const own = of_this_thread;
         if (own != nullptr && given.bytes >= least_bytes && given.bytes <= most_bytes && given.bytes > own->kept_.bytes)
             std::swap(given, own->kept_);
         release(given);
     }
-    /// Its thread ends.
+    /// Called when its thread ends.
     void retire() noexcept { release(std::exchange(kept_, block{})); }
 
   private:
@@ -49,7 +49,7 @@ class kept_memory : public per_thread<kept_memory> {
     block kept_;
 };
 
-/// Some of it.
+/// Owns a block of kept memory.
 class kept_bytes {
   public:
     kept_bytes() = default;

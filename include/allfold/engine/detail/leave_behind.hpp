@@ -5,11 +5,11 @@
 #include <utility>
 
 /// @file
-/// How memory is kept that a failure leaves in the hands of a transport.
+/// Leaks, on purpose, memory that a transport may still use after a failure.
 
 namespace allfold::detail {
 
-/// Takes from an object the memory that it owns, and never frees it.
+/// Takes the memory that an object owns away from it, and never frees it.
 template <class T>
 void leave_behind(T& object) noexcept {
     static_cast<void>(new (std::nothrow) T(std::move(object)));

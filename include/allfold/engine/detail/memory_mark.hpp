@@ -7,7 +7,7 @@
 #include "allfold/engine/operands.hpp"
 
 /// @file
-/// Whether memory that is in flight has been changed: only a communicator that asks for it pays for that.
+/// Detects changes to memory that is in flight. Only a communicator that asks for this pays for it.
 
 namespace allfold::detail {
 
@@ -15,13 +15,13 @@ namespace allfold::detail {
 template <class Comm>
 concept watching_memory = requires(Comm& comm, const waiting& where) { comm.note_changed(where); };
 
-/// A hash of some bytes, after others.
+/// A hash of some bytes, chained onto the hash `before`.
 [[nodiscard]] inline std::uint64_t mark_of_memory(const std::byte* data, std::size_t bytes, std::uint64_t before = 0) {
     std::uint64_t all = before ^ 0xcbf29ce484222325u;
     for (std::size_t i = 0; i < bytes; ++i) all = (all ^ std::to_integer<std::uint64_t>(data[i])) * 0x100000001b3u;
     return all;
 }
-/// Of the input of a collective, whose rows are bytes; 0 where it is written as well.
+/// A hash of the input of a collective whose rows are plain bytes; 0 if the input is also written.
 [[nodiscard]] inline std::uint64_t mark_of_input(const row_layout& rows, const operands& memory, std::size_t count) {
     if (memory.in_place || count == 0 || !rows.functions->copyable) return 0;
     std::uint64_t all = 0;

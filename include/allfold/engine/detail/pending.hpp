@@ -14,15 +14,15 @@
 #include "allfold/transport/detail/arrival_order.hpp"
 
 /// @file
-/// What stands behind the handle of an operation.
+/// What the handle of an operation refers to.
 
 namespace allfold::detail {
 
-/// Something to wait for, of any type.
+/// Type-erased work to wait for.
 class erased_work {
   public:
     virtual ~erased_work() = default;
-    /// Whether it is done; it is pushed on by whoever waits.
+    /// Whether it is done. Makes no progress itself: the waiter does that.
     [[nodiscard]] virtual bool poll() = 0;
     [[nodiscard]] virtual waiting blocked_on() const = 0;
     virtual void check() const = 0;
@@ -31,66 +31,67 @@ class erased_work {
 /// A call that runs in the background of its communicator.
 class pending : public background::work {
   public:
-    /// Just after it was made.
+    /// Called right after construction.
     virtual void start() = 0;
-    /// Throws, and does nothing, where that makes no sense.
+    /// Starts a prepared operation. Throws, without any effect, if it cannot be started.
     virtual void start_prepared() = 0;
-    /// Waits a moment for what it needs, if it is likely to come so soon.
+    /// Waits briefly for what it needs, if that is likely to arrive soon.
     virtual void hurry() noexcept {}
-    /// Pushes on all that this thread has in flight.
+    /// Makes progress on everything this thread has in flight.
     virtual void push() = 0;
-    /// Waits as this communicator waits.
+    /// Waits for `work` the way this communicator waits.
     virtual void wait(erased_work& work) = 0;
     /// Makes every other rank throw, because an exception has destroyed the handle.
     virtual void abandon_unwinding() noexcept = 0;
     [[nodiscard]] virtual waiting blocked_on() const = 0;
-    /// Whether the result is there, whoever still reads this rank's memory: then it is written where the caller wants
-    /// it.
+    /// Whether the result is available, even if peers still read this rank's memory. If so, it has been written to
+    /// where the caller wants it.
     virtual bool finish_early() { return done(); }
-    /// Ends by itself when it is done.
+    /// Lets it delete itself when it is done.
     virtual void detach() noexcept {}
-    /// Whether its handle may let go of it.
+    /// Whether its handle may release it.
     [[nodiscard]] virtual bool is_releasable() const noexcept { return false; }
-    /// True if it ends now, and nothing has come of it.
+    /// Cancels it if it has not had any effect yet; true if so, and then it is done.
     [[nodiscard]] virtual bool cancel() noexcept { return false; }
-    /// Throws when waiting is in vain.
+    /// Throws if waiting is in vain.
     virtual void check() const = 0;
-    /// The same for an operation with whose communicator nobody waits: it fails if it waits in vain.
+    /// The same for an operation on a communicator other than the one that waits: if waiting is in vain, the operation
+    /// fails instead.
     virtual void check_aside() noexcept = 0;
 
-    /// The last that is written: another thread may have pushed it on.
+    /// Written last, since another thread may be making progress on it.
     [[nodiscard]] bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-    /// Started, and nobody has asked yet whether it is done.
+    /// Started, and its completion has not been reported yet.
     [[nodiscard]] bool is_active() const noexcept { return active_; }
-    /// Tells that it is done, or throws what went wrong in it.
+    /// Reports completion: throws what went wrong in it, if anything.
     void tell() {
         active_ = false;
         if (failure_) std::rethrow_exception(failure_);
     }
     [[nodiscard]] bool has_failed() const noexcept { return failure_ != nullptr; }
 
-    /// Something to be called at its end, with what went wrong.
+    /// Called when the operation ends, with what went wrong.
     class continuation {
       public:
         virtual ~continuation() = default;
         virtual void call(const std::exception_ptr& failure) = 0;
         std::unique_ptr<continuation> next;
     };
-    /// At once if it is done.
+    /// Called at once if it is done.
     void then(std::unique_ptr<continuation> last) {
         note_question_of_order();
         look_as_observed(true);
         if (!done()) note_callback();
         at_end(std::move(last));
     }
-    /// The same of what is no function of the program, which does not see when that is called.
+    /// The same for a function that is not the program's, so the program cannot tell when it is called.
     void at_end(std::unique_ptr<continuation> last) {
         if (done()) return last->call(failure_);
         std::unique_ptr<continuation>* place = &then_;
         while (*place) place = &(*place)->next;
         *place = std::move(last);
     }
-    /// A function that waits for the operation at whose end it is called would wait for ever.
+    /// False while functions are called at its end: one that waited for this operation would wait forever.
     [[nodiscard]] bool is_waitable() const noexcept { return !calls_back_; }
     void require_waitable() const {
         if (!is_waitable())
@@ -100,7 +101,8 @@ class pending : public background::work {
 
   protected:
     [[nodiscard]] bool has_continuation() const noexcept { return then_ != nullptr; }
-    /// Just before it is done. What a function throws becomes what went wrong.
+    /// Called just before it is done. If it has not failed yet, an exception from one of the functions becomes its
+    /// failure.
     void call_back() noexcept {
         if (!then_) [[likely]]
             return;
@@ -122,19 +124,19 @@ class pending : public background::work {
     bool active_ = false;
     bool calls_back_ = false;
     std::exception_ptr failure_;
-    bool failed_alone_ = false;  // and the communicator is sound
+    bool failed_alone_ = false;  // and the communicator is intact
 
   private:
     std::unique_ptr<continuation> then_;
 };
 
-/// Calls a function of the caller's, which may want to know what went wrong.
+/// Calls a function of the caller's, which may take the failure as its argument.
 template <class F>
 class continuation_with final : public pending::continuation {
   public:
     explicit continuation_with(F f) : f_(std::move(f)) {}
     void call(const std::exception_ptr& failure) override {
-        note_question_of_order();  // what comes before it, and what after
+        note_question_of_order();  // f can see what has arrived before it and what has not
         if constexpr (std::invocable<F&, std::exception_ptr>)
             f_(failure);
         else if (!failure)
@@ -145,7 +147,7 @@ class continuation_with final : public pending::continuation {
     F f_;
 };
 
-/// Waits for one.
+/// Waits for a single operation.
 class until_done final : public erased_work {
   public:
     explicit until_done(pending& work) noexcept : work_(work) {}
@@ -157,13 +159,13 @@ class until_done final : public erased_work {
     pending& work_;
 };
 
-/// What an operation is that was done when it was started: one for all, since there is nothing to know of it.
+/// An operation that was already done when it was started: a single shared object, since it has no state of its own.
 class ended final : public pending {
   public:
     ended() { active_ = true; }
     ~ended() override { leave_for_good(); }
     [[nodiscard]] static ended& instance() {
-        static ended& one = *new ended;  // threads may outlive the objects of the program
+        static ended& one = *new ended;  // threads may outlive static objects
         return one;
     }
     void start() override {}
@@ -179,19 +181,19 @@ class ended final : public pending {
 };
 struct ended_at_once {};
 
-/// An operation of which nobody has asked more than that it end, and that keeps no more than that takes. Whoever asks
-/// for more makes it the call that it would have been.
+/// An operation of which nothing has been asked except that it complete, and which stores only what that takes. As soon
+/// as more is asked of it, it becomes the full call it would otherwise have been.
 class noted {
   public:
     noted() = default;
     noted(const noted&) = delete;
     noted& operator=(const noted&) = delete;
     virtual ~noted() = default;
-    /// The last that is written: another thread may have pushed it on.
+    /// Written last, since another thread may be making progress on it.
     [[nodiscard]] bool done() const noexcept { return state_.load(std::memory_order_acquire) == state::done; }
-    /// Waits a moment for it, if it is likely to end so soon.
+    /// Waits briefly for it, if it is likely to end soon.
     virtual void hurry() noexcept = 0;
-    /// The call that it is from now on; null if it is done.
+    /// Turns it into a full call and returns that; null if it is done.
     [[nodiscard]] virtual std::unique_ptr<pending> grow() noexcept = 0;
 
   protected:

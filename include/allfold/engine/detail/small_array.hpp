@@ -7,12 +7,12 @@
 #include "allfold/data/detail/heap_array.hpp"
 
 /// @file
-/// A sequence that lies in its owner while it is short.
+/// An array that is stored inside its owner while it is short.
 
 namespace allfold::detail {
 
-/// Up to N elements inside, more on the heap. `resize` forgets the old elements; elements stay where they are until
-/// then. Those of types like pointers are not set to anything.
+/// Up to N elements inline, more on the heap. `resize` discards the old elements; until then, elements stay where they
+/// are. Elements of types such as pointers are left uninitialised.
 template <class T, std::size_t N>
 class small_array {
   public:

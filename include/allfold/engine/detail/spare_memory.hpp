@@ -8,13 +8,12 @@
 #include "allfold/transport/detail/per_thread.hpp"
 
 /// @file
-/// Memory of short operations that have ended, for the next ones of their thread: more of them are in flight at once
-/// than an allocator keeps at hand.
+/// Memory of short operations that have ended, kept for the next ones on the same thread: more of them are in flight at
+/// once than an allocator caches.
 
 namespace allfold::detail {
 
-///
-/// `BlockBytes`: of what is longer nothing is kept.
+/// Recycles blocks of `BlockBytes` bytes; longer ones are not kept.
 template <std::size_t BlockBytes>
 class spare_blocks : public per_thread<spare_blocks<BlockBytes>> {
   public:
@@ -28,7 +27,7 @@ class spare_blocks : public per_thread<spare_blocks<BlockBytes>> {
         --own.count_;
         return std::exchange(own.first_, own.first_->next);
     }
-    /// In any thread.
+    /// May be called on any thread.
     static void free(void* memory, std::size_t bytes) noexcept {
         spare_blocks* const own = spare_blocks::of_this_thread;
         if (own == nullptr || bytes > block_bytes || own->count_ == most)
@@ -36,14 +35,14 @@ class spare_blocks : public per_thread<spare_blocks<BlockBytes>> {
         ++own->count_;
         own->first_ = ::new (memory) block{own->first_};
     }
-    /// Its thread ends.
+    /// Called when its thread ends.
     void retire() noexcept {
         while (first_ != nullptr) ::operator delete(std::exchange(first_, first_->next), std::align_val_t{alignment});
         count_ = 0;
     }
 
   private:
-    static constexpr int most = 160;  // 64 messages each way
+    static constexpr int most = 160;  // 64 messages in each direction
     struct block {
         block* next;
     };

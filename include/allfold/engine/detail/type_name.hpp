@@ -34,27 +34,28 @@ inline constexpr auto name_characters = [] {
     return text;
 }();
 
-/// The name of T, ending in a null character.
+/// The name of T, null-terminated.
 template <class T>
 inline constexpr const char* type_name = name_characters<T>.data();
 
-/// A hash of some text (FNV-1a), on top of another one.
+/// A hash of some text (FNV-1a), chained onto another hash.
 [[nodiscard]] constexpr std::uint64_t hash_of_text(std::string_view text,
                                                    std::uint64_t h = 0xcbf29ce484222325u) noexcept {
     for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     return h;
 }
 
-/// Whether the spelling of T does not tell it from others: g++ spells two lambdas of one function and signature alike.
+/// Whether the spelling of T may not distinguish it from other types: g++ spells two lambdas of one function and
+/// signature alike.
 template <class T>
 inline constexpr bool spelled_ambiguously = spelled<T>().find("<lambda") != std::string_view::npos;
 
-/// A hash that tells T from other types, and is the same in every process that runs the same program.
+/// A hash that distinguishes T from other types, and is the same in every process that runs the same program.
 template <class T>
 [[nodiscard]] std::uint64_t type_hash() noexcept {
 #if defined(__GXX_RTTI)
     if constexpr (spelled_ambiguously<T>) {
-        static const std::uint64_t of_mangled = hash_of_text(typeid(T).name());  // there lambdas are numbered
+        static const std::uint64_t of_mangled = hash_of_text(typeid(T).name());  // mangled names number the lambdas
         return of_mangled;
     }
 #endif
@@ -62,14 +63,14 @@ template <class T>
     return of_spelled;
 }
 
-/// Of the types of a call.
+/// A hash of the types of a call.
 template <class Collective, class Element, class Op, class Algorithm>
 [[nodiscard]] std::uint64_t hash_of_types() noexcept {
     constexpr std::uint64_t of_name = hash_of_text(Collective::promise.name);
     return of_name ^ type_hash<Element>() * 3 ^ type_hash<Op>() * 31 ^ type_hash<Algorithm>() * 1009;
 }
 
-/// Of the parameters of an algorithm.
+/// A hash of the parameters of an algorithm.
 template <class T>
 [[nodiscard]] std::uint64_t hash_of_value(const T& value) noexcept {
     if constexpr (std::is_empty_v<T> || !std::has_unique_object_representations_v<T>)

@@ -2,16 +2,16 @@
 #pragma once
 
 /// @file
-/// Lists of what others own, without allocation: whatever is in one can leave it by itself.
+/// Intrusive lists of objects that others own, without allocation: an element can remove itself.
 
 namespace allfold::detail {
 
-/// A place in a circular list. What is in several lists has a link of its own kind for each.
+/// A link of a circular list. An object that is in several lists has a separate kind of link for each.
 template <class Kind>
 class chain_link {
   public:
     chain_link() = default;
-    chain_link(chain_link&&) noexcept {}  // what has been moved is in no list
+    chain_link(chain_link&&) noexcept {}  // the new object is in no list
     chain_link& operator=(chain_link&&) = delete;
     ~chain_link() { unlink(); }
 
@@ -34,7 +34,7 @@ class chain_link {
     chain_link* after_ = this;
 };
 
-/// Such a list. T derives from its link.
+/// An intrusive circular list. T derives from its link.
 template <class T, class Kind = T>
 class chain {
   public:
@@ -43,15 +43,15 @@ class chain {
     chain& operator=(const chain&) = delete;
 
     [[nodiscard]] bool empty() const noexcept { return head_.after_ == &head_; }
-    /// Null where there is none.
+    /// Null if the list is empty.
     [[nodiscard]] T* first() const noexcept { return at(head_.after_); }
     [[nodiscard]] T* after(const T& each) const noexcept { return at(static_cast<const link&>(each).after_); }
-    /// Takes it out of the list that it is in.
+    /// Removes the element from the list that it is in, and appends it to this one.
     void push_back(T& last) noexcept { static_cast<link&>(last).stand_before(head_); }
     void insert_before(T& next, T& what) noexcept { static_cast<link&>(what).stand_before(static_cast<link&>(next)); }
     static void remove(T& what) noexcept { static_cast<link&>(what).unlink(); }
 
-    /// The first one for which `fits`; null where there is none.
+    /// The first element for which `fits` holds; null if there is none.
     template <class Fits>
     [[nodiscard]] T* find(Fits fits) const {
         T* each = first();

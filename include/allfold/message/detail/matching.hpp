@@ -17,10 +17,10 @@
 #include "allfold/message/options.hpp"
 
 /// @file
-/// Which receive gets which message: messages that nobody has received yet, and receives that wait for one.
+/// Which receive gets which message: unexpected messages and posted receives.
 ///
-/// Both are found by source and tag at once, however many there are. Only a receive that leaves one of the two open
-/// looks along all that is held, and an arrival along the receives that do.
+/// Both are found by source and tag directly, however many there are. Only a receive with a wildcard scans everything
+/// that is held, and an arriving message scans only the receives with wildcards.
 
 namespace allfold::detail {
 
@@ -29,32 +29,32 @@ struct by_age;
 class open_message;
 struct record;
 
-/// A message that nobody has received yet.
+/// An unexpected message: no receive has matched it yet.
 struct held_message : chain_link<by_envelope>, chain_link<by_age> {
     int source = 0;
     message_head head;
-    std::vector<std::byte> data;      // of an eager one; or how long it is
-    std::optional<std::byte*> there;  // or where its sender has it, which may be nowhere if it is empty
-    std::uint64_t number = 0;         // in the order in which they came
+    std::vector<std::byte> data;      // of an eager one; of a request, the length of encoded data
+    std::optional<std::byte*> there;  // or its address at the sender, which may be null if it is empty
+    std::uint64_t number = 0;         // in order of arrival
 
     [[nodiscard]] int label() const noexcept { return head.tag; }
-    /// What came behind its head.
+    /// What followed its head.
     [[nodiscard]] std::span<const std::byte> rest() const noexcept {
         return there ? std::as_bytes(std::span(&*there, 1)) : std::span<const std::byte>(data);
     }
     [[nodiscard]] status about() const noexcept { return head.from_rank(source); }
 };
 
-/// A receive or a probe that waits, or has waited, to be matched.
+/// A receive or a probe that waits, or has waited, for a match.
 struct posted_receive : chain_link<by_envelope> {
     int source = null_rank;
     int tag = any_tag;
     message_data place;
-    std::uint64_t number = 0;  // in the order in which they were posted
-    bool is_posted = false;    // and not matched
-    bool is_note = false;      // that is all there is of it (receive_note.hpp)
+    std::uint64_t number = 0;  // in order of posting
+    bool is_posted = false;    // and not yet matched
+    bool is_note = false;      // it is only a receive_note (receive_note.hpp)
     bool is_probe = false;
-    bool is_long = false;  // as long as it waits it counts (awaited_receives.hpp)
+    bool is_long = false;  // it is counted while it waits (awaited_receives.hpp)
 
     posted_receive() = default;
     posted_receive(int from_rank, int under, const message_data& where)
@@ -67,21 +67,21 @@ struct posted_receive : chain_link<by_envelope> {
     }
 };
 
-/// The same with what comes of it.
+/// A posted receive with its outcome.
 struct receiving : posted_receive {
     using posted_receive::posted_receive;
 
     bool is_done = true;
     status found;
-    std::size_t coming_bytes = 0;        // once they have been asked for
-    std::vector<std::byte> encoded;      // to where they come, if they are
-    std::unique_ptr<held_message> held;  // by a probe; or what is to be received
+    std::size_t coming_bytes = 0;        // set once the data has been asked for
+    std::vector<std::byte> encoded;      // where encoded data is received
+    std::unique_ptr<held_message> held;  // the message that a probe has found
     std::exception_ptr failure;
     open_message* owner = nullptr;
-    record* refusal = nullptr;  // on its way
+    record* refusal = nullptr;  // in transit
 };
 
-/// Finds the first one of a source and a tag.
+/// A hash table that finds the first element with a given source and tag.
 template <class T>
 class envelope_table {
   public:
@@ -89,7 +89,7 @@ class envelope_table {
         if (++count_ > 2 * slots_.size()) grow();
         slot_of(each.source, each.label()).push_back(each);
     }
-    /// The same for one that comes before others.
+    /// Adds an element before a later one.
     void add_before(T& later, T& each) {
         ++count_;
         slot_of(each.source, each.label()).insert_before(later, each);
@@ -109,7 +109,7 @@ class envelope_table {
         return find(source, tag, [](const T&) { return true; });
     }
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
-    /// In no order; what is visited may leave, or others take its place.
+    /// Visits all, in no particular order; the visited element may be removed, or replaced by others, meanwhile.
     template <class Visit>
     void for_each(Visit visit) const {
         for (const slot& s : slots_)
@@ -129,7 +129,7 @@ class envelope_table {
     }
     [[nodiscard]] slot& slot_of(int source, int tag) noexcept { return slots_[place_of(source, tag)]; }
     [[nodiscard]] const slot& slot_of(int source, int tag) const noexcept { return slots_[place_of(source, tag)]; }
-    /// Those of one envelope come from one slot, in their order.
+    /// Elements with the same envelope come from the same slot, so they stay in order.
     void grow() {
         std::vector<slot> before(slots_.empty() ? 16 : 4 * slots_.size());
         before.swap(slots_);
@@ -137,7 +137,7 @@ class envelope_table {
             while (T* const each = old.first()) slot_of(each->source, each->label()).push_back(*each);
     }
 
-    std::vector<slot> slots_;  // a power of two
+    std::vector<slot> slots_;  // their number is a power of two
     std::size_t count_ = 0;
 };
 
@@ -162,7 +162,7 @@ class matching {
         else
             waiting_.add(r);
     }
-    /// The same of one that may be long.
+    /// Posts a receive that may be long.
     void post_any(posted_receive& r) {
         post(r);
         r.is_long = awaited_.add(r.place.bytes());
@@ -178,22 +178,22 @@ class matching {
         else
             waiting_.remove(r);
     }
-    /// Of a receive of one source and tag.
+    /// Replaces a posted receive without wildcards by another one, in the same position.
     void replace(posted_receive& r, posted_receive& by) {
         by.number = r.number;
         by.is_posted = true;
         waiting_.add_before(r, by);
         withdraw(r);
     }
-    /// Visits those of one source and tag that wait, in no order; each may be replaced.
+    /// Visits the posted receives without wildcards, in no particular order; each may be replaced meanwhile.
     template <class Visit>
     void for_each_waiting(Visit visit) const {
         waiting_.for_each(visit);
     }
     [[nodiscard]] awaited_receives& awaited() noexcept { return awaited_; }
-    /// Whether a message is held that one of this source and tag would take.
+    /// Whether an unexpected message with this source and tag is held.
     [[nodiscard]] bool holds(int source, int tag) const { return held_.first(source, tag) != nullptr; }
-    /// The receive that a message goes to, which waits no longer; null where there is none.
+    /// Removes and returns the posted receive that a message matches; null if there is none.
     [[nodiscard]] posted_receive* take_receive(int source, int tag) {
         posted_receive* const exact = waiting_.first(source, tag);
         posted_receive* const open = open_.find([&](const posted_receive& r) { return r.takes(source, tag); });
@@ -208,9 +208,9 @@ class matching {
         held_.add(*message);
         by_age_.push_back(*message.release());
     }
-    /// Numbers one that is handed out at once.
+    /// Numbers a message that a waiting probe gets at once.
     void number(held_message& message) noexcept { message.number = ++came_; }
-    /// At its old place.
+    /// Puts a message back into its old position.
     void put_back(std::unique_ptr<held_message> message) {
         const auto is_later = [&](const held_message& each) { return each.number > message->number; };
         held_message* const next = held_.find(message->source, message->label(), is_later);
@@ -224,7 +224,7 @@ class matching {
         else
             by_age_.insert_before(*younger, *message.release());
     }
-    /// The first one that fits; null where there is none.
+    /// Removes and returns the first held message that `r` matches; null if there is none.
     [[nodiscard]] std::unique_ptr<held_message> take_held(const receiving& r) {
         held_message* const found =
             r.is_open() ? by_age_.find([&](const held_message& each) { return r.takes(each.source, each.label()); })
@@ -234,7 +234,7 @@ class matching {
         chain<held_message, by_age>::remove(*found);
         return std::unique_ptr<held_message>(found);
     }
-    /// Visits what is held, in the order in which it came.
+    /// Visits the held messages in order of arrival.
     template <class Visit>
     void for_each_held(Visit visit) const {
         for (const held_message* each = by_age_.first(); each != nullptr; each = by_age_.after(*each)) visit(*each);

@@ -23,18 +23,18 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// What a message is made of, or goes to. Here the types of the caller end.
+/// The data that a message is sent from or received into. The caller's types are erased here.
 
 namespace allfold::detail {
 
-/// What is known of elements when compiling.
+/// What is known about the elements at compile time.
 struct message_type {
     std::size_t element_bytes;
     std::uint64_t (*hash)();
     const char* name;
-    // Null, all three, where bytes are copied.
-    void (*assign)(std::byte*, const std::byte*, std::size_t elements);  // to, from: objects that go by reference
-    void (*encode)(const std::byte* from, std::size_t elements, std::vector<std::byte>& to);  // that go as bytes
+    // All three are null if the elements are copied as bytes.
+    void (*assign)(std::byte*, const std::byte*, std::size_t elements);  // (to, from): objects passed by reference
+    void (*encode)(const std::byte* from, std::size_t elements, std::vector<std::byte>& to);  // objects sent encoded
     void (*decode)(std::span<const std::byte> from, std::byte* to, std::size_t elements);
 
     [[nodiscard]] constexpr bool is_encoded() const noexcept { return encode != nullptr; }
@@ -90,7 +90,8 @@ template <bool SharesMemory, class T>
 template <class Row>
 inline constexpr message_type row_type{sizeof(Row), &type_hash<Row>, type_name<Row>, nullptr, nullptr, nullptr};
 
-/// Of records, which have as many rows in each tensor: of a type that does not know yet how long they are.
+/// The rows of records, which have the same number of rows in each tensor. Their type does not know the length of a row
+/// yet (see `row_type_of`).
 template <class X>
 [[nodiscard]] message_data rows_of_records(X& x) {
     message_data all{nullptr, 0, &row_type<element_of<X>>};
@@ -112,15 +113,15 @@ template <class X>
     return all;
 }
 
-/// Of data with gaps, where its first element lies, and how many elements, or rows, it has.
+/// The data of x; if it has gaps, the address of its first element and the number of its elements or rows.
 template <bool SharesMemory, class X>
 [[nodiscard]] message_data message_data_of(X& x) {
     if constexpr (tensor_view<std::remove_const_t<X>>) {
         return message_data_at<SharesMemory>(tensor_access<std::remove_const_t<X>>::data(x), count_of(x));
     } else if constexpr (is_tensors<std::remove_const_t<X>>) {
         const auto& pieces = x.pieces();
-        const auto missing =
-            std::ranges::find_if(pieces, [](const auto& piece) { return piece.data() == nullptr; });  // is refused
+        // A piece without memory will be rejected.
+        const auto missing = std::ranges::find_if(pieces, [](const auto& piece) { return piece.data() == nullptr; });
         const auto& shown = missing == pieces.end() ? pieces.begin() : missing;
         return message_data_at<SharesMemory>(pieces.empty() ? nullptr : shown->data(), x.size());
     } else if constexpr (is_records<std::remove_const_t<X>>) {
@@ -136,7 +137,7 @@ template <bool SharesMemory, class X>
     }
 }
 
-/// Whether its elements are trivially copyable.
+/// Whether the elements of X are trivially copyable.
 template <class X>
 inline constexpr bool are_bytes = std::is_trivially_copyable_v<element_of<X>>;
 template <class... Views>
@@ -153,7 +154,8 @@ inline constexpr bool is_place<X> = !std::is_const_v<std::remove_reference_t<ran
 template <tensor_view X>
 inline constexpr bool is_place<X> = writable<X>;
 
-/// Whether X can be sent between such ranks, and outlives the operation that is started.
+/// Checks that X can be sent between ranks that do or do not share memory, can be received into if `IsPlace`, and, if
+/// `Returns`, outlives the operation that is started.
 template <bool SharesMemory, bool IsPlace, bool Returns, class X>
 [[nodiscard]] consteval bool require_message_data() {
     using data = std::remove_cvref_t<X>;

@@ -16,7 +16,7 @@
 #include "allfold/transport/detail/arrival_order.hpp"
 
 /// @file
-/// What a call asks for of messages, and what is wrong with it.
+/// The request that a call makes for messages, and the checks of its arguments.
 
 namespace allfold::detail {
 
@@ -24,22 +24,23 @@ struct place_with_gaps {
     std::vector<part> runs;
     std::optional<message_type> rows;  // of records
 };
-/// Where what is sent does not lie as it goes, or what comes not as it came: most messages have none of it.
+/// What a message needs if it is not sent directly from, or received directly into, the caller's memory. Most messages
+/// need none of this.
 struct rearrangement {
-    std::vector<part> out_runs, in_runs;  // of data with gaps
-    bool is_in_place = false;             // of both: what is sent is copied first
+    std::vector<part> out_runs, in_runs;  // of non-contiguous data
+    bool is_in_place = false;             // send and receive use the same memory: what is sent is copied first
     std::vector<std::byte> copy, without_gaps;
     std::optional<message_type> sent_rows, received_rows;  // of records
 };
 
-/// What is asked for, checked.
+/// A checked request.
 struct message_request {
     const char* what;
     message_options said;
     std::optional<sending> out;
     std::optional<receiving> in;
     std::unique_ptr<rearrangement> arranged;
-    std::unique_ptr<held_message> given;  // by a probe: it is received at the first start
+    std::unique_ptr<held_message> given;  // the message found by a probe, received at the first start
 
     template <class X>
     void send_without_gaps(X& x) {
@@ -69,12 +70,13 @@ struct message_request {
     [[nodiscard]] const std::optional<deadline>& limit() const noexcept { return said.limit; }
     [[nodiscard]] status*& told() noexcept { return said.told; }
 
-    /// Options are understood where they stay: to copy what has just been written in pieces takes a while.
+    /// Parses the options in place: copying what has just been written piecewise takes a while.
     template <class... Options>
     explicit message_request(const char* called, const Options&... options) : what(called), said(options...) {}
 };
 
-/// The same of no more than a receive, without gaps: less than half as long, and many of them are in flight at once.
+/// The request of a receive alone, into contiguous memory. It is less than half as large, which pays because many of
+/// them are in flight at once.
 class receive_request {
   public:
     const char* what;
@@ -99,7 +101,7 @@ class receive_request {
     receiving in_;
 };
 
-// What is wrong with a message, before anything is sent.
+// Checks of the arguments, before anything is sent.
 
 [[noreturn, gnu::cold]] inline void reject_rank(const char* what, const char* named, int rank, int size) {
     throw error(errc::bad_rank, text({what, ": ", named, " rank ", rank, " is not in [0, ", size, ")"}));
@@ -113,7 +115,7 @@ void require_data(const Comm& comm, const char* what, const message_data& data) 
     if (data.data == nullptr && data.elements != 0) reject_message(what, comm.rank(), "gives elements without memory");
 }
 
-/// Whether nothing is wrong with what is received; what is wrong is said by `add_receiving`.
+/// Whether the arguments of a receive are valid; if not, `add_receiving` reports why.
 template <communicator Comm>
 [[nodiscard]] bool is_sound_receive(const Comm& comm, const message_data& place, const message_options& said) noexcept {
     return (said.source->is_special || (said.source->rank >= 0 && said.source->rank < comm.size())) &&

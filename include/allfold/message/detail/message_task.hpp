@@ -26,15 +26,15 @@
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
-/// A send, a receive, both, or a probe, as an operation in the background of its communicator.
+/// A send, a receive, an exchange or a probe, as a background operation of its communicator.
 
 namespace allfold::detail {
 
-/// `Request`: what can be asked for.
+/// `Request`: what kind of request it holds.
 template <communicator Comm, class Request = message_request>
 class message_task final : public task<Comm>, private open_message {
   public:
-    /// `make()` says what is asked for.
+    /// `make()` returns the request.
     template <class Make>
     message_task(Comm& comm, const Make& make)
         : task<Comm>(comm, "message", std::nullopt), office_(office_of(comm)), asked_(make()) {
@@ -43,7 +43,7 @@ class message_task final : public task<Comm>, private open_message {
         comm.background().attach(*this, &comm);
         require_buffer();
     }
-    /// In the place of a note, whose start it has behind itself.
+    /// Takes over from a note, which has already been started.
     message_task(Comm& comm, receive_note& note)
         requires std::is_same_v<Request, receive_request>
         : task<Comm>(comm, "receive"), office_(office_of(comm)), asked_(note) {
@@ -59,7 +59,7 @@ class message_task final : public task<Comm>, private open_message {
     [[nodiscard]] static void* operator new(std::size_t bytes) { return spare_memory::allocate(bytes); }
     static void operator delete(void* memory, std::size_t bytes) noexcept { spare_memory::free(memory, bytes); }
 
-    /// As soon as it has started, so that nobody asks whether it is done.
+    /// It will be waited for as soon as it has started: nobody will test whether it is done.
     void is_to_be_waited_for() noexcept { is_waited_for_ = true; }
     [[nodiscard]] receiving& received() noexcept { return *in(); }
     [[nodiscard]] status found() const noexcept { return in() ? in()->found : status{}; }
@@ -80,7 +80,7 @@ class message_task final : public task<Comm>, private open_message {
         if (this->done()) return;
         office_.in_flight().find_leader();
         if (this->is_timed()) lead();
-        if constexpr (hooks::delays_messages) progress();  // one comes to those who have looked for it
+        if constexpr (hooks::delays_messages) progress();  // a message arrives only at a rank that has looked for it
     }
     void progress() noexcept override {
         if (this->done() || this->comm_->background().is_running()) return;
@@ -91,9 +91,9 @@ class message_task final : public task<Comm>, private open_message {
         } catch (...) {
             return this->fail(std::current_exception());
         }
-        office_.settle();  // last: from here on this may be gone
+        office_.settle();  // last: this may have been destroyed from here on
     }
-    /// With all that are in flight, one of which pushes on the others.
+    /// Drops all messages in flight, since one of them makes progress on the others.
     void drop() noexcept override { office_.in_flight().drop_all(); }
     void start_prepared() override {
         if (!this->is_active() && this->comm_ != nullptr) require_buffer();
@@ -117,7 +117,7 @@ class message_task final : public task<Comm>, private open_message {
         if constexpr (hooks::delays_messages)
             if (!in()) note_cancel_of_send(call_);
         if (this->done()) return false;
-        if constexpr (hooks::delays_messages) this->push();  // it may have come by now
+        if constexpr (hooks::delays_messages) this->push();  // it may have arrived by now
         if (this->done() || (in() && out())) return false;
         if (!(in() ? office_.cancel(*in()) : office_.cancel(*out()))) return false;
         if constexpr (hooks::delays_messages)
@@ -140,8 +140,8 @@ class message_task final : public task<Comm>, private open_message {
         if (is_detached_) delete this;
     }
 
-    /// While it is open from whom its message comes it waits for each of the others in turn: who has returned is no
-    /// cause to give up as long as another one is there.
+    /// While a receive from any rank is unmatched, it waits for each of the others in turn: a rank that has returned is
+    /// no reason to fail as long as another one is still there.
     void wait(erased_work& what) override {
         require_outside_operator(*this->comm_, this->what_);
         for (bool again = true; again;) {
@@ -179,17 +179,17 @@ class message_task final : public task<Comm>, private open_message {
   private:
     using typename task<Comm>::hooks;
 
-    /// Throws, before anything is sent, where a buffered message has no room.
+    /// Throws, before anything is sent, if there is no room for a buffered message.
     void require_buffer() {
         if (!out() || out()->how != mode::buffered || out()->receiver == null_rank) return;
         const std::size_t bytes = out()->data.bytes();
         send_buffer& buffer = office_.buffer;
         if constexpr (hooks::delays_messages) {
             buffer.forget_sent();
-            if (!buffer.is_empty()) note_question_of_the_past();  // whether that is done by now
+            if (!buffer.is_empty()) note_question_of_the_past();  // whether those sends are done by now
         }
         if (buffer.has_room(bytes)) return;
-        if constexpr (!hooks::delays_messages) {  // who has been told of no room may try again
+        if constexpr (!hooks::delays_messages) {  // makes progress: a caller that finds no room may retry
             buffer.forget_sent();
             if (buffer.has_room(bytes)) return;
             if (!buffer.is_empty()) this->push();
@@ -201,7 +201,7 @@ class message_task final : public task<Comm>, private open_message {
                                               " bytes that it has attached ", buffer.free_bytes(), " are free"}));
     }
     [[nodiscard]] bool is_open() const noexcept { return in() && in()->is_posted && in()->source == any_rank; }
-    // Null where it sends, or receives, nothing.
+    // Null if it sends, or receives, nothing.
     [[nodiscard]] sending* out() noexcept { return asked_.sent(); }
     [[nodiscard]] receiving* in() noexcept { return asked_.received(); }
     [[nodiscard]] const sending* out() const noexcept { return asked_.sent(); }
@@ -240,7 +240,7 @@ class message_task final : public task<Comm>, private open_message {
             out()->data.data = how.copy.data();
         }
     }
-    /// Asked by who waits for it alone, in the midst of which nothing ends.
+    /// Polled by a wait for this operation alone, during which no operation is ended.
     bool poll_run() override {
         turn();
         return has_come() && !office_.owes_answers();
@@ -253,9 +253,9 @@ class message_task final : public task<Comm>, private open_message {
         if (!has_come()) office_.help();
     }
     void end() noexcept override {
-        if (this->has_continuation()) office_.in_flight().find_leader();  // who is called may wait for others
+        if (this->has_continuation()) office_.in_flight().find_leader();  // the continuation may wait for others
         finish_run();
-        const bool is_own = is_detached_;  // otherwise another thread may destroy it as soon as it is done
+        const bool is_own = is_detached_;  // read now: another thread may destroy this as soon as it is done
         this->complete();
         if (is_own) delete this;
     }
@@ -281,7 +281,7 @@ class message_task final : public task<Comm>, private open_message {
     [[nodiscard]] std::uint64_t mark_of_sent() const {
         return out() && out()->data.type->copies_bytes() ? mark_of_memory(out()->data.data, out()->data.bytes()) : 0;
     }
-    /// As long as nothing has come.
+    /// Meaningful until data has arrived.
     [[nodiscard]] std::uint64_t mark_of_place() const {
         return in() && in()->place.type->copies_bytes() ? mark_of_memory(in()->place.data, in()->place.bytes()) : 0;
     }
@@ -291,7 +291,7 @@ class message_task final : public task<Comm>, private open_message {
     }
     void note_change() {
         this->comm_->note_changed(blocked_on());
-        mark_memory();  // it is told once
+        mark_memory();  // report each change once
     }
     void tell_status() noexcept {
         if (asked_.told() != nullptr) *asked_.told() = found();
@@ -303,13 +303,13 @@ class message_task final : public task<Comm>, private open_message {
         office_.in_flight().leave(*this);
         office_.in_flight().find_leader();
     }
-    /// In a handler: what was thrown may be no more than that one of several possible senders has returned.
+    /// Called in a handler: the exception may only mean that one of several possible senders has returned.
     [[nodiscard]] bool goes_on_without_peer() noexcept {
         const std::exception_ptr thrown = std::current_exception();
         const int peer = office_.first_present();
         if (this->done() || !is_open() || peer < 0 || !is_departure(thrown)) return give_up_with(thrown);
         try {
-            this->comm_->progress();  // throws where it was a failure
+            this->comm_->progress();  // throws if it was a failure
         } catch (...) {
             return give_up_with(thrown);
         }
@@ -342,10 +342,10 @@ class message_task final : public task<Comm>, private open_message {
     Request asked_;
     bool is_detached_ = false, is_waited_for_ = false;
     std::size_t call_ = 0;
-    std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // where somebody watches memory
+    std::uint64_t sent_mark_ = 0, place_mark_ = 0;  // used if memory is watched
 };
 
-/// The copy of a buffered send, until it has been sent.
+/// The copy made by a buffered send, kept until it has been sent.
 template <communicator Comm>
 class buffered_send final : public send_buffer::copy {
   public:
@@ -367,7 +367,7 @@ class buffered_send final : public send_buffer::copy {
         own.out->data.type = &type_;
         return own;
     }
-    message_type type_;  // that of records is gone with the send
+    message_type type_;  // the type of records is gone with the send
     std::vector<std::byte> copy_;
     message_task<Comm> work_;
 };
@@ -383,7 +383,7 @@ inline void wait_for(pending& run) {
     if (!run.done()) run.wait(end);
     run.tell();
 }
-/// Runs one to its end, without an allocation of its own.
+/// Runs a message to completion, without allocating memory for it.
 template <communicator Comm, class Request>
 status run_message(message_task<Comm, Request>& run) {
     run.is_to_be_waited_for();
@@ -391,7 +391,7 @@ status run_message(message_task<Comm, Request>& run) {
     wait_for(run);
     return run.found();
 }
-/// `make()` says what is asked for.
+/// `make()` returns the request.
 template <communicator Comm, class Make>
 status run_message(Comm& comm, const Make& make) {
     message_task<carrier<Comm>, decltype(make())> run(carrier_of(comm), make);

@@ -20,11 +20,11 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// Started receives that are no more than notes, as far as that goes.
+/// Started receives that are only notes, for as long as that suffices.
 
 namespace allfold::detail {
 
-/// One operation in flight for all of them. Whatever it cannot do it leaves to the calls that they become.
+/// One operation in flight on behalf of all notes. What it cannot do is left to the calls that they become.
 template <communicator Comm>
 class note_keeper_of final : public note_keeper {
   public:
@@ -33,8 +33,9 @@ class note_keeper_of final : public note_keeper {
 
     void set_out() override { comm_.background().add(*this); }
     void take_over() noexcept override { comm_.background().take_over(); }
-    /// Of few notes: of many the first becomes a call, and by the time that is done others have come. AMD Zen 3, two
-    /// cores near each other: halo of six faces of 4 bytes 0.86 of the time; with 64 messages each way 1.07 of it.
+    /// Only if there are few notes: among many, the first becomes a call, and by the time that is done others have
+    /// arrived. AMD Zen 3, two cores near each other: a halo of six faces of 4 bytes takes 0.86x the time; 64 messages
+    /// each way would take 1.07x.
     void look_out_for(int source) noexcept override {
         constexpr std::size_t few = 8;
         if (source == comm_.rank() || comm_.background().is_running() || office_.notes() > few) return;
@@ -63,14 +64,14 @@ class note_keeper_of final : public note_keeper {
             return give_up(comm_);
         }
         if (office_.notes() == 0 && !office_.owes_answers()) this->leave();
-        office_.settle();  // last: from here on this may be gone
+        office_.settle();  // last: this may have been destroyed from here on
     }
     void drop() noexcept override {
         office_.grow_all();
         office_.in_flight().drop_all();
     }
     void orphan() noexcept override { office_.grow_all(); }
-    /// Who has waited so long has time.
+    /// A rank that has waited this long has time for calls.
     void look_around() noexcept override {
         if (!comm_.background().is_running()) office_.grow_all();
     }
@@ -80,7 +81,7 @@ class note_keeper_of final : public note_keeper {
     post_office& office_;
 };
 
-/// Of a plain receive. Null where it must be a call, or is likely to become one, or where its message has come already.
+/// Notes a plain receive. Null if it must be a call, is likely to become one, or its message has already arrived.
 template <communicator Comm>
 [[nodiscard, gnu::noinline]] std::unique_ptr<noted> note_receive(Comm& comm, post_office& office,
                                                                  const message_data& place, int source,

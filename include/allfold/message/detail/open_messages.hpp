@@ -4,28 +4,28 @@
 #include "allfold/message/detail/chain.hpp"
 
 /// @file
-/// The operations of a rank that send, receive or probe, as long as they are not done. However many they are, one of
-/// them pushes on all, and each ends when what it waits for has come: what that costs does not grow with their number.
+/// The unfinished sends, receives and probes of a rank. However many there are, one of them makes progress on all, and
+/// each ends when everything that it waits for has arrived: the cost of this does not grow with their number.
 
 namespace allfold::detail {
 
-/// An operation that is not done.
+/// An unfinished operation.
 class open_message : public chain_link<open_message> {
   public:
     open_message() = default;
     open_message(const open_message&) = delete;
     open_message& operator=(const open_message&) = delete;
     virtual ~open_message() = default;
-    /// All that it waits for has come.
+    /// Everything that it waits for has arrived.
     virtual void end() noexcept = 0;
-    /// From now on it pushes on all of them.
+    /// From now on it makes progress on all of them.
     virtual void lead() noexcept = 0;
-    /// It gives up, with its communicator.
+    /// It is abandoned with its communicator.
     virtual void drop_alone() noexcept = 0;
-    /// Where somebody watches memory: whether its place has been written before its message has come.
+    /// If memory is watched: checks whether its destination buffer was written before its message arrived.
     virtual void check_place() {}
 
-    /// Whether all that it waits for has come.
+    /// Whether everything that it waits for has arrived.
     [[nodiscard]] bool has_come() const noexcept { return awaited_ == 0; }
 
   protected:
@@ -43,18 +43,19 @@ class open_messages {
         chain<open_message>::remove(m);
         if (leader_ == &m) leader_ = nullptr;
     }
-    /// One of those that are there, if there are any, pushes on all.
+    /// Makes sure that one operation, if there is any, makes progress on all.
     void find_leader() noexcept {
         if (leader_ != nullptr) return;
         leader_ = first();
         if (leader_ != nullptr) leader_->lead();
     }
 
-    /// One of the parts that it waits for has come; perhaps it was the last.
+    /// One of the parts that an operation waits for has arrived, perhaps the last one.
     void note_done(open_message* owner) noexcept {
         if (owner != nullptr && --owner->awaited_ == 0) come_.push_back(*owner);
     }
-    /// Ends one for which all has come; false where there is none. Then another one may have to lead.
+    /// Ends one operation for which everything has arrived; false if there is none. Afterwards another one may have to
+    /// lead.
     [[nodiscard]] bool end_one() noexcept {
         open_message* const first = come_.first();
         if (first == nullptr) return false;
@@ -75,7 +76,7 @@ class open_messages {
   private:
     [[nodiscard]] open_message* first() const noexcept { return open_.empty() ? come_.first() : open_.first(); }
 
-    chain<open_message> open_, come_;  // what waits for something, and what only has to be told
+    chain<open_message> open_, come_;  // those still waiting, and those that only have to be ended
     open_message* leader_ = nullptr;
 };
 

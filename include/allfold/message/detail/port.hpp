@@ -20,7 +20,7 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// Where the messages of a rank leave and come: its communicator, as the post office sees it.
+/// Where the messages of a rank leave and arrive: its communicator, as the post office sees it.
 
 namespace allfold::detail {
 
@@ -79,7 +79,7 @@ class port_of final : public post_port {
         }
     };
 
-    /// Behind the head.
+    /// Inserts the name of the type after the head.
     [[nodiscard]] static outgoing with_name(record& r, outgoing message) noexcept {
         r.type_name = {};
         std::strncpy(r.type_name.data(), r.head.type_name, r.type_name.size() - 1);
@@ -89,7 +89,7 @@ class port_of final : public post_port {
         message.bytes += name.bytes;
         return message;
     }
-    /// Without taking them out first.
+    /// Handles short messages where they lie, without taking them out of the transport first.
     void take_in_place(int sender) {
         for (message_in_place here{}; comm_.find_in_place(sender, envelopes_lane, sizeof(message_head), here, false);) {
             take_packed(sender, here.signature, here.data, here.bytes);
@@ -140,8 +140,8 @@ class port_of final : public post_port {
     post_office& office_;
 };
 
-/// The communicator of the same ranks over which messages go: where ranks go in groups another one, in which any two of
-/// them can talk.
+/// The communicator of the same ranks that carries messages: if ranks form groups, a different one, in which any two of
+/// them can communicate.
 template <communicator Comm>
 [[nodiscard]] auto& carrier_of(Comm& comm) {
     if constexpr (Comm::has_groups) {
@@ -162,7 +162,7 @@ template <communicator Comm>
     return {};
 }
 
-/// The office of a communicator, made when it is first asked for.
+/// The post office of a communicator, created on first use.
 template <communicator Comm>
 [[nodiscard]] post_office& office_of(Comm& comm) {
     std::shared_ptr<background::keepsake>& kept = comm.background().office;
@@ -170,7 +170,7 @@ template <communicator Comm>
     return static_cast<post_office&>(*kept);
 }
 
-/// Takes in what has come from one rank.
+/// Takes in what has arrived from one rank.
 template <communicator Comm>
 void take_turns_with(Comm& comm, post_office& office, int peer) {
     {

@@ -35,24 +35,25 @@
 #include "allfold/transport/detail/groups_of_cores.hpp"
 
 /// @file
-/// What a rank knows of its messages on one communicator, whatever that is made of.
+/// The state of a rank's messages on one communicator, independent of the transport.
 ///
 ///     eager        envelope and data in one                           the send is done
 ///     rendezvous   request  ->  clear (or refused)  ->  data          the send is done when its data has been read
 ///     between threads       request with the place of the data  ->  refused, which says that it has been read
 ///
-/// Envelopes travel on one lane, which is the same on all ranks, and data that was asked for on another one, in the
-/// order in which it was asked for: so a transport may put it where it belongs. Messages of those lanes are posted as
-/// unordered ones: they wait for no collective, and none waits for them (transport/detail/flow_control.hpp), though
-/// nobody may read them yet.
+/// Envelopes travel on one lane, the same on all ranks, and requested data on another, in the order in which it was
+/// requested, so that a transport can put it straight into its destination buffer. Messages on these lanes are posted
+/// as unordered: they wait for no collective, and no collective waits for them (transport/detail/flow_control.hpp),
+/// even while they are unread.
 ///
-/// What a rank has sent to another one, and nobody has received, is held there as far as its `credit` goes. A send
-/// beyond that is a rendezvous: its envelope alone is held, and there are no more of those than sends in flight. So
-/// every send gets its envelope to its receiver, and a receive that matches finds it, however much is held.
+/// Messages that a rank has sent to another one, and that have not been received, are held there up to the sender's
+/// `credit`. A send beyond that is a rendezvous: only its envelope is held, and there are at most as many of these as
+/// sends in flight. So every send gets its envelope to its receiver, and a matching receive finds it, however much is
+/// held.
 
 namespace allfold::detail {
 
-/// What an office asks of a communicator.
+/// What a post office requires of a communicator.
 class post_port {
   public:
     post_port() = default;
@@ -68,9 +69,10 @@ class post_port {
     ~post_port() = default;
 };
 
-/// Where all cores share a cache copies are so much cheaper that messages up to here are held as well, while not much
-/// is: a rank copies one while its peer copies another. A Xeon (Granite Rapids), there and back 8 KiB 0.57 of the time,
-/// 16 KiB 0.67; halo of six faces of 8 and 16 KiB 0.71; 64 messages each way 8 KiB 1.02, 16 KiB 1.2.
+/// If all cores share a cache, copies are so much cheaper that messages up to this length are held as well, as long as
+/// little is held: a rank copies one message while its peer copies another. A Xeon (Granite Rapids): a ping-pong of 8
+/// KiB takes 0.57x the time, of 16 KiB 0.67x; a halo of six faces of 8 and 16 KiB 0.71x; 64 messages each way of 8 KiB
+/// 1.02x, of 16 KiB 1.2x.
 inline constexpr std::size_t longest_held_of_few = 16 << 10;
 inline constexpr std::uint32_t units_of_few = credit::most_held * 3 / 8;
 
@@ -88,14 +90,14 @@ class post_office final : public background::keepsake {
 
     void start(sending& s, post_port& port);
     void start(receiving& r);
-    /// Of a message that a probe has found.
+    /// Starts the receive of a message that a probe has found.
     void start(receiving& r, std::unique_ptr<held_message> found) {
         r.is_done = false;
         r.failure = nullptr;
         matching_.awaited().begin(r.place.bytes());
         match(r, std::move(found));
     }
-    /// True if it had not been matched: then it never is.
+    /// True if it had not been matched: then it never will be.
     [[nodiscard]] bool cancel(receiving& r) noexcept {
         if (!r.is_posted) return false;
         matching_.withdraw(r);
@@ -104,7 +106,7 @@ class post_office final : public background::keepsake {
         r.found.cancelled = true;
         return true;
     }
-    /// True if nothing of it has left this rank: then nothing does.
+    /// True if nothing of it has left this rank: then nothing ever will.
     [[nodiscard]] bool cancel(sending& s) noexcept {
         if (s.carrier == nullptr || s.is_done || !s.carrier->head.has_envelope()) return false;
         auto& queue = with(s.receiver).queue;
@@ -116,7 +118,7 @@ class post_office final : public background::keepsake {
         --queued_;
         return true;
     }
-    // Receives that are no more than notes.
+    // Receives that are only notes.
 
     std::unique_ptr<note_keeper> keeper;
     [[nodiscard]] bool holds(int source, int tag) const { return matching_.holds(source, tag); }
@@ -125,28 +127,28 @@ class post_office final : public background::keepsake {
         matching_.post(r);
         if (++notes_ == 1) keeper->set_out();
     }
-    /// Makes them calls.
+    /// Turns all notes into calls.
     void grow_all() noexcept {
         matching_.for_each_waiting([](posted_receive& r) {
             if (r.is_note) static_cast<void>(static_cast<receive_note&>(r).become_call());
         });
     }
-    /// Gives the place of a note to the call that it becomes.
+    /// Replaces a note by the call that it becomes, in the same position.
     void replace(receive_note& r, receiving& by) {
         by.is_done = false;
         if (r.is_posted) matching_.replace(r, by);
         forget_note();
     }
 
-    /// They give up, with all that is in flight: nothing refers to them any more.
+    /// The operation is abandoned with everything in flight: removes all references to it.
     void forget(sending& s) noexcept;
     void forget(receiving& r) noexcept;
 
-    /// That of the send which starts next.
+    /// The number of the next send that starts.
     [[nodiscard]] std::uint32_t next_number() const noexcept { return sends_ + 1; }
-    /// The operations of this rank that are not done.
+    /// The unfinished operations of this rank.
     [[nodiscard]] open_messages& in_flight() noexcept { return in_flight_; }
-    /// Ends those for which all has come.
+    /// Ends the operations for which everything has arrived.
     void settle() noexcept {
         if (owed_ != 0 || !in_flight_.end_one()) return;
         while (owed_ == 0 && in_flight_.end_one()) {
@@ -154,7 +156,7 @@ class post_office final : public background::keepsake {
         in_flight_.find_leader();
     }
 
-    /// Sends what can be, and takes in what has come; once in each pass along what is in flight, if it is in one.
+    /// Sends what can be sent, and takes in what has arrived; at most once in each pass over the operations in flight.
     void turn(post_port& port, std::uint64_t pass = 0) {
         if (pass != 0 && pass == latest_pass_) return;
         latest_pass_ = pass;
@@ -166,12 +168,13 @@ class post_office final : public background::keepsake {
         collect();
     }
 
-    /// Of a rank that waits: copies what another one is reading here, if it is, together with it.
+    /// Called by a waiting rank: if another rank is reading one of its sends, helps it copy.
     void help() noexcept { reading_.help(); }
-    /// It gives up with its communicator: who still reads one of its sends may call, and that may be gone by then.
+    /// The rank abandons its communicator: a rank that still reads one of its sends may call for help, and the send may
+    /// be gone by then.
     void help_no_more() noexcept { reading_.help_no_more(); }
 
-    /// Takes in what has come from one rank, which lets it go on and tells what it has taken in.
+    /// Takes in what has arrived from one rank, which lets that rank go on, and reports what has been taken in.
     void take_turns_with(int peer, post_port& port) {
         port.progress();
         if (peer != rank_) port.take_in(peer);
@@ -179,53 +182,53 @@ class post_office final : public background::keepsake {
         collect();
     }
 
-    /// The first message held that fits; null where there is none.
+    /// Removes and returns the first held message that `r` matches; null if there is none.
     [[nodiscard]] std::unique_ptr<held_message> take_held(const receiving& r) { return matching_.take_held(r); }
-    /// Of a probe, whose message was not received after all.
+    /// Puts back a message that a probe has found, and that was not received after all.
     void put_back(std::unique_ptr<held_message> unread);
 
-    /// A message on the lane of envelopes: its head and, of an eager one, its data.
+    /// A message has arrived on the lane of envelopes: its head and, if it is eager, its data.
     void take_envelope(int source, const message_head& head, std::span<const std::byte> data);
-    /// Where the next data that comes from there belongs, and how long it is.
+    /// The receive for which the next data from `source` is; null if none is expected.
     [[nodiscard]] receiving* next_expected(int source) noexcept {
         const auto& expected = with(source).expected;
         return expected.empty() ? nullptr : expected.front();
     }
-    /// It has come, and lies there: perhaps in its place already.
+    /// That data has arrived at `from_place`, which may be its destination already.
     void take_data(int source, const std::byte* from_place);
-    /// Of a type whose name has come from another process, as it does with the first message of that type.
+    /// The stored name of a type, which another process sends with its first message of that type.
     [[nodiscard]] const char* name_of(std::uint64_t type, const char* text) {
         return type_names_.try_emplace(type, text).first->second.c_str();
     }
-    /// Whether this rank has sent the name of a type there.
+    /// Whether this rank has sent the name of a type to a receiver.
     [[nodiscard]] bool has_named(int receiver, std::uint64_t type) const noexcept {
         const std::vector<std::uint64_t>& named = peers_[static_cast<std::size_t>(receiver)].named;
         return std::find(named.rbegin(), named.rend(), type) != named.rend();
     }
     void note_named(int receiver, std::uint64_t type) { with(receiver).named.push_back(type); }
 
-    /// A rank that has returned sends nothing any more.
+    /// A rank has returned, and will send nothing more.
     void note_gone(int peer) noexcept { with(peer).is_gone = true; }
-    /// The first other rank that may send something still; -1 where all have returned.
+    /// The first other rank that may still send something; -1 if all have returned.
     [[nodiscard]] int first_present() const noexcept {
         for (int r = 0; r < size(); ++r)
             if (r != rank_ && !peers_[static_cast<std::size_t>(r)].is_gone) return r;
         return -1;
     }
-    /// Visits what is held, in the order in which it came.
+    /// Visits the held messages in order of arrival.
     template <class Visit>
     void for_each_held(Visit visit) const {
         matching_.for_each_held(visit);
     }
 
-    // The short way (short_message.hpp) of a message that is posted, or found, at once.
+    // The short way (short_message.hpp): messages that are posted, or found, at once.
 
-    /// Whether nothing waits to be sent to this rank before it, and it would hold so much more.
+    /// Whether no message to this receiver is queued, and it would hold that many more bytes.
     [[nodiscard]] bool may_post_at_once(int receiver, std::size_t bytes) noexcept {
         return owed_ == 0 && with(receiver).queue.empty() && has_room(receiver, bytes) && is_held(receiver, bytes);
     }
     [[nodiscard]] bool has_room(int receiver, std::size_t bytes) noexcept { return with(receiver).due.has_room(bytes); }
-    /// Whether it is short enough not to be read where it is.
+    /// Whether a message is short enough to be held by its receiver, rather than read in the sender's memory.
     [[nodiscard]] bool is_held(int receiver, std::size_t bytes) const noexcept {
         if (bytes <= longest_not_read_there) return true;
         if (!reading_.reaches(receiver)) return bytes <= credit::longest_message;
@@ -243,17 +246,17 @@ class post_office final : public background::keepsake {
         due.note_sent(bytes);
         due.note_told();
     }
-    /// Whether the next envelope is the next message for a receive that is called now.
+    /// Whether a receive that is called now would match the next envelope, since nothing is held or posted.
     [[nodiscard]] bool receives_at_once() const noexcept { return owed_ == 0 && matching_.is_empty(); }
     void note_received(int source, const message_head& head) {
         with(source).due.hear(head.freed);
         free(source, head.bytes());
     }
 
-    /// Whether answers wait for room to be sent, for which no operation of this rank waits.
+    /// Whether there are answers still to be sent that no operation of this rank waits for.
     [[nodiscard]] bool owes_answers() const noexcept { return owed_ != 0; }
 
-    /// The send of which there is a copy is done.
+    /// A buffered send is done, since it has been copied.
     void note_copied(sending& of) noexcept { finish(of); }
     send_buffer buffer;
 
@@ -262,8 +265,8 @@ class post_office final : public background::keepsake {
 
     struct counterpart {
         std::deque<std::unique_ptr<record>> queue;
-        std::deque<receiving*> expected;   // in the order in which their data comes
-        std::vector<std::uint64_t> named;  // the types whose names it knows
+        std::deque<receiving*> expected;   // in the order in which their data arrives
+        std::vector<std::uint64_t> named;  // the types whose names the peer knows
         credit due;
         bool is_gone = false;
     };
@@ -327,7 +330,7 @@ class post_office final : public background::keepsake {
     }
     void match(receiving& r, std::unique_ptr<held_message> with_this);
     void match_posted(posted_receive& r, int source, const message_head& head, std::span<const std::byte> data);
-    /// Whether it is no more than some bytes that fit, and nobody waits for an answer.
+    /// Whether the message is just bytes that fit, and its sender waits for no answer.
     [[nodiscard]] static bool takes_as_is(const posted_receive& r, const message_head& head) noexcept {
         return head.what == kind::eager && head.how == mode::standard && !r.is_probe && r.place.type->copies_bytes() &&
                head.type == r.place.type->hash() && head.element_bytes == r.place.type->element_bytes &&
@@ -393,7 +396,7 @@ inline record& post_office::queue_for(int receiver, kind what) {
     return queued;
 }
 
-/// Whether its data goes with its envelope, if there is room for it.
+/// Whether the data is sent along with its envelope, if there is room for it.
 inline bool post_office::may_be_eager(const sending& s, std::size_t bytes, bool waits, const post_port& port) const {
     if (s.how == mode::ready || s.data.type->assign != nullptr) return false;
     if (s.has_no_limit) return true;
@@ -413,10 +416,10 @@ inline void post_office::start(sending& s, post_port& port) {
         s.encoded_bytes = s.encoded.size();
     }
     const std::size_t bytes = s.payload().bytes;
-    const bool waits = !s.is_held || s.how == mode::synchronous;  // to hear that it has been received
+    const bool waits = !s.is_held || s.how == mode::synchronous;  // to be told that it has been received
     bool is_eager = may_be_eager(s, bytes, waits, port);
     if (is_eager && !s.has_no_limit && !there.due.has_room(bytes)) {
-        turn(port);  // it may have been freed
+        turn(port);  // this may free some
         is_eager = there.due.has_room(bytes);
     }
     record& asking = queue_for(s.receiver, is_eager ? kind::eager : kind::request);
@@ -475,7 +478,7 @@ inline void post_office::forget(receiving& r) noexcept {
     r.is_done = true;
 }
 
-/// To each rank in order, as far as there is room.
+/// Posts the queued messages to each rank, in order, as far as there is room.
 inline void post_office::flush(post_port& port) {
     for (counterpart& there : peers_) {
         if (queued_ == 0) return;
@@ -512,7 +515,7 @@ inline bool post_office::post(record& r, post_port& port) {
     return true;
 }
 
-/// A message to this rank itself.
+/// Delivers a message from this rank to itself.
 inline void post_office::take_own(const record& r) {
     if (r.on == data_lane) return take_data(rank_, r.parts[1].data);
     message_head head = r.head;
@@ -580,14 +583,14 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
     r.failure = objection(r, source, head);
     if (head.what == kind::eager) {
         free(source, data.size());
-        if (head.how == mode::synchronous) refuse(source, head, kind::refused, nullptr);  // its send waits to hear that
+        if (head.how == mode::synchronous) refuse(source, head, kind::refused, nullptr);  // which its sender waits for
         if (!r.failure) put_in_place(r, data.data(), data.size(), streams(r));
         finish(r);
     } else if (r.failure) {
         refuse(source, head, kind::refused, &r);
     } else if (reading_.is_there(head, data)) {
         reading_.read(r, source, reading_of_messages::place_in(data), streams(r));
-        refuse(source, head, kind::refused, nullptr);  // its sender hears that it has been read
+        refuse(source, head, kind::refused, nullptr);  // tells its sender that it has been read
         finish(r);
     } else {
         r.coming_bytes = head.bytes();
@@ -602,7 +605,7 @@ inline void post_office::match(receiving& r, int source, const message_head& hea
     }
 }
 
-/// What is wrong with a message that a receive has matched.
+/// What is wrong with a message that a receive has matched; null if nothing is.
 inline std::exception_ptr post_office::objection(const receiving& r, int source, const message_head& head) const {
     if (head.type != r.place.type->hash())
         return std::make_exception_ptr(
@@ -629,7 +632,7 @@ inline void post_office::take_data(int source, const std::byte* from_place) {
     finish(r);
 }
 
-/// A receive has been matched with a send of this rank, or refused it.
+/// A receive has matched a send of this rank, or has refused it.
 inline void post_office::hear_answer(int source, const message_head& head) {
     const auto asked = asked_.find(head.number);
     if (asked == asked_.end()) return;
@@ -649,7 +652,7 @@ inline void post_office::hear_answer(int source, const message_head& head) {
             errc::bad_argument, text({"send: rank ", rank_, " sends to rank ", source, " under tag ", s.label,
                                       " in mode::ready, and rank ", source, " had not posted a receive for it"})));
     if (s.carrier == nullptr) return finish(s);
-    s.carrier->asks = nullptr;  // its data is lent still
+    s.carrier->asks = nullptr;  // its data is still lent
     s.carrier->sent = &s;
 }
 

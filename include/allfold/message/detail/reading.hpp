@@ -14,32 +14,33 @@
 #include "allfold/transport/detail/stream.hpp"
 
 /// @file
-/// Messages that their receiver reads where their sender has them: ranks that share memory.
+/// Messages that the receiver reads straight from the sender's memory, between ranks that share memory.
 
 namespace allfold::detail {
 
-/// How a rank reads where another one has its data, if it can: who gives up waits for all who do. To begin throws where
-/// somebody has given up.
+/// How a rank reads another rank's data in place, if it can. A rank that abandons the communicator waits for everyone
+/// who is reading; `begin` throws if a rank has abandoned it.
 struct reading_there {
     void* communicator = nullptr;
     void (*begin)(void*) = nullptr;
     void (*end)(void*) noexcept = nullptr;
 };
-/// What is longer is read there: one copy rather than two, but an answer. Two cores near each other, against copies up
-/// to 32 KiB and three messages beyond: there and back 6 KiB 0.93 of the time, 8 KiB 0.71, 16 KiB 0.53, 64 KiB 0.86; 64
-/// messages each way, of 8 KiB 0.70, of 16 KiB 0.36, of 64 KiB 0.7; halos of six faces of 4, 6, 8, 16 and 256 KiB 1.18,
-/// 1.12, 1.03, 0.88, 0.85. 4 KiB there and back 1.16.
+/// Longer messages are read in the sender's memory: one copy rather than two, but at the price of an answer. Two cores
+/// near each other, relative to copies up to 32 KiB and to three messages beyond: a ping-pong of 6 KiB takes 0.93x the
+/// time, 8 KiB 0.71x, 16 KiB 0.53x, 64 KiB 0.86x; 64 messages each way of 8 KiB 0.70x, of 16 KiB 0.36x, of 64 KiB 0.7x;
+/// halos of six faces of 4, 6, 8, 16 and 256 KiB 1.18x, 1.12x, 1.03x, 0.88x, 0.85x. A ping-pong of 4 KiB takes 1.16x.
 inline constexpr std::size_t longest_not_read_there = 6 << 10;
-/// Of one whose sender waits to hear that it has been received, which says as well that it has been read. A Xeon
-/// (Granite Rapids), there and back as a copy: 8 bytes 0.79 of the time, 64 bytes 0.93, 256 bytes 0.98, 512 bytes 1.04,
-/// 4 KiB 1.07, 16 KiB 1.46.
+/// The same limit for a send that waits for confirmation that it has been received, which also confirms that it has
+/// been read. A Xeon (Granite Rapids), ping-pong with copies instead: 8 bytes take 0.79x the time, 64 bytes 0.93x, 256
+/// bytes 0.98x, 512 bytes 1.04x, 4 KiB 1.07x, 16 KiB 1.46x.
 inline constexpr std::size_t longest_not_read_there_of_synchronous = 256;
-/// Up to here a core that is far reads a copy of that, past all caches (transport/detail/distance.hpp). AMD Zen 4:
-/// there and back 8 KiB 0.8 of the time, 16 KiB 0.7, 64 KiB and 512 KiB 0.6, 4 MiB 0.75; halo of six faces of 8 to 256
-/// KiB 0.8 to 0.55; 64 messages each way 8 KiB 0.85 to 1.25, 16 to 64 KiB 0.6 to 0.9.
+/// Up to this length a distant core reads a copy made with streaming (non-temporal) stores instead
+/// (transport/detail/distance.hpp). AMD Zen 4: a ping-pong of 8 KiB takes 0.8x the time, 16 KiB 0.7x, 64 KiB and 512
+/// KiB 0.6x, 4 MiB 0.75x; a halo of six faces of 8 to 256 KiB 0.8x to 0.55x; 64 messages each way of 8 KiB 0.85x to
+/// 1.25x, of 16 to 64 KiB 0.6x to 0.9x.
 inline constexpr std::size_t longest_staged = std::size_t{4} << 20;
 
-/// What has come of a message, where it belongs. `streams`: past all caches.
+/// Puts the received data of a message into its destination buffer. `streams`: with streaming stores.
 inline void put_in_place(receiving& r, const std::byte* from_place, std::size_t bytes, bool streams) noexcept {
     const std::size_t elements = r.found.elements;
     const message_type& type = *r.place.type;
@@ -53,12 +54,12 @@ inline void put_in_place(receiving& r, const std::byte* from_place, std::size_t 
             stream_or_move(r.place.data, from_place, bytes);
         else
             std::memmove(r.place.data, from_place, bytes);
-    } catch (...) {  // what it makes of them is the caller's
+    } catch (...) {  // decoding and assigning run the caller's code
         r.failure = std::current_exception();
     }
 }
 
-/// What a rank reads of others so, and they of it.
+/// What a rank reads from others in this way, and they from it.
 class reading_of_messages {
   public:
     reading_of_messages(int rank, const reading_there& how) noexcept : rank_(rank), how_(how) {}
@@ -70,7 +71,7 @@ class reading_of_messages {
 
     // The sender
 
-    /// Says where its receiver reads it. `is_far(bytes)`: whether that one's core is.
+    /// Sets where its receiver reads it. `is_far(bytes)`: whether the receiver's core is far away.
     template <class IsFar>
     void offer(sending& s, IsFar is_far) {
         const std::size_t bytes = s.data.bytes();
@@ -81,17 +82,18 @@ class reading_of_messages {
         s.copying.offer(data, bytes, stages ? nullptr : &to_help_);
         s.to_be_read = reinterpret_cast<std::byte*>(&s.copying);
     }
-    /// Of a rank that waits: copies what another one is reading here, if it is, together with it.
+    /// Called by a waiting rank: if another rank is reading one of its sends, helps it copy.
     void help() noexcept {
         if (helps_) to_help_.help();
     }
-    /// It gives up with its communicator: who still reads one of its sends may call, and that may be gone by then.
+    /// The rank abandons its communicator: a rank that still reads one of its sends may call for help, and the send may
+    /// be gone by then.
     void help_no_more() noexcept { helps_ = false; }
     void withdraw(sending& s) noexcept { to_help_.withdraw(s.copying); }
 
     // The receiver
 
-    /// Whether what came behind the head of a message says where it lies.
+    /// Whether what followed the head of a message is the address of its data.
     [[nodiscard]] bool is_there(const message_head& head, std::span<const std::byte> rest) const noexcept {
         return is_possible() && head.what == message_head::kind::request && !head.is_encoded() && !rest.empty();
     }

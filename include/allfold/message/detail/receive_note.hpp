@@ -13,24 +13,24 @@
 #include "allfold/transport/background.hpp"
 
 /// @file
-/// A started receive of which nobody has asked more than that its message come. It is two cache lines long, where a
-/// call in the background is seven, and is done as soon as its message has been copied. It becomes such a call when
-/// somebody waits for it before that, cancels it, lets go of it or has a function called at its end; when its message
-/// is not just some bytes that fit; and when anything goes wrong.
+/// A started receive that, so far, only has to wait for its message. It takes two cache lines, where a background call
+/// takes seven, and is done as soon as its message has been copied. It becomes such a call if, before that, it is
+/// waited for, cancelled, released, or given a function to call at its end; if its message is more than just bytes that
+/// fit; and if anything goes wrong.
 
 namespace allfold::detail {
 
 class receive_note;
 
-/// What pushes on the notes of a communicator.
+/// Makes progress on the notes of a communicator.
 class note_keeper : public background::work {
   public:
-    /// In flight, as long as there are any.
+    /// Called for the first note: the keeper is in flight as long as there are any.
     virtual void set_out() = 0;
     virtual void take_over() noexcept = 0;
-    /// Looks for a moment for what comes from a rank, and takes it in.
+    /// Waits briefly for messages from a rank, and takes them in.
     virtual void look_out_for(int source) noexcept = 0;
-    /// The call that a note becomes, and what that receives.
+    /// The call that a note becomes, and its receive.
     struct call {
         std::unique_ptr<pending> work;
         receiving* in = nullptr;
@@ -62,7 +62,7 @@ class receive_note final : public posted_receive, public noted {
         state_.store(state::is_call, std::memory_order_release);
         return in;
     }
-    /// Its message has been copied. From here on it may be gone.
+    /// Its message has been copied. The note may be destroyed from here on.
     void end(const status& found) noexcept {
         if (told_ != nullptr) *told_ = found;
         state_.store(state::done, std::memory_order_release);

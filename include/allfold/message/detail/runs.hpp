@@ -20,11 +20,11 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// Data of a message that lies in more than one piece: it goes as its pieces lie, one after the other.
+/// Message data in more than one piece: its pieces are sent one after another.
 
 namespace allfold::detail {
 
-/// Whether data of this type may lie so.
+/// Whether data of this type may be non-contiguous.
 template <class X>
 inline constexpr bool may_have_gaps = tensor_view<X> || is_records<X> || is_tensors<X>;
 
@@ -58,7 +58,7 @@ class run_list {
     std::vector<part> runs_;
 };
 
-/// Row i of a view, which has no fewer.
+/// Row i of a view that has at least i rows.
 template <class V>
 [[nodiscard]] auto row_of(const V& v, std::size_t i) {
     using access = tensor_access<V>;
@@ -75,15 +75,15 @@ template <class V>
         if (i > 0) first += static_cast<std::ptrdiff_t>(i) * access::stride(v, 0);
     return tensor<element, inner>(first, extents, strides);
 }
-/// How many bytes are in a row of a view.
+/// The number of bytes in a row of a view.
 template <class V>
 [[nodiscard]] std::size_t row_bytes_of(const V& v) {
     using element = typename tensor_access<V>::element_type;
     return count_of(row_of(v, 0)) * sizeof(element);
 }
 
-/// Where the elements lie, in row-major order, as many at once as lie one after the other; of records those of a row of
-/// each tensor, then those of the next row. Nothing where there are no gaps.
+/// The contiguous runs of elements, in row-major order; for records, each row consists of that row of each tensor.
+/// Empty if there are no gaps.
 template <class X>
 [[nodiscard]] std::vector<part> runs_of([[maybe_unused]] X& x) {
     using data = std::remove_cv_t<X>;
@@ -102,7 +102,7 @@ template <class X>
     return std::move(runs).take();
 }
 
-/// Of records, how long a row is, which only its tensors know.
+/// For records, the type of a row with its length, which only the tensors know.
 template <class X>
 [[nodiscard]] std::optional<message_type> row_type_of([[maybe_unused]] const X& x) {
     if constexpr (is_records<X>) {
@@ -114,7 +114,7 @@ template <class X>
     return std::nullopt;
 }
 
-/// What came without gaps to where there are some: the first bytes.
+/// Scatters the first `bytes` bytes, received contiguously, over runs with gaps between them.
 inline void distribute(std::span<const part> runs, const std::byte* from, std::size_t bytes) noexcept {
     for (const part& run : runs) {
         const std::size_t n = std::min(run.bytes, bytes);

@@ -10,7 +10,7 @@
 #include "allfold/engine/operation.hpp"
 
 /// @file
-/// What `mode::buffered` has copied.
+/// The copies made by `mode::buffered`.
 
 namespace allfold::detail {
 
@@ -23,7 +23,7 @@ class send_buffer {
         copy(const copy&) = delete;
         copy& operator=(const copy&) = delete;
         virtual ~copy() { of_.used_ -= bytes_; }
-        /// Its send.
+        /// The send of this copy.
         [[nodiscard]] virtual pending& work() noexcept = 0;
 
       private:
@@ -39,7 +39,7 @@ class send_buffer {
     [[nodiscard]] bool has_room(std::size_t bytes) const noexcept { return used_ + bytes <= bytes_; }
 
     void keep(std::unique_ptr<copy> sent) {
-        if (kept_.size() >= most_kept_) {  // so often that to keep one costs the same however many there are
+        if (kept_.size() >= most_kept_) {  // rarely enough that keeping one has constant amortised cost
             forget_sent();
             most_kept_ = std::max(few, 2 * kept_.size());
         }
@@ -49,7 +49,7 @@ class send_buffer {
         std::erase_if(kept_, [](const auto& each) { return each->work().done(); });
     }
     [[nodiscard]] bool is_empty() const noexcept { return kept_.empty(); }
-    /// The first one, for good; null where there is none.
+    /// Removes and returns the first copy; null if there is none.
     [[nodiscard]] std::unique_ptr<copy> take_first() {
         if (is_empty()) return nullptr;
         std::unique_ptr<copy> first = std::move(kept_.front());

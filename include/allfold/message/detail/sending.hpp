@@ -18,33 +18,33 @@
 #include "allfold/transport/detail/stream.hpp"
 
 /// @file
-/// A send, and what is on its way.
+/// A send operation, and a message in transit.
 
 namespace allfold::detail {
 
 class open_message;
 
-/// A send.
+/// A send operation.
 struct sending {
     int receiver;
     int label;
     mode how;
     message_data data;
     std::uint32_t number = 0;
-    bool may_wait = true;       // in standard mode: analysis/explore decides whether it
-    bool is_held = true;        // is held by its receiver, or waits
-    bool has_no_limit = false;  // and is so however long it is, and however much is held already
+    bool may_wait = true;       // a standard send that may wait for its receive: analysis/explore sets is_held
+    bool is_held = true;        // held by its receiver; if not, it waits for its receive
+    bool has_no_limit = false;  // held whatever its length, and however much is held already
     bool is_done = true;
     std::exception_ptr failure;
     open_message* owner = nullptr;
-    record* carrier = nullptr;  // on its way
+    record* carrier = nullptr;  // the message in transit
     std::vector<std::byte> encoded;
     std::uint64_t encoded_bytes = 0;
-    std::byte* to_be_read = nullptr;  // where its receiver reads it; of a long one, how it is copied
+    std::byte* to_be_read = nullptr;  // where its receiver reads the data; of a long one, its shared_copy
     shared_copy copying;
     kept_bytes staged;
 
-    /// A copy past all caches.
+    /// Copies the data with streaming (non-temporal) stores, and returns the copy.
     [[nodiscard]] std::byte* stage() {
         const std::size_t bytes = data.bytes();
         if (staged.bytes() < bytes) staged = kept_bytes(bytes, kept_memory::usual_alignment);
@@ -52,7 +52,7 @@ struct sending {
         finish_streams();
         return staged.data();
     }
-    /// What goes: the data, or what it is encoded as.
+    /// What is sent: the data, or its encoding.
     [[nodiscard]] part payload() noexcept {
         return data.type->is_encoded() ? part{encoded.data(), encoded.size()} : part{data.data, data.bytes()};
     }
@@ -61,7 +61,7 @@ struct sending {
         : receiver(to_rank), label(under), how(when), data{what.data, what.elements, what.type} {}
 };
 
-/// A message on its way.
+/// A message in transit.
 struct record {
     message_head head;
     std::array<part, 2> parts{};
@@ -69,11 +69,11 @@ struct record {
     lane on = envelopes_lane;
     bool copyable = true;
     std::atomic<int> lent{0};
-    sending* sent = nullptr;       // done when this has been read
-    receiving* refused = nullptr;  // the same
-    sending* asks = nullptr;       // whose request it is
+    sending* sent = nullptr;       // the send that is done when this has been read
+    receiving* refused = nullptr;  // the receive that is done then
+    sending* asks = nullptr;       // the send that waits for the answer to this
     std::array<char, longest_type_name> type_name{};
-    std::array<part, 3> in_transport{};  // the parts, with the name, where that goes too
+    std::array<part, 3> in_transport{};  // the parts, with the type name if that is sent too
 
     [[nodiscard]] bool has_head() const noexcept { return on == envelopes_lane; }
 };

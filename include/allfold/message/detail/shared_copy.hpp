@@ -13,24 +13,24 @@
 #include "allfold/transport/detail/stream.hpp"
 
 /// @file
-/// A message that its receiver copies from where its sender has it, and its sender helps.
+/// A message that the receiver copies straight from the sender's memory, with the sender's help.
 
 namespace allfold::detail {
 
-/// The copy of a long send's bytes to their place. The receiver makes it, piece by piece, and calls for help; a sender
-/// that only waits for that makes some of the pieces, since two cores copy twice as fast as one. Either takes the next
-/// piece that nobody has taken, so whoever is late or busy takes fewer, or none. Two cores of an Intel Xeon, messages
-/// there and back, to copies by the receiver alone: 64 KiB 0.65 of the time, 256 KiB to 1 MiB 0.55, 4 MiB 0.45, 64 MiB
-/// 0.5; both ways at once, where nobody only waits, 1.0.
+/// Copies the bytes of a long send to their destination. The receiver does so piece by piece, and calls for help; a
+/// sender that is only waiting for this copies some of the pieces, since two cores copy twice as fast as one. Each
+/// takes the next free piece, so a rank that is late or busy takes fewer, or none. Two cores of an Intel Xeon,
+/// ping-pong relative to copies by the receiver alone: 64 KiB takes 0.65x the time, 256 KiB to 1 MiB 0.55x, 4 MiB
+/// 0.45x, 64 MiB 0.5x; both ways at once, where neither rank is only waiting, 1.0x.
 ///
-/// The receiver returns from it when all pieces are there; the sender keeps it until it hears of that.
+/// The receiver returns once all pieces have been copied; the sender keeps this object until it is notified.
 class shared_copy {
   public:
-    /// From so many bytes on. Less is copied before a sender has seen that it has begun.
+    /// The minimum length. A shorter message is copied before its sender has noticed that the copy has begun.
     static constexpr std::size_t least_bytes = 64 << 10;
 
-    /// Where a rank is called to help with one of its sends. There is one place however many are in flight: of several
-    /// receivers who call one is helped, and then the next.
+    /// Where receivers call a rank to help with one of its sends. There is one slot however many sends are in flight:
+    /// if several receivers call, they are helped one after another.
     class call {
       public:
         [[nodiscard]] bool is_called() const noexcept { return of_.load(std::memory_order_acquire) != nullptr; }
@@ -40,7 +40,7 @@ class shared_copy {
             begun->help();
             withdraw(*begun);
         }
-        /// It is over.
+        /// The copy is over.
         void withdraw(shared_copy& which) noexcept {
             shared_copy* expected = &which;
             if (of_.load(std::memory_order_relaxed) == expected)
@@ -53,13 +53,14 @@ class shared_copy {
     };
 
     shared_copy() = default;
-    shared_copy(const shared_copy&) noexcept {}  // of a send that has not started
+    shared_copy(const shared_copy&) noexcept {}  // a send that has not started shares nothing
     shared_copy& operator=(const shared_copy&) = delete;
     ~shared_copy() = default;
 
     // The sender
 
-    /// Before the receiver knows of it. `helper`: who can be called; null: the receiver copies all at once.
+    /// Called before the receiver knows about the copy. `helper`: where to call the sender; null: the receiver copies
+    /// everything in one go.
     void offer(const std::byte* from, std::size_t bytes, call* helper) noexcept {
         from_ = from;
         bytes_ = bytes;
@@ -68,7 +69,7 @@ class shared_copy {
         taken_.store(0, std::memory_order_relaxed);
         helped_.store(0, std::memory_order_relaxed);
     }
-    /// Once it has been called: copies pieces until there is none left; returns how many.
+    /// Called once the receiver has asked for help: copies pieces until none are left, and returns how many.
     std::uint32_t help() noexcept {
         std::uint32_t count = 0;
         for (; copy_piece(copy_long_to_shared); ++count) helped_.fetch_add(1, std::memory_order_release);
@@ -77,7 +78,7 @@ class shared_copy {
 
     // The receiver
 
-    /// `streams`: past all caches.
+    /// `streams`: with streaming (non-temporal) stores.
     void copy_to(std::byte* to, bool streams = false) noexcept {
         to_ = to;
         streams_ = streams;
@@ -86,7 +87,7 @@ class shared_copy {
             if (helper_ != nullptr && helper_->of_.load(std::memory_order_relaxed) == nullptr)
                 helper_->of_.store(this, std::memory_order_release);
         } while (copy_piece(std::memcpy) && ++own != pieces());
-        // A sender in the midst of a piece needs a processor, which may be this one.
+        // A sender that is still copying a piece needs a core, which may be this one.
         for (int i = 0; own + helped_.load(std::memory_order_acquire) != pieces(); ++i)
             i < 10000 ? relax() : std::this_thread::yield();
     }
@@ -99,7 +100,7 @@ class shared_copy {
     }
     template <class Copy>
     [[nodiscard]] bool copy_piece(Copy copy) noexcept {
-        if (taken_.load(std::memory_order_relaxed) >= pieces()) return false;  // without taking its line over
+        if (taken_.load(std::memory_order_relaxed) >= pieces()) return false;  // a load leaves the cache line shared
         const std::size_t begin = taken_.fetch_add(1, std::memory_order_relaxed) * piece_;
         if (begin >= bytes_) return false;
         const std::size_t bytes = std::min(piece_, bytes_ - begin);
@@ -114,10 +115,10 @@ class shared_copy {
 
     const std::byte* from_ = nullptr;
     std::size_t bytes_ = 0, piece_ = 1;
-    std::byte* to_ = nullptr;  // once the receiver has begun
-    bool streams_ = false;     // the same
+    std::byte* to_ = nullptr;  // set once the receiver has begun
+    bool streams_ = false;     // likewise
     call* helper_ = nullptr;
-    std::atomic<std::uint32_t> taken_{0};   // pieces that somebody copies or has copied, and some that there are not
+    std::atomic<std::uint32_t> taken_{0};   // pieces claimed so far; may exceed pieces()
     std::atomic<std::uint32_t> helped_{0};  // pieces that the sender has copied
 };
 

@@ -16,12 +16,14 @@
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
-/// The short way of a message for which nobody has to wait: a send that its receiver holds, a receive whose message
-/// comes at once. They are the messages of the office: which way a rank has gone no other rank can tell.
+/// The short way: the fast path of a message that needs no waiting, a send that its receiver holds or a receive whose
+/// message arrives at once. These are the same messages as the post office's: no other rank can tell which path a rank
+/// has taken.
 
 namespace allfold::detail {
 
-/// Whether there is one: a transport has it that lets a message be written where it, or a library, will read it.
+/// Whether there is such a path: the transport must let a message be written straight to where it, or a library, will
+/// read it.
 template <class Comm>
 concept has_short_messages = Comm::has_short_way && requires(Comm& comm, void (*write)(std::byte*)) {
     { comm.write_copied(0, lane{}, 0u, std::size_t{}, write) } -> std::same_as<bool>;
@@ -30,17 +32,17 @@ concept has_short_messages = Comm::has_short_way && requires(Comm& comm, void (*
 template <communicator Comm>
 void take_turns_with(Comm& comm, post_office& office, int peer);
 
-/// The office of a communicator, if it has one, while no operator runs, as the one who uses it now.
+/// The post office of a communicator, which this thread takes over; null if it has none, or while an operator runs.
 template <communicator Comm>
 [[nodiscard]] post_office* office_at_hand(Comm& comm) noexcept {
     background& own = comm.background();
-    if (own.is_running()) return nullptr;  // which takes over
+    if (own.is_running()) return nullptr;  // is_running() also takes it over
     return static_cast<post_office*>(own.office.get());
 }
 
-// All inlined, so that what is said of a message stays in registers: what was stored in small pieces cannot be loaded
-// in large ones before all that was stored earlier is through, such as the message before it, whose line another core
-// holds. Ping-pong of 8 bytes took 1.3 times as long.
+// All inlined, so that the description of a message stays in registers: what was stored in small pieces cannot be
+// loaded in large ones before all earlier stores have completed, such as those of the previous message, whose cache
+// line another core holds. Without inlining, a ping-pong of 8 bytes took 1.3 times as long.
 
 template <class Comm>
 concept reads_of_others = requires(Comm& comm) {
@@ -52,7 +54,7 @@ template <class Comm>
     return reads_of_others<Comm> && !by_itself ? longest_held_of_few : credit::longest_message;
 }
 
-/// Whether a message goes this way where there is room for it.
+/// Whether a message takes this path if there is room for it.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool is_held_as_sent(const Comm& comm, const message_data& data,
                                                               const message_options& said) {
@@ -63,7 +65,7 @@ template <communicator Comm>
            !comm.lends(sizeof(message_head) + bytes, true) && (data.data != nullptr || bytes == 0);
 }
 
-/// Sends a message; false where nothing has been done.
+/// Sends a message; false if nothing has been done.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool send_shortly(Comm& comm, const message_data& data,
                                                            const message_options& said) {
@@ -93,9 +95,10 @@ template <communicator Comm>
     return true;
 }
 
-/// Takes in what has come from the one to whom a message would go this way, so that both find room; false where it goes
-/// another way. 64 messages each way, two cores near each other and far: 512 bytes 0.75 and 0.85 of the time, 1 KiB 0.8
-/// and 0.9, 4 KiB 0.94 and 0.98: without it most of them became operations that wait.
+/// Takes in what has arrived from the receiver of a message that would take this path, so that both ranks find room;
+/// false if the message takes another path. 64 messages each way, two cores near each other and far apart: 512 bytes
+/// take 0.75x and 0.85x the time, 1 KiB 0.8x and 0.9x, 4 KiB 0.94x and 0.98x; without this, most of them became
+/// operations that wait.
 template <communicator Comm>
 [[nodiscard]] bool take_turns(Comm& comm, const message_data& data, const message_options& said) {
     if (!is_held_as_sent(comm, data, said)) return false;
@@ -105,7 +108,7 @@ template <communicator Comm>
     return true;
 }
 
-/// Whether a receive from one rank is of bytes, and nothing is wrong with it.
+/// Whether this is a valid receive of plain bytes from one given rank.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool is_plain_receive(const Comm& comm, const message_data& place,
                                                                const message_options& said) {
@@ -114,8 +117,8 @@ template <communicator Comm>
            (place.data != nullptr || place.elements == 0);
 }
 
-/// Receives a message that is there, or comes within a moment; false where it has to be waited for, or where something
-/// is wrong. Of a plain receive.
+/// Completes a plain receive whose message is there or, if `waits`, arrives within a moment; false if it has to be
+/// waited for or something is wrong.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool receive_next(Comm& comm, post_office& office, const message_data& place,
                                                            const message_options& said, bool waits, status& found) {
@@ -144,7 +147,7 @@ template <communicator Comm>
     if (said.told != nullptr) *said.told = found;
     return true;
 }
-/// The same of any receive.
+/// The same for any receive.
 template <communicator Comm>
 [[nodiscard, gnu::always_inline]] inline bool receive_shortly(Comm& comm, const message_data& place,
                                                               const message_options& said, status& found) {

@@ -8,7 +8,7 @@
 
 namespace allfold::detail {
 
-/// Objects that have been used, and are used again as they are.
+/// A pool of used objects, which are reused as they are.
 template <class T>
 class spares {
   public:

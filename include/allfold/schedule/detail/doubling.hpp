@@ -7,7 +7,7 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Steps that algorithms with a logarithmic number of rounds share.
+/// Steps shared by algorithms with a logarithmic number of rounds.
 
 namespace allfold::detail {
 
@@ -16,22 +16,22 @@ namespace allfold::detail {
     return static_cast<int>(std::bit_width(static_cast<unsigned>(n) - 1));
 }
 
-/// Where a rank keeps its value when `done` of its `folds` folds are made: two scratch slots in turn, so that no step
-/// writes what it sends, and in the end the result.
+/// The slot that holds a rank's value after `done` of its `folds` folds: two scratch slots in alternation, so that no
+/// step writes what it sends, and the result in the end.
 [[nodiscard]] constexpr slot accumulator(int done, int folds) noexcept {
     if (done == folds) return slot::result;
     if (done == 0) return slot::input;
     return done % 2 ? slot::scratch_a : slot::scratch_b;
 }
 
-/// Where the first fold is also the last, a step would send the input while it writes the result, which may be the same
-/// memory: then a copy is sent.
+/// Makes the step send a copy of its input. If the first fold is also the last, the step would otherwise send the input
+/// while it writes the result, which may be the same memory.
 constexpr void send_copy_of_input(step& s) noexcept {
     s.local = {local_work::kind::copy_to_send, slot::input, slot::input, slot::scratch_a, s.send};
     s.source = slot::scratch_a;
 }
 
-/// Sends the whole vector to `partner` and folds what comes from there, on the side that keeps rank order.
+/// Sends the whole vector to `partner` and folds in what it receives from there, on the side that keeps rank order.
 [[nodiscard]] constexpr step exchange(int self, int partner, int done, int folds) noexcept {
     step s{.to = peers::one(partner),
            .send = block_set::one(0),
@@ -45,15 +45,15 @@ constexpr void send_copy_of_input(step& s) noexcept {
     return s;
 }
 
-/// The round before a power of two: in each pair the higher rank folds in the operand of the lower one, and stands for
-/// both from then on.
+/// The round that reduces P to a power of two: in each pair the higher rank folds in the operand of the lower one, and
+/// represents both from then on.
 [[nodiscard]] constexpr step fold_pair(int self, const power_of_two_fold& ranks, int blocks, slot into) noexcept {
     if (!ranks.paired(self)) return {};
     if (self % 2 == 0) return {.to = peers::one(self + 1), .send = block_set::all(blocks)};
     return {.from = peers::one(self - 1), .receive = block_set::all(blocks), .how = fold::left, .into = into};
 }
 
-/// The round after it: the higher rank of each pair gives `blocks` of the result to the lower one.
+/// The round that undoes this: the higher rank of each pair sends `blocks` of the result to the lower one.
 [[nodiscard]] constexpr step give_back(int self, const power_of_two_fold& ranks, const block_set& blocks) noexcept {
     if (!ranks.paired(self)) return {};
     if (self % 2 == 0) return {.from = peers::one(self + 1), .receive = blocks};

@@ -7,14 +7,14 @@
 #include "allfold/schedule/schedule_of.hpp"
 
 /// @file
-/// Exclusive scans over distances that double: what those with different distances share.
+/// Exclusive scans over distances that double: what the variants with different distances share.
 
 namespace allfold::detail {
 
 /// The windows of an exclusive scan: before round k a rank holds the fold of the `window(k)` ranks below it.
 ///
 /// In the first q' rounds a rank sends its window together with its own operand, so that windows grow 0, 1, 3, 7, ...;
-/// afterwards the window alone, which doubles. After q rounds the last one is 2^q - 2^(q - q').
+/// afterwards it sends the window alone, so that windows double. The window after q rounds is 2^q - 2^(q - q').
 struct exclusive_windows {
     int size;
     int rounds;     ///< q
@@ -23,15 +23,15 @@ struct exclusive_windows {
     [[nodiscard]] constexpr int window(int round) const noexcept {
         return round <= with_mine ? (1 << round) - 1 : ((1 << with_mine) - 1) << (round - with_mine);
     }
-    /// Whether the last window holds all the P - 1 ranks below the last one.
+    /// Whether the final window covers all P - 1 ranks below the last rank.
     [[nodiscard]] constexpr bool reach_all() const noexcept { return window(rounds) >= size - 1; }
-    /// How far messages go: next to the window.
+    /// How far messages travel: what is sent ends just below the receiver's window.
     [[nodiscard]] constexpr int distance(int round) const noexcept {
         return round < with_mine ? window(round) + 1 : window(round);
     }
-    /// Whether `rank` gets something: rank 0 has nothing to send but its own operand.
+    /// Whether `rank` receives in this round; rank 0 has no window to send, only its own operand.
     [[nodiscard]] constexpr bool receives(int rank, int round) const noexcept { return rank > window(round); }
-    /// In how many of the first `before` rounds `rank` receives; these are the first ones.
+    /// In how many of the first `before` rounds `rank` receives; it does so in the first ones, without gaps.
     [[nodiscard]] constexpr int received(int rank, int before) const noexcept {
         int n = 0;
         while (n < before && receives(rank, n)) ++n;
@@ -39,14 +39,14 @@ struct exclusive_windows {
     }
 };
 
-/// The least q' for the least q.
+/// The windows with the least q, and the least q' for that.
 [[nodiscard]] constexpr exclusive_windows windows_in_fewest_rounds(int size) noexcept {
     exclusive_windows all{size, ceil_log2(size), 0};
     while (!all.reach_all()) ++all.with_mine;
     return all;
 }
 
-/// The least q for a given q'.
+/// The windows with the least q for a given q'.
 template <int WithMine>
 [[nodiscard]] constexpr exclusive_windows windows_with_mine(int size) noexcept {
     exclusive_windows all{size, 0, WithMine};
@@ -54,7 +54,7 @@ template <int WithMine>
     return all;
 }
 
-/// The exclusive scan of an algorithm that has the windows `WindowsOf(size)`.
+/// The exclusive scan of an algorithm with the windows `WindowsOf(size)`.
 template <class Algorithm, exclusive_windows (*WindowsOf)(int) noexcept>
 class exclusive_doubling : public schedule_of<Algorithm> {
   public:
@@ -76,7 +76,7 @@ class exclusive_doubling : public schedule_of<Algorithm> {
     }
 
   private:
-    /// Where the fold of the window lies: in two slots in turn, in the end in the result.
+    /// The slot that holds the fold of the window: two slots in alternation, so that the last one is the result.
     [[nodiscard]] constexpr slot accumulator(int round, const exclusive_windows& windows) const noexcept {
         const int left = windows.received(this->rank(), windows.rounds) - windows.received(this->rank(), round);
         return left % 2 == 0 ? slot::result : slot::scratch_a;

@@ -7,17 +7,17 @@
 #include "allfold/schedule/step.hpp"
 
 /// @file
-/// Steps inside groups of ranks and between their leaders, of which two-level schedules are made.
+/// Steps within groups of ranks and between their leaders, from which two-level schedules are built.
 
 namespace allfold::detail {
 
-/// The other ranks of a rank's group: for its leader the members.
+/// The other ranks of a rank's group; for its leader, the members.
 template <class Algorithm>
 [[nodiscard]] constexpr peers others_of_group(const schedule_of<Algorithm>& self) noexcept {
     return peers::range(self.leader(), self.leader() + self.group());
 }
 
-/// The operands of the group are folded at its rank `at`.
+/// Folds the operands of the group at its rank `at`.
 template <class Algorithm>
 [[nodiscard]] constexpr step fold_group(const schedule_of<Algorithm>& self, int at, const block_set& blocks,
                                         slot into) noexcept {
@@ -25,7 +25,7 @@ template <class Algorithm>
     return {.from = others_of_group(self), .receive = blocks, .how = fold::in_rank_order, .into = into};
 }
 
-/// What the leader has is stored as the result of all members.
+/// Sends what the leader has in `source` to all members, which store it as their result.
 template <class Algorithm>
 [[nodiscard]] constexpr step hand_out(const schedule_of<Algorithm>& self, const block_set& blocks,
                                       slot source) noexcept {
@@ -33,7 +33,7 @@ template <class Algorithm>
     return {.to = others_of_group(self), .send = blocks, .source = source};
 }
 
-/// A root that is no leader gets from its leader what that has in `source`.
+/// Sends what the leader of the root has in `source` to the root, which is not a leader itself.
 template <class Algorithm>
 [[nodiscard]] constexpr step give_to_root(const schedule_of<Algorithm>& self, const block_set& blocks,
                                           slot source) noexcept {
@@ -46,8 +46,8 @@ template <class Algorithm>
 [[nodiscard]] constexpr slot all_in_result(slot) noexcept { return slot::result; }
 [[nodiscard]] constexpr slot all_in_scratch(slot) noexcept { return slot::scratch_a; }
 
-/// A round of a schedule among the groups, as the leaders run it: a group is its leader, and a group's block is the
-/// blocks of all its ranks.
+/// A round of a schedule among the groups, as the leaders run it: a group is represented by its leader, and a group's
+/// block stands for the blocks of all its ranks.
 template <schedule Among>
 [[nodiscard]] constexpr step among_leaders(const Among& groups, int round, int group, slot (*replaced)(slot)) noexcept {
     step s = with_slots(groups[round], replaced);
@@ -61,7 +61,8 @@ template <schedule Among>
     return s;
 }
 
-/// Windows of groups that end with the own one and double with each round of a scan: 1, 2, 4, ... groups.
+/// The windows of groups in a scan: they end with the rank's own group, and double with each round: 1, 2, 4, ...
+/// groups.
 struct doubling_window {
     int own;  ///< this rank's group
     int groups;
@@ -70,10 +71,10 @@ struct doubling_window {
     [[nodiscard]] constexpr int distance() const noexcept { return 1 << round; }
     [[nodiscard]] constexpr bool sends() const noexcept { return own + distance() < groups; }
     [[nodiscard]] constexpr bool receives() const noexcept { return own >= distance(); }
-    /// Whether something has come in the round before.
+    /// Whether the window has grown in the previous round.
     [[nodiscard]] constexpr bool has_grown() const noexcept { return round > 0 && own >= distance() / 2; }
 
-    /// Who sends to whom, from leader to leader.
+    /// The messages of this round, from leader to leader.
     [[nodiscard]] constexpr step links(int group) const noexcept {
         step s;
         if (sends()) {

@@ -5,29 +5,29 @@
 #include <cstdint>
 
 /// @file
-/// Whether a program can tell in which order messages have come.
+/// Whether a program can observe the order in which messages arrive.
 
 namespace allfold::detail {
 
-/// Something that a rank asks whose answer depends on what has come so far: a test, a wait for any of several, a
-/// cancel, a receive from any rank.
+/// A question of a rank whose answer depends on what has arrived so far: a test, a wait for any of several, a cancel, a
+/// receive from any rank.
 enum class order_question : std::uint8_t {
-    now,          ///< where the rank looks for what has come
-    of_messages,  ///< which of them comes first, as a receive from any rank
-    of_the_past,  ///< of what has come before, collectives too, without another look
-    to_others     ///< of what other ranks have done by the time that something comes to them
+    now,          ///< what has arrived at the point where the rank looks
+    of_messages,  ///< which message arrives first, as in a receive from any rank
+    of_the_past,  ///< what had arrived before, collectives included, without looking again
+    to_others     ///< what other ranks have done by the time something reaches them
 };
 
-/// Hears of the questions of a thread: analysis/explore, all of whose ranks share one.
+/// Is notified of the questions that a thread asks: used by analysis/explore, all of whose ranks share one thread.
 class order_observer {
   public:
     virtual void note(order_question what) noexcept = 0;
-    /// A call that finds all that has come by now looks for it, after a wait or instead of one; not `at_ends`: for
-    /// messages, and not whether collectives have ended.
+    /// A call looks for everything that has arrived by now, after a wait or instead of one. Unless `at_ends`, it looks
+    /// for messages only, and not for collectives that have ended.
     virtual void look(bool at_ends) = 0;
-    /// A function will be called at the end of an operation.
+    /// A function will be called when an operation ends.
     virtual void note_callback() = 0;
-    /// The program would like to take back a send, which may be done: that of this call of its rank.
+    /// The program asks to cancel a send, which may already be done: the one made by this call of its rank.
     virtual void note_cancel_of_send(std::size_t call) = 0;
 
   protected:
@@ -35,9 +35,9 @@ class order_observer {
 };
 inline constinit thread_local order_observer* observer_of_order = nullptr;
 
-/// Whether somebody says what has come by now, other than the transport.
+/// Whether something other than the transport decides what has arrived by now.
 [[nodiscard]] inline bool is_order_observed() noexcept { return observer_of_order != nullptr; }
-/// Where that is so, beside a wait.
+/// If so, looks for it, in addition to any wait.
 inline void look_as_observed(bool at_ends) {
     if (is_order_observed()) [[unlikely]]
         observer_of_order->look(at_ends);
@@ -54,7 +54,7 @@ inline void note_question(order_question what) noexcept {
     if (is_order_observed()) [[unlikely]]
         observer_of_order->note(what);
 }
-/// Where it is asked, and where the answer is known if that is later.
+/// Called where the question is asked, and again where the answer becomes known if that is later.
 inline void note_question_of_order() noexcept { note_question(order_question::now); }
 inline void note_question_of_messages() noexcept { note_question(order_question::of_messages); }
 inline void note_question_of_the_past() noexcept { note_question(order_question::of_the_past); }

@@ -9,7 +9,7 @@
 #include <vector>
 
 /// @file
-/// Memory of a transport in which messages lie between the network and the sink.
+/// A transport's staging buffers, in which messages lie between the network and the sink.
 
 namespace allfold::detail {
 
@@ -33,10 +33,10 @@ class bounce_buffer {
     std::size_t bytes_ = 0;
 };
 
-/// Buffers to be used again: a fresh large one costs a page fault for every page.
+/// Buffers kept for reuse: a fresh large one costs a page fault for every page.
 class bounce_pool {
   public:
-    /// Up to so many bytes a buffer is a short one, and all of those are alike.
+    /// Buffers of up to `short_bytes` are short, and all short buffers have the same size.
     explicit bounce_pool(std::size_t short_bytes) : short_bytes_(short_bytes) {}
 
     [[nodiscard]] bounce_buffer take(std::size_t bytes) {
@@ -71,7 +71,7 @@ class bounce_pool {
     }
 
     std::size_t short_bytes_;
-    bounce_buffer spare_;  // a short one, before all others: most often one is enough
+    bounce_buffer spare_;  // a short one, tried before all others: usually one is enough
     std::vector<bounce_buffer> short_, long_;
 };
 

@@ -20,14 +20,14 @@
 #include "allfold/transport/detail/stream.hpp"
 
 /// @file
-/// What a rank tells all others at once, where ranks are few: written once, and read by each of them where it lies. In
-/// channels it would be written once for each of them, and a core that several ranks share would fetch it once for
-/// each. All get the same, or each another part; or all are lent what lies elsewhere.
+/// Messages from one rank to all others, if there are few ranks: each is written once, and read in place by all of
+/// them. Through channels it would be written once per reader, and a core shared by several ranks would fetch it once
+/// for each of them. All readers get the same, or each a different part; or all are lent memory that lies elsewhere.
 ///
-/// A bulletin is a ring of a few cells, each used again once all have read it. Nobody ever waits for one: who finds
-/// none free posts in channels. So that this makes no difference, nothing comes here after its sender has posted in a
-/// channel on the same lane, and readers look here first, and once more when they have found something there. A reader
-/// finds a message among those of other lanes, so nothing has to be taken out early.
+/// A bulletin is a ring of a few cells, each reused once all ranks have read it. Nobody ever waits for one: a sender
+/// that finds none free posts in channels. To keep messages in order all the same, a sender posts nothing here once it
+/// has posted in a channel on the same lane, and readers look here first, and once more when they have found something
+/// in a channel. A reader finds its message among those of other lanes, so no message has to be taken out early.
 
 namespace allfold::detail {
 
@@ -43,15 +43,16 @@ class alignas(line_bytes) bulletin {
         for (const channel::buffer& each : buffers_) free_message(each.data);
     }
 
-    // The owner's. `all`: the bulletins of all ranks.
+    // For the owner. `all`: the bulletins of all ranks.
 
     [[nodiscard]] bool has_room(std::span<const bulletin> all, std::size_t self) noexcept {
         if (posted_ - taken_by_all_ == cells) ask_readers(all, self);
         return posted_ - taken_by_all_ < cells;
     }
-    /// Whether so many bytes, which are for all and come next, are for a core that is far. One of the readers is asked
-    /// each time; of no bytes none. P = 4 on two cores of AMD Zen 4, to messages that go through caches: all_reduce of
-    /// 4 KiB 0.58, 16 KiB 0.45, 64 KiB 0.41; broadcast of 4 to 256 KiB 0.75 to 0.8.
+    /// Whether the next `bytes` bytes, which are for all, are for a core that is far away. Each call asks about one
+    /// reader, in turn; about none if the bytes are too few to matter. P = 4 on two cores of AMD Zen 4, relative to
+    /// messages through the caches: all_reduce of 4 KiB takes 0.58x the time, 16 KiB 0.45x, 64 KiB 0.41x; broadcast of
+    /// 4 to 256 KiB 0.75x to 0.8x.
     [[nodiscard]] bool is_far(std::span<const bulletin> all, std::size_t self, std::size_t bytes,
                               std::chrono::nanoseconds limit) noexcept {
         if (bytes < distance::least_bytes) return false;
@@ -61,10 +62,10 @@ class alignas(line_bytes) bulletin {
         far_ = (far_ & ~(1u << asked_)) | (is_far ? 1u << asked_ : 0u);
         return far_ != 0;
     }
-    /// As it was found last.
+    /// The latest result.
     [[nodiscard]] bool was_far() const noexcept { return far_ != 0; }
-    /// A message that is copied, if it may be. Before, there was room. Returns whether it is lent instead, to so many
-    /// readers.
+    /// Posts a message, which is copied if it may be. Requires that there is room. Returns whether it is lent instead,
+    /// to this many readers.
     bool post(lane on, const outgoing& message, int readers, bool goes_far) {
         cell& c = cells_[++posted_ % cells];
         const carriage how = carriage_of(message, message.bytes, carriage::in_buffer);
@@ -77,8 +78,8 @@ class alignas(line_bytes) bulletin {
         show(c, on, message.signature, how, how == carriage::in_cell ? message.bytes : 0);
         return how == carriage::lent;
     }
-    /// A message for each reader: of those in a list, each with `peer` and `bytes`, `write(message, memory)` writes
-    /// one. Before, there was room.
+    /// Posts a message for each reader: `write(message, memory)` writes one of those in the list, each of which has
+    /// `peer` and `bytes`. Requires that there is room.
     template <class Messages, class Write>
     void post_each(lane on, std::uint32_t signature, const Messages& to, bool goes_far, Write write) {
         std::size_t bytes = most_ranks * sizeof(slice);
@@ -96,24 +97,24 @@ class alignas(line_bytes) bulletin {
         c.refer_to(packed_message{data, bytes, 0});
         show(c, on, signature, carriage::in_slices, 0);
     }
-    /// Whether a reader, whose bulletin this is, is through with all messages of `sender`.
+    /// Whether the reader that owns this bulletin has finished with all messages of `sender`.
     [[nodiscard]] bool has_taken_all_of(const bulletin& sender, std::size_t rank) const noexcept {
         return taken_[rank].load(std::memory_order_acquire) == sender.posted_;
     }
-    /// Its reader is through with all messages of `sender` up to number `number`.
+    /// Publishes that the owner, as a reader, has finished with all messages of `sender` up to number `number`.
     void say_taken(std::size_t sender, std::uint32_t number) noexcept {
         taken_[sender].store(number, std::memory_order_release);
     }
 
-    // A reader's
+    // For readers
 
-    /// Message number `number`; null where it is not in.
+    /// Message number `number`; null if it has not been posted yet.
     [[nodiscard]] const cell* find(std::uint32_t number) const noexcept {
         const cell& c = cells_[number % cells];
         return c.has(number) ? &c : nullptr;
     }
 
-    /// Where what it says to one reader lies, if it was copied when it was posted.
+    /// Where the part for one reader lies, if the message was copied when it was posted.
     [[nodiscard]] static bool locate(const cell& found, std::size_t reader, message_in_place& here) noexcept {
         if (found.news.load(std::memory_order_relaxed).how != carriage::in_slices) return found.locate(here);
         std::byte* const data = found.reference<packed_message>().data;
@@ -123,7 +124,7 @@ class alignas(line_bytes) bulletin {
     }
 
   private:
-    /// What one of its readers gets.
+    /// What one reader gets.
     struct slice {
         std::size_t begin;
         std::size_t bytes;
@@ -159,16 +160,17 @@ class alignas(line_bytes) bulletin {
     }
 
     std::uint32_t posted_ = 0;
-    std::uint32_t taken_by_all_ = 0;  // at least
+    std::uint32_t taken_by_all_ = 0;  // a lower bound
     std::array<channel::buffer, cells> buffers_{};
-    std::array<distance, most_ranks> distances_{};                // of each reader
-    std::size_t asked_ = 0;                                       // the reader that was last
-    std::uint32_t far_ = 0;                                       // a bit for each that is
-    std::array<std::atomic<std::uint32_t>, most_ranks> taken_{};  // of the bulletin of each rank; on a line of its own
+    std::array<distance, most_ranks> distances_{};  // to each reader
+    std::size_t asked_ = 0;                         // the reader asked about last
+    std::uint32_t far_ = 0;                         // a bit for each reader that is far
+    /// For each sender, up to which number the owner has taken its messages; on a line of its own.
+    std::array<std::atomic<std::uint32_t>, most_ranks> taken_{};
     std::array<cell, cells> cells_;
 };
 
-/// What one rank has read of the bulletins of all.
+/// What one rank has read of the bulletins of all ranks.
 class bulletin_reader {
   public:
     bulletin_reader(std::span<bulletin> all, int self)
@@ -176,14 +178,14 @@ class bulletin_reader {
         for (std::size_t r = 0; r < all.size(); ++r) read_[r].of = &all[r];
     }
 
-    /// Whether there are any.
+    /// Whether there are any bulletins.
     [[nodiscard]] bool is_there() const noexcept { return !all_.empty(); }
-    /// Whether there is something of `sender` that has not been found before.
+    /// Whether `sender` has posted something that has not been found yet.
     [[nodiscard]] bool has_news(int sender) const noexcept {
         const reading& r = of(sender);
         return r.at(static_cast<std::uint32_t>(std::countr_one(r.gone))) != nullptr;
     }
-    /// The message of `sender` on a lane; null where it is not in.
+    /// The message from `sender` on a lane; null if there is none yet.
     [[nodiscard]] const cell* find(int sender, lane on) noexcept {
         reading& r = of(sender);
         r.found = nothing;
@@ -194,8 +196,9 @@ class bulletin_reader {
         r.found = 0;
         return next;
     }
-    /// Lists, rank by rank, where the oldest messages of the other ranks lie, from `sender` on, as long as they are
-    /// for all, on this lane, and as expected; returns the rank of the first one that is not. Asked for often.
+    /// Stores in `data`, in the order of ranks, where the oldest message of each other rank lies, from rank `sender`
+    /// on, for as long as it is the same for all readers, on this lane, and as expected. Returns the first rank whose
+    /// message is not. Called often.
     [[nodiscard]] std::size_t find_oldest(std::size_t sender, lane on, std::uint32_t signature, std::size_t bytes,
                                           std::byte** data) const noexcept {
         for (const std::size_t ranks = read_.size(); sender < ranks; ++sender) {
@@ -209,18 +212,18 @@ class bulletin_reader {
         }
         return sender;
     }
-    /// The oldest message of each other rank, which has been found so, is not needed any more.
+    /// Releases the oldest message of each other rank, after `find_oldest` has found them all.
     void take_oldest_of_all() noexcept {
         bulletin& own = all_[self_];
         for (std::size_t sender = 0, ranks = read_.size(); sender < ranks; ++sender)
             if (sender != self_) own.say_taken(sender, ++read_[sender].taken);
     }
-    /// Where what has been found lies, if it was copied when it was posted.
+    /// Where the message found lies, if it was copied when it was posted.
     [[nodiscard]] bool locate(const cell& found, message_in_place& here) const noexcept {
         return bulletin::locate(found, self_, here);
     }
     [[nodiscard]] bool has_found(int sender) const noexcept { return of(sender).found != nothing; }
-    /// Keeps what was found last until `release`; returns its number.
+    /// Keeps the message found last until `release`; returns its number.
     [[nodiscard]] std::uint32_t keep(int sender) noexcept {
         reading& r = of(sender);
         const std::uint32_t found = std::exchange(r.found, nothing);
@@ -233,7 +236,7 @@ class bulletin_reader {
         for (; (r.released & 1u) != 0; r.released >>= 1, r.gone >>= 1) ++r.taken;
         all_[self_].say_taken(static_cast<std::size_t>(sender), r.taken);
     }
-    /// Whether this rank would leave something unread that its sender lends.
+    /// Whether this rank, if it left now, would leave unread a message that its sender lends.
     [[nodiscard, gnu::cold]] bool has_loan_of(int sender) const noexcept {
         const reading& r = of(sender);
         for (std::uint32_t i = 0; i < bulletin::cells; ++i)
@@ -242,7 +245,7 @@ class bulletin_reader {
                 return true;
         return false;
     }
-    /// What was found last is not needed any more.
+    /// Releases the message found last.
     void take(int sender) noexcept {
         reading& r = of(sender);
         if ((r.gone | r.found) != 0) [[unlikely]]
@@ -256,10 +259,10 @@ class bulletin_reader {
 
     struct reading {
         const bulletin* of = nullptr;
-        std::uint32_t taken = 0;        // all up to that number are
-        std::uint32_t gone = 0;         // of those behind it a bit for each that is not to be found again,
+        std::uint32_t taken = 0;        // all messages up to this number have been taken
+        std::uint32_t gone = 0;         // one bit for each message behind it that must not be found again,
         std::uint32_t released = 0;     // and for each that is not needed any more
-        std::uint32_t found = nothing;  // which of those
+        std::uint32_t found = nothing;  // index of the one found last
 
         [[nodiscard]] const cell* at(std::uint32_t i) const noexcept { return of->find(taken + 1 + i); }
     };

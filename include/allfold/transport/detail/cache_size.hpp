@@ -5,22 +5,22 @@
 #include <cstddef>
 
 /// @file
-/// How much the largest cache holds that this core has a share in.
+/// The size of the largest cache that this core has a share in.
 
 namespace allfold::detail {
 
-/// Where that cannot be found out it is taken for 32 MiB.
+/// Assumed if the size cannot be determined.
 inline constexpr std::size_t usual_cache_bytes = std::size_t{32} << 20;
 
 #if defined(__x86_64__) && defined(__GNUC__)
 struct cpuid {
     unsigned a, b = 0, c, d = 0;
-    /// Without <cpuid.h>, all of whose macros are everybody's.
+    /// Avoids <cpuid.h>, whose macros every user of this header would get.
     explicit cpuid(unsigned leaf, unsigned index = 0) noexcept : a(leaf), c(index) {
         asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
     }
 };
-/// The largest one that a list of caches tells of: leaf 4, or 0x8000001D, which AMD has in its place.
+/// The largest cache listed in leaf 4, or in 0x8000001D, which AMD has instead.
 [[nodiscard]] inline std::size_t largest_cache_in(unsigned leaf) noexcept {
     std::size_t largest = 0;
     if (cpuid(leaf & 0x80000000).a < leaf) return largest;

@@ -7,19 +7,19 @@
 #include "allfold/error.hpp"
 
 /// @file
-/// Why a rank gives up.
+/// Why a rank has failed.
 
 namespace allfold::detail {
 
 struct cause {
     errc code = errc::peer_failed;
     std::string why = "it was left by an exception";
-    bool is_known = true;            // false while the exception is still on its way: nobody can look at it yet
-    std::exception_ptr thrown = {};  // null where there is none, or where it is not known
+    bool is_known = true;            // false while the exception is still in flight and cannot be inspected
+    std::exception_ptr thrown = {};  // null if there is none, or it is not known
 };
 
-/// In a handler, the exception that is handled. Otherwise it is being called by a destructor while an exception unwinds
-/// the stack: that can be asked what it is only once it is caught.
+/// In a handler, the exception being handled. Otherwise a destructor is calling this while an exception unwinds the
+/// stack; that exception can be inspected only once it is caught.
 [[nodiscard]] inline cause cause_at_hand() noexcept {
     cause found;
     found.thrown = std::current_exception();
@@ -48,7 +48,7 @@ struct cause {
     return false;
 }
 
-/// Whether it is one of ours that only tells that another rank has failed.
+/// Whether it is one of ours that only reports the failure of another rank.
 [[nodiscard]] inline bool tells_of_another(const std::exception_ptr& thrown) noexcept {
     try {
         if (thrown) std::rethrow_exception(thrown);

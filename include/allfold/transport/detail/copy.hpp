@@ -10,7 +10,7 @@
 #include "allfold/transport/detail/stream.hpp"
 
 /// @file
-/// Copying bytes to where another core will read them.
+/// Copying bytes to memory that another core will read.
 
 namespace allfold::detail {
 
@@ -20,14 +20,14 @@ namespace allfold::detail {
 
 inline constexpr std::size_t most_short = 128;
 
-/// Copies a few bytes: without a call where they fit into a cell, so that who copies them keeps its registers.
+/// Copies a few bytes, without a call if they fit into a cell, so that the caller keeps its registers.
 [[gnu::always_inline]] inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
 #if defined(__GNUC__)
-    // Where it sees that no more than one number lies there g++ warns of the copies that are too long for it, and that
-    // nobody makes.
+    // Hides the destination from g++: if it can see that only a single number lies there, it warns about the copies
+    // that are too long for it, although they are never executed.
     asm("" : "+r"(to));
 #endif
-    const auto ends = [&]<std::size_t N>() {  // the first N bytes, and the last ones
+    const auto ends = [&]<std::size_t N>() {  // copies the first N bytes, and the last N
         std::byte first[N], last[N];
         std::memcpy(first, from, N);
         std::memcpy(last, from + bytes - N, N);
@@ -52,32 +52,32 @@ inline constexpr std::size_t most_short = 128;
 
 inline constexpr std::size_t cache_line = 64;
 
-/// Tells this core that such bytes are about to be written, which another one holds.
+/// Tells this core that it is about to write these bytes, which another core holds.
 inline void fetch_lines_to_write(const std::byte* at, std::size_t bytes) noexcept {
     for (std::size_t i = 0; i < bytes; i += cache_line)
 #if defined(__x86_64__) && defined(__GNUC__)
-        asm volatile("prefetchw %0" : : "m"(at[i]));  // what the compiler makes of a prefetch may be one for reading
+        asm volatile("prefetchw %0" : : "m"(at[i]));  // a compiler may turn its builtin into a prefetch for reading
 #else
         __builtin_prefetch(at + i, 1);
 #endif
 }
 
-/// Makes the lines of memory whose content nobody needs this core's own: it writes to each. That a fetch does not do on
-/// AMD Zen 4 where both cores hold a line, this one not in its nearest cache: the first store then waits for the other
-/// core, with all stores behind it.
+/// Makes lines whose contents nobody needs this core's own, by writing to each of them. On AMD Zen 4 a prefetch does
+/// not achieve this if both cores hold the line and it is not in this core's nearest cache: the first store then waits
+/// for the other core, and so do all stores behind it.
 inline void claim_lines(std::byte* at, std::size_t bytes) noexcept {
     for (std::size_t i = 0; i < bytes; i += cache_line) static_cast<volatile std::byte&>(at[i]) = std::byte{};
 }
 
-/// Such bytes are about to be read.
+/// Prefetches bytes that are about to be read.
 inline void fetch_lines(const std::byte* at, std::size_t bytes) noexcept {
     for (std::size_t i = 0; i < bytes; i += cache_line) __builtin_prefetch(at + i);
 }
 
-/// Where bytes go that another core reads next.
+/// Where to write bytes that another core reads next.
 struct destination {
     std::byte* data;
-    bool is_far = false;  ///< that core: they go past all caches, and are visible to it after `finish_streams`
+    bool is_far = false;  ///< that core is: streaming stores bypass all caches, and need `finish_streams` to be visible
 
     constexpr destination(std::byte* at, bool its_core_is_far = false) noexcept : data(at), is_far(its_core_is_far) {}
     [[nodiscard]] friend constexpr destination operator+(destination to, std::size_t bytes) noexcept {
@@ -96,9 +96,10 @@ struct destination {
     std::memcpy(to.data, from, bytes);
 }
 
-/// Copies to lines that another core holds. From some length on `rep movsb` takes them over without reading them first:
-/// 1.6 to 3 times faster than vector stores where measured (AMD Zen 5), even on Intel (Sapphire Rapids; 1 KiB 0.93 of
-/// the time, 64 of them in flight 0.77, 2 KiB 0.79). The C library does so too, but only from 8 KiB.
+/// Copies to lines that another core holds. From some length on, `rep movsb` takes ownership of them without reading
+/// them first: measured 1.6 to 3 times as fast as vector stores on AMD Zen 5, and faster even on Intel (Sapphire
+/// Rapids: 1 KiB takes 0.93x the time, 0.77x with 64 of them in flight; 2 KiB 0.79x). The C library does this as well,
+/// but only from 8 KiB.
 [[gnu::always_inline]] inline void copy_to_shared(destination to, const std::byte* from, std::size_t bytes) noexcept {
     if (bytes <= most_short && !to.is_far)
         copy_short(to.data, from, bytes);
@@ -106,15 +107,15 @@ struct destination {
         copy_long_to_shared(to, from, bytes);
 }
 
-/// Of parts one after the other, each at a multiple of `alignment`.
+/// The length of parts that are stored one after another, each at a multiple of `alignment`.
 [[nodiscard]] constexpr std::size_t packed_bytes(std::span<const part> parts, std::size_t alignment) noexcept {
     std::size_t bytes = 0;
     for (const part& p : parts) bytes = align_up(bytes, alignment) + p.bytes;
     return bytes;
 }
-/// Copies parts one after the other, each at a multiple of `alignment`. While one is copied the first lines of the next
-/// one come from the core that holds them: lists of eight tensors of 4 and 8 KiB, two cores near each other, take 0.92
-/// to 0.98 of the time.
+/// Copies parts one after another, each to a multiple of `alignment`. While one part is copied, the first lines for the
+/// next are fetched from the core that holds them: between two nearby cores, lists of eight tensors of 4 and 8 KiB take
+/// 0.92x to 0.98x the time.
 inline void pack(std::span<const part> parts, std::size_t alignment, destination to) noexcept {
     if (parts.size() == 1) [[likely]]
         return copy_to_shared(to, parts[0].data, parts[0].bytes);

@@ -11,35 +11,37 @@
 #include "allfold/transport/detail/stream.hpp"
 
 /// @file
-/// How far the core of a peer is.
+/// How far away the core of a peer is.
 
 namespace allfold::detail {
 
-/// Measures now and then how long a line takes from the core of a peer: threads move, and who shares a third-level
-/// cache with this one now need not do so later. Where it is far, what one core has written and the other one reads, or
-/// writes again, comes slowly, line by line; what goes past all caches comes as fast as memory can be read.
+/// Measures now and then how long a cache line takes to arrive from a peer's core: threads migrate, and a peer that
+/// shares a third-level cache with this core may not do so later. Between cores that are far apart, data that one core
+/// has written and the other one reads or overwrites arrives slowly, line by line; what is written with streaming
+/// stores, bypassing all caches, arrives as fast as memory can be read.
 ///
-/// AMD Zen 4, each of two ranks copies to a buffer and folds what the other one has copied, streaming stores to `rep
-/// movsb`: far 0.9 of the time at 1 KiB, 0.7 at 2 KiB, 0.45 at 4 KiB, 0.27 at 16 KiB, 0.2 from 64 KiB to 4 MiB, 0.9 at
-/// 16 MiB; near 2.4 at 2 KiB, 1.8 at 4 KiB, 0.85 to 0.95 from 16 to 128 KiB, 1.1 at 256 KiB, 1.4 at 1 MiB. Zen 5, to
-/// hand over what has just been written: far 1.0 at all lengths; near 2.9 at 4 and 16 KiB, 2.1 at 4 MiB.
+/// Time with streaming stores relative to `rep movsb`. AMD Zen 4, each of two ranks copies to a buffer and folds what
+/// the other one has copied: far apart 0.9x at 1 KiB, 0.7x at 2 KiB, 0.45x at 4 KiB, 0.27x at 16 KiB, 0.2x from 64 KiB
+/// to 4 MiB, 0.9x at 16 MiB; nearby 2.4x at 2 KiB, 1.8x at 4 KiB, 0.85x to 0.95x from 16 to 128 KiB, 1.1x at 256 KiB,
+/// 1.4x at 1 MiB. Zen 5, passing on data that has just been written: far apart 1.0x at all lengths; nearby 2.9x at 4
+/// and 16 KiB, 2.1x at 4 MiB.
 class distance {
   public:
-    /// From so many bytes on it matters.
+    /// Distance matters from this length on.
     static constexpr std::size_t least_bytes = 2048;
 
-    /// A line takes longer than this from a core that is far. AMD Zen 4: 10 to 30 ns from one under the same
-    /// third-level cache, with which a barrier takes 40 to 90 ns, and 100 to 120 ns from another one, with which it
-    /// takes 200 to 250. Elsewhere no core is far: all cores of an Intel Xeon share a third-level cache, a line takes
-    /// 60 to 100 ns, and copies past all caches take longer (one with 480 MiB: messages there and back of 64 KiB 2.4
-    /// times as long, of 2 MiB 3.7 and of 4 MiB 3.3 times; all_reduce of 4 MiB 1.5 times).
+    /// From a core that is far away, a line takes longer than this. AMD Zen 4: 10 to 30 ns from a core under the same
+    /// third-level cache, and a barrier with it 40 to 90 ns; 100 to 120 ns from a core under another one, and a barrier
+    /// 200 to 250 ns. On other processors no core counts as far: all cores of an Intel Xeon share a third-level cache,
+    /// a line takes 60 to 100 ns, and streaming stores are slower (on one with 480 MiB, round trips of 64 KiB take 2.4x
+    /// the time, of 2 MiB 3.7x and of 4 MiB 3.3x; all_reduce of 4 MiB 1.5x).
     [[nodiscard]] static std::chrono::nanoseconds usual_limit() noexcept {
         return ALLFOLD_STREAMS != 0 && has_groups_of_cores() ? std::chrono::nanoseconds(85)
                                                              : std::chrono::nanoseconds::max();
     }
 
-    /// Whether so many bytes, which are for the peer and come next, are for a core that is far. `counter`: which the
-    /// peer counts up with each message that it takes. `limit`: the latency of a line beyond which it is.
+    /// Whether the next `bytes` bytes for the peer are for a core that is far away. `counter`: incremented by the peer
+    /// for each message that it takes. `limit`: the core is far if a line takes longer than this.
     [[nodiscard]] bool is_far(std::size_t bytes, const std::atomic<std::uint32_t>& counter,
                               std::chrono::nanoseconds limit) noexcept {
         if (bytes < least_bytes) return false;
@@ -49,16 +51,16 @@ class distance {
             unmeasured_ -= bytes;
         return is_far_;
     }
-    /// As it was found last.
+    /// The latest result.
     [[nodiscard]] bool was_far() const noexcept { return is_far_; }
-    /// The counter has been read, and was this.
+    /// Notes that the counter has been read, and its value.
     void note(std::uint32_t counted) noexcept { last_read_ = counted; }
-    /// The same, and it seemed to be far. After the first time two in a row have to agree: a line comes slowly as well
-    /// where this thread is interrupted, or long operands have driven it out of all caches, and at once where it was
-    /// fetched with its neighbour.
+    /// The same, and whether the peer seemed far. After the first measurement, a change needs two in a row that agree:
+    /// a line is also slow to arrive if this thread is interrupted or long operands have evicted it from all caches,
+    /// and fast if it was fetched along with its neighbour.
     void note(std::uint32_t counted, bool seems_far) noexcept {
         unmeasured_ = 0;
-        if (std::exchange(last_read_, counted) == counted) return;  // the line may have been here
+        if (std::exchange(last_read_, counted) == counted) return;  // the line may have been in this core's cache
         const bool is_sure = !std::exchange(is_measured_, true) || seemed_far_ == seems_far;
         seemed_far_ = seems_far;
         if (!is_sure) return;
@@ -67,7 +69,7 @@ class distance {
     }
 
   private:
-    static constexpr std::size_t bytes_between = std::size_t{512} << 10;  // measurements, which take about 0.2 us
+    static constexpr std::size_t bytes_between = std::size_t{512} << 10;  // between measurements of about 0.2 us each
 
     [[gnu::cold, gnu::noinline]] void measure(const std::atomic<std::uint32_t>& counter,
                                               std::chrono::nanoseconds limit) noexcept {
@@ -75,10 +77,10 @@ class distance {
         const clock::time_point before = clock::now(), begin = clock::now();
         const std::uint32_t counted = counter.load(std::memory_order_acquire);
         const clock::time_point end = clock::now();
-        note(counted, (end - begin) - (begin - before) > limit);  // without what it takes to look at the clock
+        note(counted, (end - begin) - (begin - before) > limit);  // minus the time that reading the clock takes
     }
 
-    std::size_t unmeasured_ = 0;  // bytes to go without
+    std::size_t unmeasured_ = 0;  // left until the next measurement
     std::uint32_t last_read_ = 0;
     bool is_measured_ = false;
     bool seemed_far_ = false;

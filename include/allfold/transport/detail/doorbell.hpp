@@ -23,7 +23,7 @@
 
 namespace allfold::detail {
 
-/// A short pause inside a spinning loop.
+/// A short pause in a spin loop.
 inline void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -32,21 +32,21 @@ inline void relax() noexcept {
 #endif
 }
 
-/// One sleeper, many ringers. The sleeper says that it will sleep, looks once more for news, and sleeps; a ringer makes
-/// its news visible and then looks for a sleeper. For neither to miss the other, a full fence must stand between the
-/// two actions on both sides. `membarrier` lets the sleeper, who has time, issue the fence for everybody, so that
-/// ringing costs one load.
+/// One sleeper, many ringers. The sleeper announces that it will sleep, checks once more for news, and sleeps; a ringer
+/// makes its news visible and then checks for a sleeper. So that neither misses the other, both sides need a full fence
+/// between the two steps. `membarrier` lets the sleeper, which has time, issue the fence on behalf of everybody, so
+/// that ringing costs one load.
 class doorbell {
   public:
     using time_point = std::chrono::steady_clock::time_point;
 
-    /// After making news visible: wakes the owner if it sleeps.
+    /// Called after making news visible: wakes the owner if it is asleep.
     void ring() noexcept {
         fence_of_ringer();
         if (sleeping_.load(std::memory_order_relaxed) != 0) wake();
     }
 
-    /// Sleeps until rung or `until`, unless `news()` finds something after the sleep has been announced.
+    /// Sleeps until rung or until `until`, unless `news()` finds something after the sleep has been announced.
     template <class News>
     void sleep(News news, time_point until) {
         sleeping_.store(1, std::memory_order_relaxed);
@@ -60,7 +60,8 @@ class doorbell {
         sleeping_.store(0, std::memory_order_relaxed);
     }
 
-    /// Between making news visible and looking for a sleeper; also for those who look at a flag of their own first.
+    /// The fence between making news visible and checking for a sleeper; also for callers that check a flag of their
+    /// own first.
     void fence_of_ringer() const noexcept {
 #if ALLFOLD_FUTEX_DOORBELL
         if (membarrier_) [[likely]]

@@ -18,29 +18,29 @@
 #include "allfold/transport/detail/number_table.hpp"
 
 /// @file
-/// How a message looks between processes.
+/// The layout of messages between processes.
 ///
 ///     envelope (16 bytes) | introduction | table | the payload, or its begin
 ///
-/// The payload is all parts, contiguous but for what aligns them. A short one comes along as a whole; then there is no
-/// table. A longer one comes in chunks: its begin, then the others as messages of their own. Of a long one ranges
-/// follow from where they lie; the table says which, and what is not in them comes along. The introduction has a
-/// signature in full; it comes with the messages of the first call that has it, in place of the begin of a payload in
-/// chunks, which comes last then: receives for the others may have been posted before, and must not find their memory
-/// taken. Introduction and table are padded to a cache line, and an envelope is put at the end of one, so that a
-/// payload begins at a line.
+/// The payload is all parts, contiguous except for alignment padding. A short one is sent whole with the envelope,
+/// without a table. A longer one is sent in chunks: its beginning with the envelope, the others as messages of their
+/// own. A long one is sent in ranges, as messages of their own, from where they lie; the table lists them, and the rest
+/// is sent with the envelope. The introduction is a signature in full. It is sent with the messages of the first call
+/// that has this signature, in place of the beginning of a payload in chunks, which is then sent last: receives for the
+/// other chunks may have been posted already, and the first message must not run into their memory. Introduction and
+/// table are padded to a cache line, and an envelope is placed at the end of one, so that the payload begins at a line.
 
 namespace allfold::detail {
 
 struct envelope {
     std::uint32_t signature = 0;  ///< of the message, to be checked
     std::uint32_t call = 0;       ///< hash of the signature under which the sender opened the lane
-    lane on = 0;                  ///< tags wrap, lanes do not
-    std::uint8_t introduced = 0;  ///< lines of the introduction
-    std::uint8_t table = 0;       ///< 0: there is none; otherwise one more than the ranges in it
-    std::uint16_t tally = 0;      ///< of the bytes that come along, itself included, modulo 2^16
+    lane on = 0;                  ///< needed because tags wrap sooner than lanes
+    std::uint8_t introduced = 0;  ///< length of the introduction in lines
+    std::uint8_t table = 0;       ///< 0: no table; otherwise the number of its ranges plus one
+    std::uint16_t tally = 0;      ///< length in bytes, modulo 2^16, of the message that begins with this envelope
 
-    /// Whether all of `bytes` that came is the envelope and a payload.
+    /// Whether the `bytes` that arrived are just the envelope and a payload.
     [[nodiscard]] bool is_plain(std::size_t bytes) const noexcept {
         return introduced == 0 && table == 0 && tally == static_cast<std::uint16_t>(bytes);
     }
@@ -59,21 +59,21 @@ struct payload_range {
 };
 inline constexpr std::size_t most_ranges = 16;
 
-/// What stands before a payload that does not come along as a whole.
+/// What precedes a payload that is not sent whole with the envelope.
 class payload_table {
   public:
-    /// How it begins; the ranges come after it, in order.
+    /// The beginning of the table; the ranges follow it, in order.
     struct head {
         std::uint64_t bytes;     ///< of the payload
-        std::uint32_t chunk;     ///< bytes of each of its chunks but for two; 0: what follows is ranges
-        std::uint32_t late = 0;  ///< bytes of its begin, which comes last; 0: it came along
+        std::uint32_t chunk;     ///< length of each chunk except the first and the last; 0: ranges follow
+        std::uint32_t late = 0;  ///< length of the beginning, if that is sent last; 0: it came with the envelope
     };
 
     payload_table(const std::byte* from, std::size_t ranges) noexcept : count_(std::min(ranges, most_ranges)) {
         std::memcpy(&head_, from, sizeof head_);
         std::memcpy(ranges_.data(), from + sizeof head_, count_ * sizeof(payload_range));
     }
-    /// Returns how many bytes that takes.
+    /// Returns how many bytes the table takes.
     static std::size_t write(const head& what, std::span<const payload_range> ranges, std::byte* to) noexcept {
         std::memcpy(to, &what, sizeof what);
         if (!ranges.empty()) std::memcpy(to + sizeof what, ranges.data(), ranges.size_bytes());
@@ -86,8 +86,8 @@ class payload_table {
     [[nodiscard]] static constexpr std::size_t padded_bytes(std::size_t ranges) noexcept {
         return align_up(sizeof(head) + ranges * sizeof(payload_range), line_of_message);
     }
-    /// Whether what it announces and `rest` bytes that come along make a payload of at most `most` bytes; one in ranges
-    /// may have more.
+    /// Whether what the table announces and the `rest` bytes that came with it make up a payload of at most `most`
+    /// bytes; one in ranges may be longer.
     [[nodiscard]] bool fits(std::size_t rest, std::size_t most) const noexcept {
         if (head_.chunk != 0)
             return count_ == 0 && (rest == 0) != (head_.late == 0) && rest + head_.late < head_.bytes &&
@@ -107,19 +107,19 @@ class payload_table {
     std::size_t count_;
 };
 
-/// An envelope that came, and where what came along with it begins.
+/// An envelope that has arrived, and where everything that came with it begins.
 struct opened_envelope {
     envelope about;
     const std::byte* introduction = nullptr;
-    const std::byte* table = nullptr;  ///< null where there is none
+    const std::byte* table = nullptr;  ///< null if there is none
     const std::byte* payload = nullptr;
-    std::size_t came = 0;  ///< bytes of the payload
+    std::size_t came = 0;  ///< bytes of the payload that came with the envelope
 
     [[nodiscard]] payload_table read_table() const noexcept { return {table, about.table - std::size_t{1}}; }
 };
 
-/// Opens what came, where payloads of up to `most` bytes come in chunks. Null where it is no message: whoever writes
-/// one by its envelope asks this first.
+/// Opens a message that has arrived, given that payloads of up to `most` bytes are sent in chunks. Null if it is not a
+/// message of ours: must be called before anything is written where an envelope says.
 [[nodiscard]] inline std::optional<opened_envelope> open_envelope(std::span<const std::byte> came,
                                                                   std::size_t most) noexcept {
     opened_envelope all;
@@ -139,12 +139,12 @@ struct opened_envelope {
     return all;
 }
 
-/// A signature as another process gets it: figures, then names that end in a null character.
+/// A signature as sent to another process: the numbers, then the names, each ending in a null character.
 struct introduction {
     call_figures figures;
-    std::uint64_t names;  // bytes of the names
+    std::uint64_t names;  // length of the names in bytes
 
-    /// Writes it and returns how many bytes that took, a multiple of a line.
+    /// Writes a signature and returns how many bytes it takes, a multiple of a line.
     static std::size_t write(const signature& s, std::byte* to) noexcept {
         std::size_t at = sizeof(introduction);
         for (const char* name : {s.what, s.schedule, s.element_type, s.operator_type, s.lists}) {
@@ -163,7 +163,7 @@ struct introduction {
 inline constexpr std::size_t longest_introduction =
     align_up(sizeof(introduction) + 5 * (longest_name + 1), line_of_message);
 
-/// What may stand in a message besides the payload.
+/// The most that a message may contain besides the payload.
 inline constexpr std::size_t most_overhead =
     envelope_offset + envelope_bytes + longest_introduction + payload_table::padded_bytes(most_ranges);
 static_assert(longest_introduction / line_of_message <= UINT8_MAX);
@@ -196,17 +196,17 @@ class known_signatures {
   private:
     struct acquaintance {
         signature call;
-        heap_array<char> names;  // where they lie they stay
+        heap_array<char> names;  // their addresses do not change
     };
-    number_table numbers_;  // by their hashes
+    number_table numbers_;  // indices of `known_`, by hash
     std::vector<acquaintance> known_;
 };
 
-/// Which signatures this rank has introduced to whom.
+/// Which signatures this rank has introduced to which peers.
 class introductions {
   public:
-    /// Whether a message to `peer` has to introduce `hash`: all messages of the first call that has this signature do
-    /// since they may be read in another order than they were sent in.
+    /// Whether a message to `peer` has to introduce `hash`: all messages of the first call that has this signature do,
+    /// since they may be read in a different order from the one in which they were sent.
     [[nodiscard]] bool is_due(int peer, std::uint32_t hash, std::uint32_t call) {
         if (peer == known_peer_ && hash == known_hash_) return false;
         const bool in_first_call = first_calls_.find_or_add(key_of(peer, hash), call) == call;
@@ -221,19 +221,19 @@ class introductions {
     [[nodiscard]] static std::uint64_t key_of(int peer, std::uint32_t hash) noexcept {
         return static_cast<std::uint64_t>(peer) << 32 | hash;
     }
-    int known_peer_ = -1;  // the last one that was found to know, and what
+    int known_peer_ = -1;  // the peer that was last found to know a signature, and which
     std::uint32_t known_hash_ = 0;
     number_table first_calls_;
 };
 
-/// The signatures that this rank opened last, by their lanes.
+/// The signatures that this rank opened most recently, by lane.
 class opened_lanes {
   public:
     void add(lane first, unsigned lanes, const signature& what) noexcept {
         newest_ = (newest_ + 1) % entries_.size();
         entries_[newest_] = {first, lanes, ++calls_, what.hash(), what};
     }
-    /// The same for the next lane, which is opened for a call as the one before.
+    /// The same for the next lane, opened for a call like the previous one.
     void add_again(lane on, std::uint32_t hash, const signature& what) noexcept {
         entry& newest = entries_[newest_];
         if (newest.hash != hash || newest.first + newest.lanes != on || newest.what.type_id != what.type_id)
@@ -244,11 +244,11 @@ class opened_lanes {
     struct entry {
         lane first = 0;
         unsigned lanes = 0;
-        std::uint32_t call = 0;  // another one for each start of a prepared collective
+        std::uint32_t call = 0;  // a new number for each start of a prepared collective
         std::uint32_t hash = 0;
         signature what;
     };
-    /// Null for lanes of long ago.
+    /// Null for lanes opened long ago.
     [[nodiscard]] const entry* find(lane on) const noexcept {
         for (std::size_t back = 0; back < entries_.size(); ++back) {
             const entry& e = entries_[(newest_ + entries_.size() - back) % entries_.size()];
@@ -257,8 +257,8 @@ class opened_lanes {
         return nullptr;
     }
 
-    /// Calls visit(lane) for those on which messages may be on their way: the last ones of each call, and some that
-    /// others have opened before this rank.
+    /// Calls visit(lane) for the lanes on which messages may be in flight: the last ones of each call, and some that
+    /// other ranks have opened ahead of this one.
     template <class Visit>
     void for_each_recent(Visit visit) const {
         constexpr unsigned most = 64;
@@ -274,20 +274,20 @@ class opened_lanes {
     std::uint32_t calls_ = 0;
 };
 
-/// How a payload is sent: what is long goes by itself, from where it lies.
+/// How a payload is sent: its long ranges separately, from where they lie.
 struct division {
     std::array<payload_range, most_ranges> ranges;
     std::array<const std::byte*, most_ranges> from;
     std::size_t count = 0;
-    std::size_t rest = 0;  ///< bytes that go with the envelope, gaps between parts included
-    bool fits = true;      ///< otherwise there are too many parts: it has to be packed as a whole
+    std::size_t rest = 0;  ///< bytes sent with the envelope, including gaps between parts
+    bool fits = true;      ///< otherwise there are too many ranges or too long a rest: pack it as a whole
 };
 
-/// Divides the parts of a message into ranges of at least `long_bytes` in memory, and a rest of at most `most_rest`.
+/// Divides a message into ranges of at least `long_bytes` contiguous bytes each, and a rest of at most `most_rest`.
 [[nodiscard]] inline division divide(const outgoing& message, std::size_t long_bytes, std::size_t most_rest) noexcept {
     division d;
     std::size_t at = 0;
-    payload_range run{0, 0};  // parts that are contiguous in memory as in the payload
+    payload_range run{0, 0};  // parts that are contiguous both in memory and in the payload
     const std::byte* from = nullptr;
     const auto finish_run = [&] {
         if (run.bytes < long_bytes) return;
@@ -316,7 +316,7 @@ struct division {
     return d;
 }
 
-/// Calls visit(offset, bytes) for what lies between the ranges, in order.
+/// Calls visit(offset, bytes) for each gap between the ranges, in order.
 template <class Visit>
 void for_each_gap(std::span<const payload_range> ranges, std::size_t bytes, Visit visit) {
     std::size_t at = 0;

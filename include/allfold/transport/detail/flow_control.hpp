@@ -9,41 +9,42 @@
 #include "allfold/transport/communicator.hpp"
 
 /// @file
-/// When a sender may post, and what a receiver takes in before it is wanted.
+/// When a sender may post, and which messages a receiver takes in before they are asked for.
 ///
-/// A channel has few cells and few buffers, and what a receiver keeps for one operation occupies them for others. So
-/// that nobody hangs, what belongs to later lanes must never keep an older one from going on:
+/// A channel has few cells and few buffers, and those that a receiver occupies for one operation are lost to the
+/// others. To avoid deadlock, messages on later lanes must never block an older lane:
 ///
 /// 1. A message that finds all buffers occupied, one of them by a later lane, travels in memory of its own.
-/// 2. A message with a later lane before it in the channel is urgent: up to it the receiver takes everything out of the
-///    cells, as soon as it looks at anything at all. Where all cells are occupied the sender calls for that.
-/// 3. Everything else waits for its turn. A rank that starts its operations one after another is always held back, and
-///    the memory for what has come too early is bounded by the operations that its sender has in flight.
+/// 2. A message with a later lane ahead of it in the channel is urgent: the receiver takes everything up to it out of
+///    the cells as soon as it looks at anything at all. If all cells are occupied, the sender calls for that.
+/// 3. Everything else waits its turn. A rank that starts its operations one after another is always held back, and the
+///    memory for early messages is bounded by the operations that their sender has in flight.
 ///
-/// The oldest lane that is not through on all ranks therefore finds room on each of them, so it comes to its end, and
-/// the next one is the oldest.
+/// The oldest lane that is not complete on all ranks therefore finds room on each of them, so it completes, and the
+/// next one becomes the oldest.
 ///
 /// The lane of a prepared operation does not tell when it was started, and ranks may start such operations in different
-/// orders. So its messages wait for those of its own lane only, and nothing waits for them: as if each of the two were
-/// later than the other. Where a rank runs ahead with several of them, what comes too early is bounded by how far.
+/// orders. Its messages therefore wait only for those of its own lane, and no others wait for them: as if each of the
+/// two were later than the other. If a rank runs ahead with several such operations, the memory for early messages is
+/// bounded by how far ahead it is.
 
 namespace allfold::detail {
 
 /// Whether lane `a` was opened after lane `b`. Lanes count modulo 2^32.
 [[nodiscard]] constexpr bool is_later(lane a, lane b) noexcept { return static_cast<std::int32_t>(a - b) > 0; }
 
-/// The operation to which a message belongs.
+/// The operation that a message belongs to.
 struct sender {
     lane on = 0;
-    bool unordered = false;  ///< it was prepared, so `on` does not tell when it was started
+    bool unordered = false;  ///< a prepared operation: `on` does not tell when it was started
 };
 
-/// Whether what is of `before` must not keep a message of `mine` waiting.
+/// Whether messages of `before` must not make a message of `mine` wait.
 [[nodiscard]] constexpr bool gives_way(sender before, sender mine) noexcept {
     return before.on != mine.on && (before.unordered || mine.unordered || is_later(before.on, mine.on));
 }
 
-/// What a sender knows of its channel. Messages are numbered from 1, modulo 2^32.
+/// What a sender knows about its channel. Messages are numbered from 1, modulo 2^32.
 template <std::uint32_t Cells, std::uint32_t Buffers>
 class posted_messages {
   public:
@@ -56,18 +57,18 @@ class posted_messages {
         return sent_ - taken_ <= Cells - count;
     }
     [[nodiscard]] constexpr bool has_buffer() const noexcept { return occupied() != every_buffer; }
-    /// The first one, but for that which was filled last if there is another: the peer may still be reading that.
+    /// The first free buffer, preferably not the one filled last: the peer may still be reading that.
     [[nodiscard]] constexpr std::uint32_t free_buffer() const noexcept {
         const unsigned free = every_buffer & ~occupied(), others = free & ~(1u << latest_buffer_);
         return static_cast<std::uint32_t>(std::countr_zero(others != 0 ? others : free));
     }
 
-    /// Whether it is worth asking whether it overtakes.
+    /// Whether `overtakes` need be evaluated at all.
     [[nodiscard]] constexpr bool may_overtake(sender mine) const noexcept {
         return (mine.unordered || has_unordered_ || is_later(newest_, mine.on)) &&
                !(is_of_one_lane_ && mine.on == newest_);
     }
-    /// Whether a later lane is before a message of `mine`, in a cell or a buffer.
+    /// Whether a later lane is ahead of a message of `mine`, in a cell or a buffer.
     [[nodiscard, gnu::always_inline]] constexpr bool overtakes(sender mine) noexcept {
         return may_overtake(mine) && is_behind_later(mine);
     }
@@ -77,7 +78,7 @@ class posted_messages {
         filled_ ^= 1u << buffer;
         latest_buffer_ = buffer;
     }
-    /// A message has got the next cell; returns its number.
+    /// Records that a message has got the next cell; returns its number.
     constexpr std::uint32_t post(sender of) noexcept {
         in_cells_[sent_ % Cells] = of;
         if (of.on != newest_) {
@@ -88,7 +89,7 @@ class posted_messages {
         return ++sent_;
     }
 
-    /// What the receiver tells: how many messages it has taken out, and which buffers it has freed an odd number of
+    /// What the receiver reports: how many messages it has taken out, and which buffers it has freed an odd number of
     /// times.
     constexpr void hear(std::uint32_t taken, std::uint32_t freed) noexcept {
         taken_ = taken;
@@ -101,7 +102,7 @@ class posted_messages {
     }
 
   private:
-    /// Looks along all that is in the channel: rare, so apart.
+    /// Searches everything that is in the channel; rare, hence out of line.
     [[nodiscard, gnu::noinline]] constexpr bool is_behind_later(sender mine) noexcept {
         bool has_unordered = false, has_others = false;
         const auto is_overtaken = [&](sender before) {
@@ -113,19 +114,19 @@ class posted_messages {
             if (is_overtaken(in_cells_[n % Cells])) return true;
         for (std::uint32_t b = 0, rest = occupied(); rest != 0; ++b, rest >>= 1)
             if ((rest & 1u) != 0 && is_overtaken(in_buffers_[b])) return true;
-        newest_ = mine.on;  // the latest one is through
+        newest_ = mine.on;  // nothing later is left in the channel
         has_unordered_ = has_unordered;
         is_of_one_lane_ = !has_others;
         return false;
     }
-    /// A buffer is occupied when it has been filled once more than freed.
+    /// A buffer is occupied if it has been filled once more than freed.
     [[nodiscard]] constexpr unsigned occupied() const noexcept { return filled_ ^ freed_; }
 
     std::uint32_t sent_ = 0;
     std::uint32_t taken_ = 0;
-    lane newest_ = 0;              // no message in the channel belongs to a later one
-    bool has_unordered_ = false;   // or none that is unordered, when false
-    bool is_of_one_lane_ = false;  // all messages in the channel, when true: of the newest one
+    lane newest_ = 0;              // no message in the channel belongs to a later lane
+    bool has_unordered_ = false;   // if false, no message in the channel is unordered
+    bool is_of_one_lane_ = false;  // if true, all messages in the channel belong to the newest lane
     std::uint32_t latest_buffer_ = Buffers;
     std::uint32_t filled_ = 0;
     std::uint32_t freed_ = 0;
@@ -133,8 +134,8 @@ class posted_messages {
     std::array<sender, Buffers> in_buffers_{};
 };
 
-/// Whether a receiver takes a message out of its cell although nobody has asked for its lane: it keeps few of them, but
-/// takes in whatever is before an urgent one. An urgent number that was passed long ago says nothing.
+/// Whether a receiver takes a message out of its cell although nobody has asked for its lane: it keeps a few such
+/// messages, but takes in everything up to an urgent one. An urgent number that was passed long ago has no effect.
 template <std::uint32_t Cells>
 [[nodiscard]] constexpr bool takes_early(std::size_t kept, std::size_t most_kept, std::uint32_t number,
                                          std::uint32_t urgent) noexcept {

@@ -2,12 +2,12 @@
 #pragma once
 
 /// @file
-/// What kind of processor this is.
+/// Whether this processor divides its cores into groups.
 
 namespace allfold::detail {
 
-/// Whether cores of one processor may be far from each other: on those of AMD, where groups of cores have a third-level
-/// cache each. On those of Intel all cores share one.
+/// Whether cores of one processor may be far from each other: true on AMD, where each group of cores has a third-level
+/// cache of its own. On Intel all cores share one.
 [[nodiscard]] inline bool has_groups_of_cores() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
     __builtin_cpu_init();

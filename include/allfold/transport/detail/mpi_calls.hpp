@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-// Only the C interface, whatever the library has besides.
+// Only the C interface, whatever else the library has.
 #if !defined(OMPI_SKIP_MPICXX)
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -22,8 +22,9 @@
 #include "allfold/data/detail/heap_array.hpp"
 #include "allfold/error.hpp"
 
-// Every call of MPI goes by this name. A program that is compiled with `ALLFOLD_CALL_PMPI`, in all its parts, calls
-// MPI's functions by their other names, so that a tool which has taken the first ones sees its own calls only.
+// Every call to MPI goes through this macro. In a program compiled with `ALLFOLD_CALL_PMPI`, in all its translation
+// units, it calls MPI's functions by their PMPI_ names, so that a tool that intercepts the MPI_ names sees only the
+// program's own calls.
 #if defined(ALLFOLD_CALL_PMPI)
 #define ALLFOLD_MPI(name) PMPI_##name
 #else
@@ -31,7 +32,7 @@
 #endif
 
 /// @file
-/// MPI as the transport calls it: what goes wrong is thrown, what is not allowed is refused with its cause.
+/// MPI as the transport calls it: errors are thrown, and what is not allowed is refused with the reason.
 
 namespace allfold::mpi::detail {
 
@@ -65,7 +66,7 @@ inline void require_running() {
     if (is_finalized()) refuse("MPI is finalised: communicators must be made, used and gone before MPI_Finalize");
 }
 
-/// While it lives, a bad handle makes MPI return an error instead of ending the job.
+/// As long as this object lives, a bad handle makes MPI return an error instead of aborting the job.
 class lenient_errors {
   public:
     lenient_errors() : alone_(mutex()) {
@@ -88,12 +89,12 @@ class lenient_errors {
         static std::mutex of_all;
         return of_all;
     }
-    const std::lock_guard<std::mutex> alone_;  // what one thread finds another one may have set
+    const std::lock_guard<std::mutex> alone_;  // or one thread would save the handler that another has set
     const std::array<MPI_Comm, 2> all_{MPI_COMM_WORLD, MPI_COMM_SELF};  // MPI-3 asks the first, MPI-4 the second
     std::array<MPI_Errhandler, 2> before_{};
 };
 
-/// Other threads than the main one may use MPI only if it was asked for that.
+/// Throws if MPI was initialised for its main thread only, and the calling thread is not that one.
 inline void require_thread_level() {
     int level = MPI_THREAD_SINGLE, is_main = 0;
     check(ALLFOLD_MPI(Query_thread)(&level), "MPI_Query_thread");
@@ -105,7 +106,7 @@ inline void require_thread_level() {
                "MPI_THREAD_MULTIPLE where several threads have communicators at the same time");
 }
 
-/// A process may have other threads, which do not use MPI, only if that was asked for.
+/// Throws if MPI was not initialised for a process with other threads, which do not call MPI.
 inline void require_funneled() {
     int level = MPI_THREAD_SINGLE;
     check(ALLFOLD_MPI(Query_thread)(&level), "MPI_Query_thread");
@@ -115,7 +116,7 @@ inline void require_funneled() {
             "MPI_Init_thread for MPI_THREAD_FUNNELED");
 }
 
-/// A thread of the process that is not its main one is to use MPI.
+/// Throws if MPI was not initialised for use by a thread other than the main one.
 inline void require_serialized() {
     int level = MPI_THREAD_SINGLE;
     check(ALLFOLD_MPI(Query_thread)(&level), "MPI_Query_thread");
@@ -128,7 +129,7 @@ inline void require_serialized() {
 inline void require_intracommunicator(MPI_Comm handle) {
     if (handle == MPI_COMM_NULL) refuse("the communicator is MPI_COMM_NULL");
     const lenient_errors scope;
-    // Where a handle is a pointer a freed one may look alive; but the library's table of handles does not know it.
+    // If handles are pointers, a freed one may look alive, but the library's table of handles does not know it.
     if (ALLFOLD_MPI(Comm_f2c)(ALLFOLD_MPI(Comm_c2f)(handle)) != handle)
         refuse("the communicator is not valid; was it freed?");
     int is_inter = 0;
@@ -142,7 +143,7 @@ inline void require_intracommunicator(MPI_Comm handle) {
         refuse("it is an intercommunicator; collectives need one group of ranks: merge it with MPI_Intercomm_merge");
 }
 
-/// Whatever wraps an MPI communicator: what converts to `MPI_Comm`, or has a member that returns it.
+/// The handle of anything that wraps an MPI communicator: what converts to `MPI_Comm`, or has a member that returns it.
 template <class C>
 [[nodiscard]] MPI_Comm handle_of(const C& c) {
     if constexpr (std::convertible_to<const C&, MPI_Comm>)
@@ -161,9 +162,10 @@ concept wraps_handle = std::convertible_to<const C&, MPI_Comm> || requires(const
     { c.native_handle() } -> std::convertible_to<MPI_Comm>;
 };
 
-/// A request that is over, and kept: a new one that is equal to it is the same, so that it is over too. For what they
-/// take over at once MPI libraries return one request again and again, and to compare is faster than to ask: MPI_Test
-/// of Open MPI waits until the processor has stored the message. 15 to 60 ns of 160 in an exchange of 80 bytes.
+/// A completed request, kept for comparison: a new request that is equal to it is the same one, and hence complete too.
+/// MPI libraries return the same request for every message that they take over at once, and comparing is faster than
+/// asking: MPI_Test of Open MPI waits until the CPU has stored the message. Saves 15 to 60 ns of 160 in an exchange of
+/// 80 bytes.
 class over_request {
   public:
     explicit over_request(MPI_Comm comm) {
@@ -178,9 +180,9 @@ class over_request {
         if (kept_ != MPI_REQUEST_NULL && !is_finalized()) ALLFOLD_MPI(Request_free)(&kept_);
     }
     [[nodiscard]] bool is(MPI_Request request) const noexcept { return request == kept_; }
-    /// Of one that is.
+    /// Frees a request for which `is` returns true.
     static void free([[maybe_unused]] MPI_Request& request) {
-#if !defined(OPEN_MPI)  // which has a single one, and does nothing to free it: 10 ns
+#if !defined(OPEN_MPI)  // which has a single one, and freeing it does nothing but take 10 ns
         check(ALLFOLD_MPI(Request_free)(&request), "MPI_Request_free");
 #endif
     }
@@ -199,7 +201,7 @@ class requests {
         handles_.push_back(request);
         owned_.push_back(std::move(owned));
     }
-    /// Of how many owned objects `is` is true.
+    /// For how many of the owned objects `is` is true.
     template <class Is>
     [[nodiscard]] std::size_t count(Is is) const {
         std::size_t found = 0;
@@ -210,7 +212,7 @@ class requests {
     void for_each(Visit visit) {
         for (Owned& each : owned_) visit(each);
     }
-    /// Calls done(owned) for each that is complete.
+    /// Calls done(owned) for each completed request, and removes it.
     template <class Done>
     void collect(Done done) {
         if (handles_.size() == 1) return collect_one(done);
@@ -219,7 +221,7 @@ class requests {
         const int code = ALLFOLD_MPI(Testsome)(static_cast<int>(handles_.size()), handles_.data(), &count,
                                                indices_.data(), MPI_STATUSES_IGNORE);
         if (count == MPI_UNDEFINED) count = 0;
-        for (std::size_t at = handles_.size(); count > 0 && at-- > 0;) {  // from the back: what moves up has been seen
+        for (std::size_t at = handles_.size(); count > 0 && at-- > 0;) {  // from the back: what moves up was checked
             if (handles_[at] != MPI_REQUEST_NULL) continue;
             --count;
             done(owned_[at]);
@@ -244,7 +246,7 @@ class requests {
 
     std::vector<MPI_Request> handles_;
     std::vector<Owned> owned_;
-    allfold::detail::heap_array<int> indices_;  // where MPI lists what is complete; the handles show it too
+    allfold::detail::heap_array<int> indices_;  // where MPI lists what is complete; null handles show it too
 };
 
 [[nodiscard]] inline int isend(const std::byte* data, std::size_t bytes, int to, int tag, MPI_Comm comm,
@@ -255,7 +257,7 @@ class requests {
     return ALLFOLD_MPI(Isend)(data, static_cast<int>(bytes), MPI_BYTE, to, tag, comm, request);
 #endif
 }
-/// The length of a message that was probed.
+/// The length of a probed message.
 [[nodiscard]] inline std::size_t bytes_of(const MPI_Status& status) {
 #if MPI_VERSION >= 4
     MPI_Count bytes = 0;

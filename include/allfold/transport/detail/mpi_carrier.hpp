@@ -23,86 +23,88 @@
 #include "allfold/transport/detail/mpi_tuning.hpp"
 
 /// @file
-/// What teams of processes share, so that to make one of them costs no message.
+/// What the teams of processes share, so that forming one costs no message.
 ///
-/// A team has no communicator of MPI's. All teams of a parent use one, a duplicate of the parent's, each under tags of
-/// its own: those of the k-th team that the parent's ranks make, which they all count alike, so that nobody has to be
-/// asked. A number is not used again, so nothing that a team leaves behind meets another one; when all numbers are used
-/// up the ranks make the next carrier, and that costs messages. So does the first one.
+/// A team has no MPI communicator of its own. All teams of a parent use one, a duplicate of the parent's, each with its
+/// own range of tags. The k-th team that the parent's ranks form gets the k-th range; they all count alike, so no
+/// communication is needed. A number is never reused, so nothing that a team leaves behind can reach another one; once
+/// all numbers are used up, the ranks make the next carrier, which does cost messages, as does the first one.
 ///
-/// Control messages of all teams have one tag here. Whoever looks for those of its team takes in all, and keeps those
-/// of others for them: for a team that this rank is yet to make as well. Who waits for this rank in a team that it has
-/// left, or never joins, gets its answer from here.
+/// Control messages of all teams share one tag here. A team that looks for its own receives all of them, and keeps
+/// those of other teams for them, including teams that this rank has yet to form. A rank that waits for this one in a
+/// team that this one has left, or never joins, gets its answer from here.
 
 namespace allfold::mpi::detail {
 
-/// A communicator of MPI's that carries the messages of teams. Several threads may use it, one for each team.
+/// An MPI communicator that carries the messages of teams. Several threads may use it, one per team.
 class carrier {
   public:
     using clock = std::chrono::steady_clock;
 
-    /// For teams of a communicator that has an `MPI_Comm` of its own, or of a team of another carrier's. Its ranks make
-    /// it together.
+    /// For the teams of a communicator that has an `MPI_Comm` of its own, or, if `is_team`, of a team that another
+    /// carrier carries. Collective over the ranks of `parent`.
     carrier(const handle& parent, bool is_team, const tuning& numbers)
         : job_(is_team ? create_group(parent) : parent.get(), is_team ? adopt : duplicate, parent.node(), 0),
           tuning_(numbers) {
         constexpr int enough = 1 << 20, some_teams = 128;
         const int wanted = numbers.tags > 0 ? std::min(numbers.tags, enough) : enough;
         tags_ = std::min(wanted, std::max(2, job_.tags() / some_teams) - 1);
-        most_ = static_cast<std::uint32_t>(job_.tags() / (tags_ + 1));  // with the one to form teams of it
+        most_ = static_cast<std::uint32_t>(job_.tags() / (tags_ + 1));  // each also has the tag for forming teams of it
     }
 
     [[nodiscard]] const handle& job() const noexcept { return job_; }
-    /// Of each team.
+    /// How many tags each team has.
     [[nodiscard]] int tags() const noexcept { return tags_; }
 
-    // For the parent, whose ranks all call these alike.
+    // Called by the parent, on all its ranks alike.
     [[nodiscard]] bool is_full() const noexcept { return formed_ == most_; }
     [[nodiscard]] std::uint32_t form(bool is_member) {
         const std::lock_guard lock(mutex_);
         if (is_member) alive_.push_back(formed_);
         return formed_++;
     }
-    /// The parent leaves on this rank: there will be no other team.
+    /// The parent ends on this rank: it will form no more teams.
     void close() {
         const std::lock_guard lock(mutex_);
         is_closed_ = true;
         sort_again();
     }
-    /// Ends it when all ranks have come. False: there are teams yet on some rank, or `is_in_vain()`, since some rank
-    /// does not come. What this thread has in flight goes on meanwhile.
+    /// Ends the carrier once all ranks have called this. Returns false if some rank still has teams, or if
+    /// `is_in_vain()` because some rank will not arrive. This thread's operations in flight make progress meanwhile.
     template <class InVain>
     [[nodiscard]] bool try_end(InVain is_in_vain);
-    /// The parent has gone, and some rank has teams yet: nobody else will answer for this one when it has none.
+    /// The parent is gone, but some rank still has teams: this rank says farewell once it has none, since nobody else
+    /// will answer for it then.
     void outlive_parent() {
         const std::lock_guard lock(mutex_);
         is_alone_ = true;
         if (alive_.empty()) say_farewell();
     }
 
-    // For a team.
-    /// Takes in what is there for all.
+    // Called by a team.
+    /// Receives the control messages that have arrived, for all teams.
     void attend() {
         const std::lock_guard lock(mutex_);
         if (job_.get() != MPI_COMM_NULL) take_in();
     }
-    /// Calls visit(place, raw) for the control messages of a team, once for each.
+    /// Calls visit(place, raw) once for each control message of a team.
     template <class Visit>
     void for_each_letter(std::uint32_t team, Visit visit) {
         for (const letter& each : take_letters(team)) visit(each.place, std::span(each.raw));
     }
-    /// Since when it is known that a place has no team any more, nor makes one.
+    /// When it became known that a place has no team any more and will form none; nothing if it is not known.
     [[nodiscard]] std::optional<clock::time_point> departure_of(int place) {
         const std::lock_guard lock(mutex_);
         const auto found = std::ranges::find(departed_, place, &departure::place);
         return found == departed_.end() ? std::nullopt : std::optional(found->when);
     }
-    /// Says to a place that this rank is not in a team with such a list of members.
+    /// Tells a place that this rank is not in a team with this list of members.
     void answer(int place, std::uint32_t team, std::uint32_t list) {
         const std::lock_guard lock(mutex_);
         send_departed(place, team, list);
     }
-    /// A team ends on this rank. `clean`: nothing of it is under way; it has received so many messages of MPI's.
+    /// A team ends on this rank. `clean`: none of its messages are in flight. `received`: how many MPI messages it
+    /// received.
     void leave(const handle& team, const outbox& out, std::uint64_t received, bool clean);
 
   private:
@@ -117,7 +119,7 @@ class carrier {
     };
     static constexpr std::uint32_t every_team = ~std::uint32_t{0};
 
-    /// Whether this rank is in a team no more, or will never be.
+    /// Whether this rank has left the team, or will never be in it.
     [[nodiscard]] bool is_over(std::uint32_t team) const noexcept {
         return team < formed_ ? std::ranges::find(alive_, team) == alive_.end() : is_closed_;
     }
@@ -154,7 +156,7 @@ class carrier {
         outbox_.send_control(place, std::move(buffer), sizeof head);
     }
     [[nodiscard]] bool is_to_stay() {
-        const std::lock_guard lock(mutex_);  // another thread may end a team
+        const std::lock_guard lock(mutex_);  // another thread may be ending a team
         return !is_clean_ || !alive_.empty();
     }
     void say_farewell() {
@@ -170,11 +172,11 @@ class carrier {
     handle job_;
     const tuning tuning_;
     int tags_ = 1;
-    std::uint32_t most_ = 1;  // teams
+    std::uint32_t most_ = 1;  // number of teams
 
-    std::mutex mutex_;  // of all that follows
+    std::mutex mutex_;  // guards all that follows
     std::uint32_t formed_ = 0;
-    std::vector<std::uint32_t> alive_;  // of which this rank is a member
+    std::vector<std::uint32_t> alive_;  // teams of which this rank is a member
     bool is_closed_ = false;
     bool is_alone_ = false;
     bool is_clean_ = true;
@@ -185,7 +187,7 @@ class carrier {
     outbox outbox_{job_, pool_, tuning_};
     std::vector<std::uint64_t> sent_ = std::vector<std::uint64_t>(static_cast<std::size_t>(job_.size()));
     std::uint64_t received_ = 0;
-    int is_used_ = 1, some_use_ = 1;  // what MPI's collectives read and write
+    int is_used_ = 1, some_use_ = 1;  // operands of MPI's collectives
     std::uint64_t expected_ = 0;
 };
 
@@ -202,7 +204,7 @@ inline void carrier::leave(const handle& team, const outbox& out, std::uint64_t 
     if (is_alone_ && alive_.empty()) say_farewell();
 }
 
-/// What nobody has read: of teams that have failed, and answers that came too late.
+/// Receives unread messages: those of teams that have failed, and answers that arrived too late.
 inline void carrier::drain() {
     const std::lock_guard lock(mutex_);
     for (;;) {
@@ -219,7 +221,7 @@ inline void carrier::drain() {
     }
 }
 
-/// From now on this rank sends nothing more.
+/// Completes the count of messages sent: from now on this rank sends nothing more.
 inline void carrier::count() {
     const std::lock_guard lock(mutex_);
     is_silent_ = true;
@@ -240,7 +242,7 @@ bool carrier::meet(Begin begin, InVain is_in_vain) {
     }
 }
 
-/// As in `shutdown`: MPI may give the number of a communicator to the next one, so nothing may be under way.
+/// As in `shutdown`: MPI may reuse the communicator's number for the next one, so no message may be in flight.
 template <class InVain>
 bool carrier::try_end(InVain is_in_vain) {
     is_used_ = is_to_stay() ? 1 : 0;

@@ -25,21 +25,21 @@
 #include "allfold/transport/detail/mpi_outbox.hpp"
 
 /// @file
-/// What ranks let each other know outside of their collectives: "I have failed", "I wait for you", "I have left".
+/// What ranks tell each other outside their collectives: "I have failed", "I am waiting for you", "I have left".
 
 namespace allfold::mpi::detail {
 
-/// Control messages, and what is known through them: a failure, who waits for this rank, who has left.
+/// Sends and receives control messages, and keeps what they report: a failure, who waits for this rank, who has left.
 class control {
   public:
     using clock = std::chrono::steady_clock;
-    /// The first cause.
+    /// The first failure that became known.
     struct failure {
         int rank;
         errc code;
         std::string why;
     };
-    /// What a rank says that waits for this one.
+    /// What a rank that waits for this one reports.
     struct blocked_report {
         std::string what;
         int round;
@@ -48,14 +48,14 @@ class control {
         std::uint32_t call;
     };
 
-    /// `carried_by`: what has the messages of a team; otherwise null.
+    /// `carried_by`: the carrier of a team's messages; null otherwise.
     control(const handle& job, outbox& out, allfold::detail::known_signatures& known, carrier* carried_by)
         : job_(job), outbox_(out), known_(known), carrier_(carried_by) {}
 
-    /// Reads all that are there.
+    /// Receives all control messages that have arrived.
     void attend();
 
-    /// Breaks the communicator: every rank that waits, or will wait, throws. The first cause is kept.
+    /// Breaks the communicator: every rank that waits, or will wait, throws. Only the first cause is kept.
     [[gnu::cold]] void fail(errc code, const std::string& why);
     [[nodiscard]] bool has_failed() const noexcept { return failure_.has_value(); }
     void throw_if_failed(const char* during) const {
@@ -63,30 +63,30 @@ class control {
             throw_failure(during);
     }
 
-    /// Says to `peer` that this rank waits for it in a call; null where that is not known any more.
+    /// Tells `peer` that this rank is waiting for it in a call; null if the call is no longer known.
     void notify_blocked(int peer, const waiting& where, const signature* call);
-    /// The call on this lane in which `peer` says to wait.
+    /// The call on this lane in which `peer` reports that it is waiting.
     [[nodiscard]] std::optional<std::uint32_t> blocked_call(int peer, lane on) const;
 
-    /// Whose letters are read along with our own, for those who wait for this rank in a team that it is not in any
-    /// more.
+    /// Carriers whose messages are received along with our own, for the ranks that wait for this one in a team that it
+    /// has left.
     void attend_also(const carriers& of_teams) noexcept { of_teams_ = &of_teams; }
-    /// Says to all other ranks of a team that this one leaves it.
+    /// Tells all other ranks of a team that this one is leaving it.
     void say_farewell();
     [[nodiscard]] bool all_have_departed() const;
 
-    /// This rank leaves: those who wait for it are notified, and from now on whoever says so.
+    /// This rank leaves: notifies the ranks that wait for it, and from now on every rank that reports that it does.
     void depart();
-    /// Nobody waits for this rank any more, and it sends nothing more.
+    /// No rank waits for this one any more, and it sends nothing more.
     void fall_silent() noexcept { departs_ = false; }
-    /// Since when it is known that `peer` has left.
+    /// When it became known that `peer` has left; nothing if it is not known.
     [[nodiscard]] std::optional<clock::time_point> departure_of(int peer) const;
 
     [[noreturn, gnu::cold]] void throw_departed(const waiting& where) const;
-    /// A deadline has passed: a failure, and its cause says who waits for whom.
+    /// A deadline has passed: reports a failure whose cause says who waits for whom.
     [[noreturn, gnu::cold]] void time_out(const waiting& where);
 
-    /// How many messages of MPI's have been received.
+    /// How many MPI messages have been received.
     [[nodiscard]] std::uint64_t received() const noexcept { return count_; }
 
   private:
@@ -99,7 +99,7 @@ class control {
     outbox& outbox_;
     allfold::detail::known_signatures& known_;
     std::optional<failure> failure_;
-    /// What one other rank has said.
+    /// What one other rank has reported.
     struct notes {
         std::optional<blocked_report> blocked;  // it waits for this rank
         std::optional<clock::time_point> departed;
@@ -108,18 +108,18 @@ class control {
         if (notes_.size() == 0) notes_ = allfold::detail::heap_array<notes>(static_cast<std::size_t>(job_.size()));
         return notes_[static_cast<std::size_t>(peer)];
     }
-    /// Null where it has said nothing; -1 is nobody.
+    /// Null if the rank has reported nothing; -1 is nobody.
     [[nodiscard]] const notes* find_notes(int peer) const noexcept {
         return peer < 0 || notes_.size() == 0 ? nullptr : &notes_[static_cast<std::size_t>(peer)];
     }
-    /// Calls visit(peer, report) for those who wait for this rank.
+    /// Calls visit(peer, report) for each rank that waits for this one.
     template <class Visit>
     void for_each_blocked(Visit visit) const {
         for (std::size_t peer = 0; peer < notes_.size(); ++peer)
             if (notes_[peer].blocked) visit(static_cast<int>(peer), *notes_[peer].blocked);
     }
 
-    allfold::detail::heap_array<notes> notes_;  // by rank; made when first written
+    allfold::detail::heap_array<notes> notes_;  // by rank; allocated when first written
     carrier* carrier_;
     const carriers* of_teams_ = nullptr;
     bool lists_differ_ = false;
@@ -160,7 +160,7 @@ inline void control::attend() {
     });
 }
 
-/// What a rank has sent that takes itself for a member of this team, but has given another list.
+/// Handles a message from a rank that takes itself for a member of this team, but has given a different list.
 inline void control::refuse_list(int place) {
     if (!failure_) lists_differ_ = true;
     fail(errc::mismatch, allfold::detail::text({"subset: rank ", job_.place_of(job_.rank()), " and rank ", place,
@@ -261,7 +261,7 @@ class vigil {
     using clock = std::chrono::steady_clock;
 
     void begin() noexcept { *this = {}; }
-    /// Whether it is time to say so: after `notice`, and then ten times more seldom.
+    /// Whether it is time to notify the peer: first after `notice`, then at intervals of ten times `notice`.
     [[nodiscard]] bool is_notice_due(const waiting& where, clock::time_point now, std::chrono::milliseconds notice) {
         if (where.peer != where_.peer || where.on != where_.on || where.round != where_.round) {
             where_ = where;

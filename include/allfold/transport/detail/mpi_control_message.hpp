@@ -14,37 +14,37 @@
 #include "allfold/transport/detail/mpi_handle.hpp"
 
 /// @file
-/// What ranks let each other know outside of their collectives, as it travels through MPI.
+/// The messages that ranks send each other outside their collectives, as they travel through MPI.
 
 namespace allfold::mpi::detail {
 
-/// How a control message begins. An introduction of the blocked call may follow, then a text.
+/// The head of a control message. An introduction of the blocked call may follow, then a text.
 struct control_message {
-    /// The last one is said in a team that has failed, and wants the other rank to say the same.
+    /// `farewell` is sent in a team that has failed, and expects the same from the other rank.
     enum class kind : std::uint32_t { failed, blocked, departed, farewell };
     kind what = kind::failed;
-    errc code = errc::peer_failed;  ///< of a failure, whose reason is the text
-    std::int32_t round = 0;         ///< of a blocked rank, whose collective the text names
+    errc code = errc::peer_failed;  ///< of a failure; the text is its reason
+    std::int32_t round = 0;         ///< of a blocked rank; the text names its collective
     std::int32_t rounds = 0;
     lane on = 0;
     std::uint32_t call = 0;        ///< hash of the blocked call
-    std::uint32_t team = 0;        ///< of those that share a carrier
-    std::uint32_t list = 0;        ///< mark of its members, as the sender has given them
+    std::uint32_t team = 0;        ///< number among the teams that share a carrier
+    std::uint32_t list = 0;        ///< mark of its list of members, as the sender gave it
     std::uint32_t introduced = 0;  ///< bytes of the introduction
-    std::uint32_t chars = 0;       ///< of the text
+    std::uint32_t chars = 0;       ///< length of the text
 };
 inline constexpr std::size_t longest_text = 2048;
 inline constexpr std::size_t longest_control_message =
     sizeof(control_message) + allfold::detail::longest_introduction + longest_text;
 
-/// Of a message that `for_each_control_message` has let through.
+/// The head of a message that has passed the checks of `for_each_control_message`.
 [[nodiscard]] inline control_message head_of(std::span<const std::byte> raw) noexcept {
     control_message head;
     std::memcpy(&head, raw.data(), sizeof head);
     return head;
 }
 
-/// Calls visit(from, raw) for all that are there, and returns how many.
+/// Calls visit(from, raw) for each control message that has arrived, and returns how many there were.
 template <class Visit>
 std::uint64_t for_each_control_message(MPI_Comm comm, Visit visit) {
     for (std::uint64_t count = 0;; ++count) {

@@ -12,14 +12,14 @@
 #include "allfold/transport/rank_list.hpp"
 
 /// @file
-/// The communicator of MPI's that carries the messages, and its tags.
+/// The MPI communicator that carries the messages, and its tags.
 
 namespace allfold::mpi {
 
 /// What a communicator does with the one that it is given.
 enum class ownership : std::uint8_t {
-    duplicate,  ///< duplicates it (collective), and frees the duplicate: nothing that others send gets in the way
-    borrow,     ///< uses it as it is: its point-to-point messages are allfold's as long as the communicator lives
+    duplicate,  ///< duplicates it (collective), and frees the duplicate: messages of others cannot interfere
+    borrow,     ///< uses it as it is: its point-to-point messages belong to allfold while the communicator lives
     adopt       ///< uses it as it is, and frees it
 };
 inline constexpr ownership duplicate = ownership::duplicate;
@@ -31,8 +31,8 @@ namespace detail {
 inline constexpr int control_tag = 0;
 inline constexpr int first_tag = 1;
 
-/// How many tags MPI has besides that of control messages and one for making teams. Only MPI_COMM_WORLD is sure to
-/// tell.
+/// How many tags MPI has besides those for control messages and for forming teams. Only MPI_COMM_WORLD is sure to have
+/// this attribute.
 [[nodiscard]] inline int most_tags() {
     int* most = nullptr;
     int known = 0;
@@ -41,7 +41,7 @@ inline constexpr int first_tag = 1;
     return (known != 0 ? *most : 32767) - first_tag;
 }
 
-/// Tells lists of members from each other.
+/// A hash that tells lists of members apart.
 [[nodiscard]] inline std::uint32_t mark_of(const rank_list& members) noexcept {
     auto h = static_cast<std::uint64_t>(members.size());
     for (int i = 0; i < members.size(); ++i)
@@ -49,8 +49,8 @@ inline constexpr int first_tag = 1;
     return static_cast<std::uint32_t>(h >> 32);
 }
 
-/// A duplicate or an adopted communicator, or a borrowed one that has another error handler for a while; or some ranks
-/// of another handle's, which have tags of their own there.
+/// A duplicated or adopted communicator, or a borrowed one whose error handler is replaced for a while; or a subset of
+/// another handle's ranks, with tags of its own there.
 class handle {
   public:
     handle(MPI_Comm base, ownership how, const machine& supplied, int wanted_tags)
@@ -71,7 +71,7 @@ class handle {
         const int lanes = most_tags();
         tags_ = wanted_tags <= 0 || wanted_tags > lanes ? lanes : wanted_tags;
     }
-    /// A team, which has `tags` tags of its own, and one to form teams of it, behind those of the `number` before it.
+    /// A team with `tags` tags of its own and one for forming teams of it, after those of the `number` teams before.
     handle(const handle& of, const rank_list& members, std::uint32_t number, int tags)
         : machine_(of.machine_),
           comm_(of.comm_),
@@ -88,11 +88,11 @@ class handle {
     [[nodiscard]] int size() const noexcept { return size_; }
     [[nodiscard]] const machine& node() const noexcept { return machine_; }
 
-    /// Where MPI has one of our ranks, and the other way round; -1 where it is none of ours.
+    /// MPI's rank for one of our ranks, and the reverse; -1 if it is none of ours.
     [[nodiscard]] int place_of(int rank) const noexcept { return members_[rank]; }
     [[nodiscard]] int rank_at(int place) const noexcept { return members_.find(place); }
     [[nodiscard]] const rank_list& members() const noexcept { return members_; }
-    /// Which team it is, and what messages between its ranks are marked with: others have given another list.
+    /// The team's number, and the mark of messages between its ranks; ranks that gave another list use another mark.
     [[nodiscard]] std::uint32_t team() const noexcept { return team_; }
     [[nodiscard]] std::uint32_t mark() const noexcept { return mark_; }
 
@@ -101,18 +101,18 @@ class handle {
         const auto count = static_cast<lane>(tags_);
         return first_tag_ + static_cast<int>(on < count ? on : on % count);
     }
-    /// Which no message has.
+    /// A tag that no message has.
     [[nodiscard]] int forming_tag() const noexcept { return first_tag_ + tags_; }
-    /// Whether no other lane has the tag of this one, for as long as ranks are not very far ahead of each other.
+    /// Whether no other lane has this lane's tag, as long as ranks are not very far ahead of each other.
     [[nodiscard]] bool has_own_tag(lane on) const noexcept {
         using namespace allfold::detail;
-        constexpr int many_tags = 1 << 20;  // more than a rank has operations in flight
+        constexpr int many_tags = 1 << 20;  // more than the operations that a rank has in flight
         return tags_ >= many_tags && on < static_cast<lane>(tags_) && tag_of(on) != tag_of(envelopes_lane) &&
                tag_of(on) != tag_of(data_lane);
     }
 
-    /// Gives back what was borrowed. What is its own is freed only when it is `clean`: no message is under way any
-    /// more.
+    /// Restores the error handler of a borrowed communicator. Frees an owned one only if `clean`: no message is in
+    /// flight any more.
     void close(bool clean) noexcept {
         if (handler_ != MPI_ERRHANDLER_NULL) {
             ALLFOLD_MPI(Comm_set_errhandler)(comm_, handler_);
@@ -126,7 +126,7 @@ class handle {
     machine machine_;
     MPI_Comm comm_ = MPI_COMM_NULL;
     bool owned_ = false;
-    MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;  // of a borrowed communicator
+    MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;  // of a borrowed communicator, to be restored
     int rank_ = 0;
     int size_ = 1;
     rank_list members_;
@@ -142,9 +142,10 @@ class handle {
                                        " is no message of allfold's: does the program use this communicator too?"}));
 }
 
-/// A communicator of a team's ranks, who call it alike; of several teams at once, where threads do. No message of ours
-/// has this tag: MPI is to keep what it sends with the tag of a new group apart from all others, but Open MPI sends
-/// that as messages of the parent (4.1 and 5.0, comm_cid.c, `pml_tag`).
+/// Creates an MPI communicator of a team's ranks, collectively over the team; several threads may do so for several
+/// teams at once. The tag is one that no message of ours has: MPI is supposed to keep what it sends under the tag of a
+/// new group apart from all other messages, but Open MPI sends it as messages on the parent (4.1 and 5.0, comm_cid.c,
+/// `pml_tag`).
 [[nodiscard]] inline MPI_Comm create_group(const handle& of) {
     std::vector<int> ranks(static_cast<std::size_t>(of.size()));
     for (int i = 0; i < of.size(); ++i) ranks[static_cast<std::size_t>(i)] = of.place_of(i);

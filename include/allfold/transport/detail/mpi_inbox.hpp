@@ -21,7 +21,7 @@
 #include "allfold/transport/detail/mpi_tuning.hpp"
 
 /// @file
-/// What comes to a rank through MPI.
+/// The messages that a rank receives through MPI.
 
 namespace allfold::mpi::detail {
 
@@ -51,10 +51,10 @@ class arrival {
   private:
     friend class inbox;
     void give_back() noexcept {
-        if (pool_ == nullptr || buffer_.data() == nullptr) return;  // both are asked: g++ 12 warns where it knows one
+        if (pool_ == nullptr || buffer_.data() == nullptr) return;  // tests both: g++ 12 warns where it knows one
         try {
             pool_->give_back(std::move(buffer_));
-        } catch (const std::bad_alloc&) {  // then it is freed
+        } catch (const std::bad_alloc&) {  // then the buffer is freed
         }
     }
 
@@ -65,16 +65,16 @@ class arrival {
     std::size_t bytes_ = 0;
 };
 
-/// Asks a sink of any type about the message that it is about to get.
+/// A reference to a sink of any type, to be asked about the message that it is about to get.
 class any_destination {
   public:
     template <class Sink>
     explicit any_destination(Sink& sink) : sink_(&sink), functions_(&functions_of<Sink>) {}
-    /// Where it would have it.
+    /// Where the sink wants the message; null if it does not care.
     [[nodiscard]] std::byte* find(std::uint32_t signature, std::size_t bytes) const {
         return functions_->find(sink_, signature, bytes);
     }
-    /// How long it should be; 0 where nobody knows.
+    /// How long the message should be; 0 if unknown.
     [[nodiscard]] std::size_t expected_bytes() const { return functions_->expect(sink_); }
 
   private:
@@ -92,7 +92,7 @@ class any_destination {
     const functions* functions_;
 };
 
-/// Receives, from the first question for a message to its delivery.
+/// Receives messages, from the first request for one to its delivery.
 class inbox {
   public:
     using bounce_buffer = allfold::detail::bounce_buffer;
@@ -110,22 +110,22 @@ class inbox {
         sink(std::move(message));
         return true;
     }
-    /// Looks `turns` times for the next message from a rank, which should be short and of this lane. Where it is it
+    /// Polls `turns` times for the next message from a rank, which should be short and on this lane. If it is, `here`
     /// says where it lies, until `take_plain`; otherwise `try_receive` delivers it.
     [[nodiscard]] bool await_plain(int from, lane on, std::size_t bytes, message_in_place& here, int turns);
     void take_plain(int from);
-    /// The call that `peer` makes, or has made, on this lane: of messages delivered not long ago, and of those that
-    /// have come and nobody has asked for. It delivers nothing.
+    /// The call that `peer` is making, or has made, on this lane: known from recently delivered messages, and from
+    /// messages that have arrived but that nobody has asked for. Delivers nothing.
     [[nodiscard]] std::optional<std::uint32_t> call_of(int peer, lane on);
-    /// Whether MPI may write memory that is not ours.
+    /// Whether MPI may write to memory that is not ours.
     [[nodiscard]] bool stores_in_place() const noexcept;
 
-    // For a rank that receives no more.
+    // For a rank that no longer receives.
     void cancel() noexcept;
-    /// Takes whatever arrives, so that its senders get their memory back; `attend()` takes control messages.
+    /// Receives whatever arrives, so that its senders get their memory back; `attend()` receives control messages.
     template <class Attend>
     void drain(Attend attend);
-    /// The same of what comes on some lanes: `each_lane(visit)` calls visit(lane).
+    /// The same for what arrives on some lanes: `each_lane(visit)` calls visit(lane).
     template <class EachLane>
     void drain_lanes(EachLane each_lane);
     [[nodiscard]] bool is_draining() const noexcept { return !drained_.empty(); }
@@ -135,7 +135,7 @@ class inbox {
         return drained_.empty() && std::all_of(begin, end, [](const stream& s) { return s.rest.empty(); });
     }
 
-    /// How many messages of MPI's have been received.
+    /// How many MPI messages have been received.
     [[nodiscard]] std::uint64_t received() const noexcept { return count_; }
 
   private:
@@ -143,17 +143,17 @@ class inbox {
     struct stream {
         int peer = -1;
         int tag = 0;
-        bool headed = false;     // the envelope is there
-        bool placed = false;     // and what follows is received where it belongs
+        bool headed = false;     // the envelope has arrived
+        bool placed = false;     // receives are posted for what follows
         bool in_place = false;   // in memory that is not ours
-        bool is_unlike = false;  // another message than was expected, so that its rest does not come
+        bool is_unlike = false;  // not the expected message, so its rest is not awaited
         MPI_Request head = MPI_REQUEST_NULL;
-        bounce_buffer buffer;   // envelope and what comes with it, and chunks
-        bounce_buffer payload;  // of a message with ranges
+        bounce_buffer buffer;   // the envelope and what is sent along with it, and chunks
+        bounce_buffer payload;  // of a message in ranges
         const std::byte* table = nullptr;
-        std::byte* into = nullptr;      // where the payload begins, wherever it lies
+        std::byte* into = nullptr;      // where the payload begins, in whichever buffer
         std::vector<MPI_Request> rest;  // ranges, or chunks
-        std::size_t expected = 0;       // bytes of the payload for whose chunks receives were posted in advance
+        std::size_t expected = 0;       // payload bytes for whose chunks receives were posted in advance
         allfold::detail::envelope about;
         std::size_t bytes = 0;  // of the payload
     };
@@ -163,14 +163,14 @@ class inbox {
         std::uint32_t call;
         arrival message;
     };
-    /// Of messages that were delivered.
+    /// The calls of recently delivered messages.
     class latest_calls {
       public:
         void add(int from, lane on, std::uint32_t call) noexcept {
             entry& newest = entries_[newest_];
             if (newest.from == from && newest.call == call && on - newest.first < newest.lanes) return;
             if (newest.from == from && newest.call == call && on - newest.first == newest.lanes) {
-                ++newest.lanes;  // the next window, or the next call that is alike
+                ++newest.lanes;  // the next window, or the next call like it
                 return;
             }
             newest_ = (newest_ + 1) % entries_.size();
@@ -198,11 +198,11 @@ class inbox {
     [[nodiscard]] std::size_t head_bytes() const noexcept {
         return allfold::detail::most_overhead + tuning_.eager_bytes;
     }
-    /// Where the payload of a message in chunks begins, in a buffer.
+    /// Where in a buffer the payload of a message in chunks begins.
     static constexpr std::size_t chunks_offset = allfold::detail::envelope_offset + allfold::detail::envelope_bytes +
                                                  allfold::detail::payload_table::padded_bytes(0);
 
-    /// Null where nobody has asked yet.
+    /// Null if nobody has asked for it yet.
     [[nodiscard]] stream* find_stream(int from, int tag) noexcept {
         for (std::size_t i = 0; i < active_; ++i)
             if (streams_[i].peer == from && streams_[i].tag == tag) return &streams_[i];
@@ -234,8 +234,8 @@ class inbox {
     const tuning& tuning_;
     std::size_t longest_plain_ = longest_plain(tuning_);
     std::vector<stream> streams_;
-    std::size_t active_ = 0;  // of them
-    int plain_tag_ = 0;       // of the stream whose message lies in place
+    std::size_t active_ = 0;  // how many of them are in use
+    int plain_tag_ = 0;       // of the stream whose message is read in place
     std::vector<early_arrival> early_;
     requests<bounce_buffer> drained_;
     std::uint64_t count_ = 0;
@@ -260,9 +260,9 @@ inline inbox::stream& inbox::open_stream(int from, int tag, std::size_t expected
     return s;
 }
 
-/// How long the message of a lane must be, if it comes in chunks: receives that are posted before it comes save a copy.
-/// Not where another lane may have the same tag, nor where an introduction may take more than the place of the first
-/// chunk. If it turns out to be another one the call is a mismatch.
+/// The length that the message on a lane must have, if a message of that length is sent in chunks; otherwise 0.
+/// Receives that are posted before it arrives save a copy. 0 also if another lane may have the same tag, or if an
+/// introduction may take more room than the first chunk. If another message arrives instead, the call is a mismatch.
 inline std::size_t inbox::expect(lane on, any_destination sink) const {
     const std::size_t expected = sink.expected_bytes();
     const chunks cut(tuning_, expected);
@@ -277,7 +277,7 @@ inline void inbox::release(stream& s) {
     if (&s != &streams_[--active_]) std::swap(s, streams_[active_]);
 }
 
-/// Whether the envelope is there.
+/// Whether the envelope has arrived.
 inline bool inbox::has_head(stream& s) {
     MPI_Status status;
     if (s.headed) return true;
@@ -287,15 +287,16 @@ inline bool inbox::has_head(stream& s) {
 }
 inline bool inbox::has_come(stream& s, MPI_Status& status) {
     int done = 0, index = 0;
-    // MPICH looks first whether it is there already, and with MPI_Test only after its other work: 30 ns.
+    // MPI_Testany of MPICH first checks whether the message is there already, MPI_Test only after its other work: 30
+    // ns.
     check(ALLFOLD_MPI(Testany)(1, &s.head, &index, &done, &status), "MPI_Testany");
     if (done == 0) return false;
     ++count_;
     s.headed = true;
     return true;
 }
-/// The same, in so many turns, of a message that should have so many bytes and be of this lane. Then it tells its
-/// length itself, and MPI need not be asked: what lay there before has been wiped out.
+/// The same, polling `turns` times, for a message that should have so many bytes and be on this lane. Its envelope then
+/// states its length, so MPI need not be asked: the previous envelope in the buffer has been zeroed.
 inline bool inbox::has_head_of(stream& s, lane on, std::size_t bytes, int turns) {
     using namespace allfold::detail;
     MPI_Status status;
@@ -315,7 +316,7 @@ inline bool inbox::has_head_of(stream& s, lane on, std::size_t bytes, int turns)
 inline void inbox::open_head(stream& s, std::size_t bytes) {
     using namespace allfold::detail;
     std::byte* const from = s.buffer.data() + envelope_offset;
-    if (bytes >= envelope_bytes) [[likely]] {  // most are no more than a payload
+    if (bytes >= envelope_bytes) [[likely]] {  // most are just a payload
         std::memcpy(&s.about, from, sizeof s.about);
         s.into = from + envelope_bytes;
         s.bytes = bytes - envelope_bytes;
@@ -329,7 +330,8 @@ inline void inbox::open_head(stream& s, std::size_t bytes) {
     s.bytes = came->came;
 }
 
-/// Posts receives for ranges, and copies what came with the envelope, to `into`; null: to memory of ours.
+/// Posts receives for the ranges of a payload, and copies what arrived with the envelope, both to `into`, or to a
+/// buffer of ours if that is null.
 inline void inbox::receive_ranges(stream& s, const allfold::detail::payload_table& table, std::byte* into) {
     const std::byte* next = s.into;
     s.in_place = into != nullptr;
@@ -343,7 +345,7 @@ inline void inbox::receive_ranges(stream& s, const allfold::detail::payload_tabl
         receive_pieces(s, s.into + range.offset, static_cast<std::size_t>(range.bytes), tuning_.piece_bytes);
 }
 
-/// Posts receives for what comes after the first `begin` bytes of a payload in chunks.
+/// Posts receives for what follows the first `begin` bytes of a payload in chunks.
 inline void inbox::receive_chunks(stream& s, std::size_t begin, std::size_t bytes, std::size_t chunk) {
     receive_pieces(s, s.buffer.data() + chunks_offset + begin, bytes - begin, chunk);
 }
@@ -357,8 +359,9 @@ inline void inbox::receive_pieces(stream& s, std::byte* to, std::size_t bytes, s
     }
 }
 
-/// The envelope is there: sees to it that what it announces gets to its place. A long message goes where the sink wants
-/// it, if it is the one that the sink waits for. False where it is not the expected one: its rest does not come.
+/// Posts receives for what the envelope, which has arrived, announces. A long message is received where the sink wants
+/// it, if it is the one that the sink is waiting for. A message that is not the expected one is marked `is_unlike`: its
+/// rest is not awaited.
 inline void inbox::place_rest(stream& s, lane on, any_destination sink) {
     using namespace allfold::detail;
     const std::size_t came = s.bytes;
@@ -379,7 +382,7 @@ inline void inbox::place_rest(stream& s, lane on, any_destination sink) {
     }
 }
 
-/// Whether all that the envelope announces is there too.
+/// Whether all that the envelope announces has arrived too.
 inline bool inbox::has_rest(stream& s) {
     if (s.rest.empty() || s.is_unlike) return true;
     int done = 0;
@@ -394,7 +397,7 @@ inline void inbox::deliver(stream& s, arrival& a) {
     a.signature_ = s.about.signature ^ job_.mark();
     a.bytes_ = s.bytes;
     a.packed_ = s.into;
-    if (s.is_unlike) return;  // nobody reads it, and the stream stays: its receives are posted still
+    if (s.is_unlike) return;  // nobody reads it, and the stream stays: its receives are still posted
     if (s.in_place || s.payload.data() != nullptr) {
         a.buffer_ = std::move(s.payload);
         pool_.give_back(std::move(s.buffer));
@@ -414,7 +417,7 @@ inline bool inbox::deliver_early(int from, lane on, arrival& message) {
     return true;
 }
 
-/// Whether the next message of a stream is there as a whole.
+/// Whether the next message of a stream has arrived in full.
 inline bool inbox::is_there(stream& s, lane on, any_destination sink) {
     if (!has_head(s)) return false;
     if (!std::exchange(s.placed, true)) place_rest(s, on, sink);
@@ -484,14 +487,14 @@ inline void inbox::cancel() noexcept {
     for (std::size_t i = 0; i < active_; ++i) {
         stream& s = streams_[i];
         cancel(s.head);
-        if (s.expected == 0) continue;  // then what receives are posted for is on its way
+        if (s.expected == 0) continue;  // its receives are posted for data in transit
         for (MPI_Request& each : s.rest) cancel(each);
         s.rest.clear();
     }
 }
 inline void inbox::cancel(MPI_Request& posted) noexcept {
     if (posted == MPI_REQUEST_NULL) return;
-    const lenient_errors scope;  // it may have got more than was expected: MPICH would end the job for that
+    const lenient_errors scope;  // a longer message than expected may have arrived: MPICH would abort the job
     int cancelled = 0;
     MPI_Status status;
     ALLFOLD_MPI(Cancel)(&posted);
@@ -500,7 +503,7 @@ inline void inbox::cancel(MPI_Request& posted) noexcept {
     if (cancelled == 0) ++count_;
 }
 
-/// Lets the ranges that are on their way come in.
+/// Lets the ranges that are in transit arrive.
 inline void inbox::drain_streams() {
     for (std::size_t i = 0; i < active_;) {
         stream& s = streams_[i];
@@ -515,7 +518,7 @@ inline void inbox::drain_streams() {
     }
 }
 
-/// False where there is no memory for it: it stays with MPI, and its sender does not wait without end.
+/// Returns false if there is no memory for the message: it stays with MPI, and its sender does not wait forever.
 inline bool inbox::drain_message(const MPI_Status& status) {
     bounce_buffer buffer;
     const std::size_t bytes = bytes_of(status);

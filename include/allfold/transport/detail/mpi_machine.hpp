@@ -15,28 +15,28 @@
 #include "allfold/transport/detail/processors.hpp"
 
 /// @file
-/// What a process over MPI knows of the node that it runs on, and how it is kept with the communicators of MPI's.
+/// What a process over MPI knows about its node, and how MPI's communicators cache it.
 
 namespace allfold::mpi {
 
-/// What there is on the node of this process. The ranks of a communicator learn it together when they make one, unless
-/// the `MPI_Comm`, or the one of which it is a duplicate, has had one before; `communicator::node()` tells it. Who
-/// makes communicators of many `MPI_Comm`s may hand it on: all ranks of a communicator then do so.
+/// The node of this process. The ranks of a communicator find this out together when they make one, unless the
+/// `MPI_Comm`, or the one it was duplicated from, has been used before; `communicator::node()` returns it. A program
+/// that makes communicators of many `MPI_Comm`s may pass it on; then all ranks of a communicator must do so.
 struct machine {
-    int ranks = 0;  ///< of the communicator on this node; 0: not known
+    int ranks = 0;  ///< of the communicator, on this node; 0: unknown
     int processors = 0;
 
     [[nodiscard]] bool is_known() const noexcept { return ranks > 0; }
-    /// Then a rank that waits gives its turns away.
+    /// If so, a waiting rank yields.
     [[nodiscard]] bool is_oversubscribed() const noexcept { return ranks > processors; }
     friend bool operator==(const machine&, const machine&) = default;
 };
 
 namespace detail {
 
-/// Begins a collective of MPI's, `begin(request)`, and returns when it is over; what this thread has in flight goes on
-/// meanwhile. To be called before MPI waits for others in a call that leaves no time for that: one of them may come
-/// only when it goes on.
+/// Starts an MPI collective with `begin(request)`, and returns when it is complete; this thread's operations in flight
+/// make progress meanwhile. To be called before any MPI call that blocks until others arrive: some of them may arrive
+/// only once those operations have made progress.
 template <class Begin>
 void meet_all(Begin begin, const char* call) {
     MPI_Request all = MPI_REQUEST_NULL;
@@ -52,7 +52,7 @@ inline void await_all(MPI_Comm comm) {
     meet_all([=](MPI_Request* request) { return ALLFOLD_MPI(Ibarrier)(comm, request); }, "MPI_Ibarrier");
 }
 
-/// Under which the machine is kept: a value in the place of a pointer, copied with the communicator.
+/// The key under which the machine is cached: a value in place of a pointer, copied when a communicator is duplicated.
 [[nodiscard]] inline int machine_keyval() {
     static const int key = [] {
         static int made = MPI_KEYVAL_INVALID, last = MPI_KEYVAL_INVALID;
@@ -62,7 +62,7 @@ inline void await_all(MPI_Comm comm) {
             ALLFOLD_MPI(Comm_free_keyval)(&made);
             return ALLFOLD_MPI(Comm_free_keyval)(&last);
         };
-        // What MPI_COMM_SELF has is the first thing that MPI_Finalize deletes.
+        // MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else.
         check(ALLFOLD_MPI(Comm_create_keyval)(MPI_COMM_NULL_COPY_FN, free_both, &last, nullptr),
               "MPI_Comm_create_keyval");
         check(ALLFOLD_MPI(Comm_set_attr)(MPI_COMM_SELF, last, nullptr), "MPI_Comm_set_attr");
@@ -87,14 +87,14 @@ inline constexpr auto most_in_half = static_cast<int>((std::uintptr_t{1} << (hal
 inline void keep_machine(MPI_Comm comm, const machine& what) {
     const auto half = [](int n) { return static_cast<std::uintptr_t>(std::min(n, most_in_half)); };
     const std::uintptr_t both = half(what.processors) << half_of_a_pointer | half(what.ranks);
-    void* const kept = reinterpret_cast<void*>(both);  // NOLINT: nobody follows it
+    void* const kept = reinterpret_cast<void*>(both);  // NOLINT: never dereferenced
     check(ALLFOLD_MPI(Comm_set_attr)(comm, machine_keyval(), kept), "MPI_Comm_set_attr");
 }
 
-/// What each rank says of itself.
+/// What each rank reports about itself.
 struct resident {
     std::uint64_t node = 14695981039346656037U;  // hash of its name
-    std::array<std::uint64_t, 8> processors{};   // a bit for each that it may use, modulo 512
+    std::array<std::uint64_t, 8> processors{};   // a bit for each CPU that it may use, modulo 512
 };
 [[nodiscard]] inline resident this_resident() {
     resident own;
@@ -108,10 +108,11 @@ struct resident {
     return own;
 }
 
-/// In one collective, which ends when all ranks have come, and in which what this thread has in flight goes on.
-/// MPI_Comm_split_type and a reduction on the node do it in four or five collectives. To make a communicator takes four
-/// processes on two processors, so, with this, and when it is known: over MPICH 4.0 185, 45 and 36 ms, of which the
-/// duplicate alone is nearly all; over Open MPI 4.1 0.24, 0.12 and 0.09, the duplicate 0.07.
+/// Takes one collective, which completes when all ranks have arrived; this thread's operations in flight make progress
+/// meanwhile. MPI_Comm_split_type and a reduction on the node would take four or five collectives. Making a
+/// communicator, with four processes on two CPUs, takes 185 ms that way over MPICH 4.0, 45 ms this way, and 36 ms with
+/// the machine known, nearly all of which is the duplication alone; over Open MPI 4.1 0.24, 0.12 and 0.09 ms, of which
+/// the duplication takes 0.07.
 [[nodiscard]] inline machine learn_machine(MPI_Comm comm) {
     int size = 0;
     check(ALLFOLD_MPI(Comm_size)(comm, &size), "MPI_Comm_size");

@@ -19,11 +19,11 @@
 #include "allfold/transport/detail/mpi_tuning.hpp"
 
 /// @file
-/// Collectives that MPI has itself, for operators and types that it knows.
+/// MPI's own collectives, for operators and types that MPI knows.
 
 namespace allfold::mpi::detail {
 
-/// Numbers that MPI has a type for.
+/// Numbers for which MPI has a type.
 template <class T>
 concept native_integer = std::integral<T> && !std::same_as<T, bool> && sizeof(T) <= 8;
 template <class T>
@@ -47,8 +47,8 @@ template <native_number T>
 template <class Op, class... Any>
 concept one_of = (std::same_as<Op, Any> || ...);
 
-/// The operator of MPI that does what `Op` does on T, MPI_OP_NULL where there is none. Not here: minima and maxima of
-/// floats, where MPI promises nothing about NaN and zeros, and allfold does.
+/// The MPI operator that does what `Op` does on T, MPI_OP_NULL if there is none. Left out: minima and maxima of floats,
+/// for which allfold makes promises about NaN and zeros, but MPI does not.
 template <class Op, class T>
 [[nodiscard]] MPI_Op native_operator() noexcept {
     if constexpr (native_number<T>) {
@@ -70,7 +70,7 @@ inline constexpr bool has_native_operator =
     (native_integer<T> && one_of<Op, min, max, bit_and, std::bit_and<>, std::bit_and<T>, bit_or, std::bit_or<>,
                                  std::bit_or<T>, bit_xor, std::bit_xor<>, std::bit_xor<T>>);
 
-/// An operator on elements, as MPI knows it.
+/// An operator on elements, in MPI's terms.
 struct native_fold {
     MPI_Datatype type;
     MPI_Op op;
@@ -110,21 +110,20 @@ inline void native_reduce_scatter(const native_operands& with, const native_fold
     counts.reserve(static_cast<std::size_t>(with.blocks->blocks()));
     for (int b = 0; b < with.blocks->blocks(); ++b) counts.push_back(static_cast<int>(with.blocks->extent(b)));
     const std::size_t own_bytes = with.blocks->extent(rank_in(comm)) * how.element_bytes;
-    std::vector<std::byte> apart(with.in_place ? own_bytes
-                                               : 0);  // MPI wants the result in front of the input, or apart
+    std::vector<std::byte> apart(with.in_place ? own_bytes : 0);  // MPI_IN_PLACE has it at the front of the input
     std::byte* const to = with.in_place ? apart.data() : with.result;
     check(ALLFOLD_MPI(Reduce_scatter)(with.input, to, counts.data(), how.type, how.op, comm), "MPI_Reduce_scatter");
     if (with.in_place && own_bytes != 0) std::memcpy(with.result, apart.data(), own_bytes);
 }
 
-/// A collective of MPI's that does what one of ours does.
+/// An MPI collective that does what one of ours does.
 struct native_entry {
-    std::string_view what;  ///< ours
+    std::string_view what;  ///< name of ours
     const char* native_name;
-    std::size_t tuning::* from_bytes;  ///< which number of the tuning says from where on it is the better one
+    std::size_t tuning::* from_bytes;  ///< the member of `tuning` with the size from which on it is faster
     void (*run)(const native_operands&, const native_fold&, MPI_Comm);
 };
-/// What MPI has. A collective that is not in this list is never delegated, so a new one need not be put here.
+/// MPI's collectives. One that is not in this list is never delegated, so a new one need not be added here.
 inline constexpr std::array native_collectives{
     native_entry{"reduce", "MPI_Reduce", &tuning::native_reduce_from, native_reduce},
     native_entry{"all_reduce", "MPI_Allreduce", &tuning::native_all_reduce_from, native_all_reduce},
@@ -132,7 +131,7 @@ inline constexpr std::array native_collectives{
     native_entry{"inclusive_scan", "MPI_Scan", &tuning::native_from, native_inclusive_scan},
     native_entry{"exclusive_scan", "MPI_Exscan", &tuning::native_from, native_exclusive_scan},
 };
-/// Null where MPI has none.
+/// Null if MPI has none.
 [[nodiscard]] constexpr const native_entry* native_collective(std::string_view what) noexcept {
     for (const native_entry& each : native_collectives)
         if (each.what == what) return &each;

@@ -26,7 +26,7 @@
 
 namespace allfold::mpi::detail {
 
-/// Messages on their way: copies of ours, and what is lent by the engine or its caller.
+/// Messages in transit: copies of ours, and memory lent by the engine or its caller.
 class outbox {
   public:
     using bounce_buffer = allfold::detail::bounce_buffer;
@@ -37,9 +37,9 @@ class outbox {
 
     using sender = allfold::detail::sender;
 
-    /// A rank that only sends does not run ahead without end. Copies that give way do not count, since their receivers
-    /// may wait for this call first; and a whole step's messages always have room, since nobody receives before they
-    /// are posted.
+    /// Limits how far a rank that only sends can run ahead. Copies that give way do not count, since their receivers
+    /// may be waiting for this call first; and the messages of a whole step always have room, since no rank receives
+    /// before it has posted them.
     [[nodiscard]] bool has_room(sender mine) {
         constexpr std::size_t most_copies = 512, now_and_then = 16;
         keep_plain();
@@ -50,46 +50,47 @@ class outbox {
         return copies_.size() < most || copies_.count(counts) < most;
     }
 
-    /// Sends a message in a call; null where that is not known any more.
+    /// Sends a message of a call; null if the call is no longer known.
     void send_message(int to, lane on, const outgoing& message, const allfold::detail::opened_lanes::entry* call);
-    /// The same for a short message, which `pack(place)` writes, in a call that its receiver knows, if nothing is
-    /// on its way; or in none, if there is room. False: not sent.
+    /// The same for a short message, which `pack(place)` writes: of a call that its receiver already knows, if nothing
+    /// else is in transit; or of no call, if there is room. Returns false if it was not sent.
     template <class Pack>
     [[nodiscard]] bool send_plain(int to, sender of, std::uint32_t signature, std::size_t bytes, Pack pack,
                                   const allfold::detail::opened_lanes::entry* call);
-    /// Whether MPI has taken what `send_plain` gave it, and nothing else is on its way.
+    /// Whether MPI has let go of what `send_plain` gave it, and nothing else is in transit.
     [[nodiscard]] bool has_let_go();
-    /// Sends the begin of a buffer as a control message.
+    /// Sends the beginning of a buffer as a control message.
     void send_control(int to, bounce_buffer&& buffer, std::size_t bytes) {
         send_copy(to, control_tag, std::move(buffer), std::nullopt, 0, bytes);
     }
 
     void collect_copies();
     void collect_loans();
-    /// A copy that MPI has not taken at once moves only while its sender calls MPI; who is through may not do so for
-    /// long. Not without end: its receiver may come only after something that this rank does next.
+    /// Calls MPI for a while: copies that it has not taken over at once make progress only in its calls, and a rank
+    /// that is done may not make any for a long time. Not forever: a receiver may arrive only after something that this
+    /// rank does next.
     void see_copies_off(bool oversubscribed);
 
     [[nodiscard]] bool empty() const noexcept {
         return copies_.empty() && loans_.empty() && plain_request_ == MPI_REQUEST_NULL;
     }
     [[nodiscard]] bool lends() const noexcept { return !loans_.empty(); }
-    /// Who has to read what is on its way.
+    /// The ranks that have yet to read something in transit.
     [[nodiscard]] std::vector<int> readers();
-    /// Who has to read what is lent on this lane.
+    /// The ranks that have yet to read what is lent on this lane.
     [[nodiscard]] std::vector<int> borrowers_on(lane on);
-    /// The lenders go away: nobody is notified any more when a loan is over.
+    /// The lenders go away: nobody is notified any more when a loan ends.
     void forget_lenders() {
         loans_.for_each([](loan& l) { l.lent = nullptr; });
     }
-    /// How many messages of MPI's have been sent to each rank.
+    /// How many MPI messages have been sent to each rank.
     [[nodiscard]] const std::uint64_t* sent() const noexcept { return sent_.data(); }
 
   private:
     struct copy {
         bounce_buffer buffer;
-        std::optional<sender> of;               // none: a control message, or not the last part of a message
-        std::shared_ptr<bounce_buffer> shared;  // instead, where it is sent in parts, which may end in any order
+        std::optional<sender> of;               // none: a control message, or a further part of a message
+        std::shared_ptr<bounce_buffer> shared;  // used instead if it is sent in parts, which may complete in any order
         int to;
     };
     struct cut_bytes {
@@ -97,17 +98,19 @@ class outbox {
         std::size_t late = 0;
     };
     struct loan {
-        std::atomic<int>* lent;  // null when the lender has gone
+        std::atomic<int>* lent;  // null once the lender is gone
         int to;
         lane on;
     };
-    /// Sends bytes of a buffer, `first` of them in one message and the others in messages of at most `piece`, but for
-    /// the `late` ones after the first, which go last in one message; and keeps it as long as MPI needs it.
+    /// Sends bytes of a buffer: the first `first` in one message and the rest in messages of at most `piece`, except
+    /// that the `late` bytes after the first ones are sent last, in one message. Keeps the buffer for as long as MPI
+    /// needs it.
     void send_copy(int to, int tag, bounce_buffer&& buffer, std::optional<sender> of, const cut_bytes& bytes);
-    /// In one message.
+    /// The same in one message.
     void send_copy(int to, int tag, bounce_buffer&& buffer, const std::optional<sender>& of, std::size_t offset,
                    std::size_t bytes);
-    /// Sends a message of which ranges go from where they lie. In `head` all up to `at` is there but for the envelope.
+    /// Sends a message whose long ranges are sent from where they lie. `head` is complete up to `at`, except for the
+    /// envelope.
     void send_long(int to, int tag, const outgoing& message, envelope about, bounce_buffer&& head, std::size_t at);
     [[nodiscard]] static std::size_t close_envelope(envelope about, std::byte* head, std::size_t end) noexcept {
         const std::size_t bytes = end - allfold::detail::envelope_offset;
@@ -116,7 +119,7 @@ class outbox {
         return bytes;
     }
     [[nodiscard]] MPI_Request send(int to, int tag, const std::byte* from, std::size_t bytes);
-    /// Whether it is known, without a question, that MPI has let go already of what it was given just now.
+    /// Whether MPI is known to have let go already of what it was just given, without asking it.
     [[nodiscard]] bool is_over(MPI_Request& request);
     void keep(MPI_Request request, copy&& what);
     static void note_rank(int rank, std::vector<int>& ranks) {
@@ -134,11 +137,11 @@ class outbox {
     std::size_t longest_plain_ = longest_plain(tuning_);
     allfold::detail::introductions introduced_;
     requests<copy> copies_;
-    bounce_buffer plain_;  // of `send_plain`, with the message that it has sent last
+    bounce_buffer plain_;  // of `send_plain`, with the last message it sent
     MPI_Request plain_request_ = MPI_REQUEST_NULL;
     sender plain_of_;
     int plain_to_ = 0;
-    bool long_copies_ = false;  // among the copies are some that MPI may not have taken at once
+    bool long_copies_ = false;  // some of the copies may not have been taken over by MPI at once
     requests<loan> loans_;
     std::vector<std::uint64_t> sent_;
     over_request over_;
@@ -243,7 +246,7 @@ bool outbox::send_plain(int to, sender of, std::uint32_t signature, std::size_t 
     pack(from + envelope_bytes);
     MPI_Request request = send(to, job_.tag_of(of.on), from, envelope_bytes + bytes);
     if (is_over(request)) return true;
-    plain_request_ = request;  // most often it is over too, but to ask now would keep this rank from receiving
+    plain_request_ = request;  // usually complete too, but asking now would delay receiving
     plain_of_ = of;
     plain_to_ = to;
     return true;

@@ -20,11 +20,11 @@
 #include "allfold/transport/detail/mpi_tuning.hpp"
 
 /// @file
-/// How a communicator over MPI ends: together, so that nothing of it is under way, or, after a failure, without others.
+/// How a communicator over MPI ends: with all ranks, so that no message stays in flight, or, after a failure, alone.
 
 namespace allfold::mpi::detail {
 
-/// Takes in what still comes, and waits for what must still go.
+/// Receives what still arrives, and waits for what has yet to be sent.
 class shutdown {
   public:
     shutdown(const handle& job, inbox& in, outbox& out, control& messages, const tuning& numbers,
@@ -37,16 +37,17 @@ class shutdown {
           opened_(opened),
           is_team_(is_team) {}
 
-    /// Whether MPI may still touch memory that is not ours.
+    /// Whether MPI may still access memory that is not ours.
     [[nodiscard]] bool holds_memory() const noexcept { return outbox_.lends() || inbox_.stores_in_place(); }
-    /// After a failure: waits for others to let go of this rank's memory, the first time for as long as `patience`.
+    /// After a failure: waits for others to let go of this rank's memory, but only the first time, and up to
+    /// `patience`.
     void let_go();
-    /// True when all ranks have come here and nothing of ours is under way any more.
+    /// Returns true when all ranks have arrived here and none of our messages are in flight any more.
     [[nodiscard]] bool wind_up();
-    /// The same for a team, which waits for all others only after a failure: its numbers are not used again. What MPI
-    /// has not copied has to be read; false where its reader has left the team.
+    /// The same for a team, which waits for all others only after a failure, since its number is never reused. What MPI
+    /// has not copied must be read; returns false if its reader has left the team.
     [[nodiscard]] bool leave_team();
-    /// Requests are under way still: the memory to which they refer stays for good.
+    /// Requests are still in flight: the memory that they refer to is kept for good.
     void leave_behind() noexcept;
 
   private:
@@ -57,15 +58,15 @@ class shutdown {
             inbox_.drain_lanes([this](auto visit) { opened_.for_each_recent(visit); });
         else
             inbox_.drain([this] { control_.attend(); });
-        control_.attend();  // that of its teams too
+        control_.attend();  // on behalf of its teams too
     }
     template <class Ready, class Begin>
     [[nodiscard]] bool meet(Ready ready, Begin begin, bool is_last);
-    /// Or more: the program may have sent something on a communicator that it has lent.
+    /// May be more than expected: the program may have sent something on a communicator that it lets us borrow.
     [[nodiscard]] bool has_received_all() const noexcept {
         return inbox_.received() + control_.received() >= *expected_ && !inbox_.is_draining() && outbox_.empty();
     }
-    /// Whether nobody will read what is still on its way.
+    /// Whether nobody is left to read what is still in transit.
     [[nodiscard]] bool are_readers_gone() const {
         return std::ranges::all_of(outbox_.readers(), [this](int r) { return control_.departure_of(r).has_value(); });
     }
@@ -78,7 +79,7 @@ class shutdown {
     const allfold::detail::opened_lanes& opened_;
     bool is_team_;
     bool has_waited_ = false;
-    /// How many messages of MPI's this rank has been sent; MPI may write it when all else is gone.
+    /// How many MPI messages have been sent to this rank; MPI may write to it when all else is gone.
     std::unique_ptr<std::uint64_t> expected_ = std::make_unique<std::uint64_t>(0);
 };
 
@@ -92,9 +93,9 @@ inline void shutdown::let_go() {
     }
 }
 
-/// Calls `begin(request)` of a collective of MPI's once `ready()`, and returns when all ranks have done so. Messages
-/// are taken in meanwhile; `is_last`: only until this rank is ready. What this thread has in flight on other
-/// communicators goes on. False: after a failure some rank does not come.
+/// Starts an MPI collective with `begin(request)` once `ready()`, and returns when all ranks have done so. Receives
+/// messages meanwhile; if `is_last`, only until this rank is ready. This thread's operations in flight on other
+/// communicators make progress. Returns false if some rank does not arrive after a failure.
 template <class Ready, class Begin>
 bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
     MPI_Request all = MPI_REQUEST_NULL;
@@ -104,7 +105,7 @@ bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
         if (!has_begun || !is_last) drain();
         outbox_.collect_loans();
         outbox_.collect_copies();
-        background::progress_all();  // others may come here only when that goes on
+        background::progress_all();  // others may arrive here only once those have made progress
         if (control_.has_failed() && !until) until = clock::now() + tuning_.patience;
         if (until && clock::now() >= *until) return false;
         if (!has_begun && ready()) {
@@ -116,9 +117,8 @@ bool shutdown::meet(Ready ready, Begin begin, bool is_last) {
     return true;
 }
 
-/// What has been sent must be received before the communicator is freed: MPI may give its number to the next one, which
-/// would find old control messages, and what nobody has read. So the ranks let each other know how many messages they
-/// have sent.
+/// Everything sent must be received before the communicator is freed: MPI may reuse its number for the next one, which
+/// would then find old control messages and unread data. So the ranks tell each other how many messages they have sent.
 inline bool shutdown::wind_up() {
     const auto leave = [this](MPI_Request* request) {
         control_.depart();
@@ -144,7 +144,7 @@ inline bool shutdown::leave_team() {
         outbox_.collect_loans();
         outbox_.collect_copies();
         if (!control_.has_failed() && outbox_.empty() && inbox_.is_idle()) return true;
-        if (clock::now() - asked > patience) {  // who has left the team by then answers from its carrier
+        if (clock::now() - asked > patience) {  // a rank that has left the team by then answers through its carrier
             asked = clock::now();
             patience *= 2;
             for (const int r : outbox_.readers()) control_.notify_blocked(r, {"the end of a team"}, nullptr);

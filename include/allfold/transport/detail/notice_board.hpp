@@ -19,17 +19,17 @@
 #include "allfold/transport/detail/thread_bell.hpp"
 
 /// @file
-/// What a rank has to tell many peers at once: written once, in a place of its own, and read there by each of them. In
-/// channels it would be written once for each of them, and the memory of all ranks would grow with the square of their
-/// number.
+/// Messages from one rank to many peers: each is written once, to memory of the sender, and read there by all of them.
+/// Through channels it would be written once per peer, and the total memory would grow with the square of the number of
+/// ranks.
 ///
-/// A board has a few notices, each used again once all its readers are through with it. A message waits where its own
-/// lane and older ones use that many; for what later lanes use the board gets more. So here as well nothing of later
-/// lanes keeps an older one from going on (see flow_control.hpp), and nothing has to be taken out early.
+/// A board has a few notices, each reused once all its readers are done with it. A message waits if its own lane and
+/// older ones occupy that many; for those that later lanes occupy, the board gets more. So here, too, nothing on a
+/// later lane blocks an older one (see flow_control.hpp), and no message has to be taken out early.
 
 namespace allfold::detail {
 
-/// One message to many. The sender writes it while it has no readers; from then on each reader owns its two bits.
+/// A message to many ranks. The sender writes it while it has no readers; from then on each reader owns its two bits.
 class notice {
   public:
     notice(int ranks, const bell_pull& bell_of_sender)
@@ -38,9 +38,9 @@ class notice {
     notice& operator=(const notice&) = delete;
     ~notice() { free_message(buffer_); }
 
-    // The sender's
+    // For the sender
 
-    /// The first reader that is not through with it and has not left; -1 where there is none, and it can be used again.
+    /// The first reader that has neither finished with it nor left; -1 if there is none, so that it can be reused.
     [[nodiscard]] int first_reader(const rank_board* ranks) const noexcept {
         for (std::size_t w = 0; w < marks_.size(); ++w)
             for (std::uint64_t left = left_in(w); left != 0; left &= left - 1)
@@ -54,7 +54,7 @@ class notice {
     void show(std::uint32_t number, int self, int size) noexcept;
     [[nodiscard]] const sender& of() const noexcept { return of_; }
 
-    // A reader's. All but the first are for who has not read it yet.
+    // For readers. All but the first are for a rank that has not read it yet.
 
     [[nodiscard]] bool is_unread_by(int rank) const noexcept {
         return (mark_of(rank).unread.load(std::memory_order_acquire) & bit_of(rank)) != 0;
@@ -77,34 +77,34 @@ class notice {
         const std::span<const part> parts = parts_for(index_of(rank), {loan_.parts, loan_.count}, ends_);
         return {parts.data(), parts.size(), loan_.lent};
     }
-    /// It has been read, or is in use until `release`.
+    /// Marks it as read by this rank; if `uses_it`, it stays in use until `release`.
     void take(int rank, bool uses_it) noexcept {
         mark& mine = mark_of(rank);
         if (uses_it) mine.in_use.fetch_or(bit_of(rank), std::memory_order_relaxed);
         mine.unread.fetch_and(~bit_of(rank), std::memory_order_acq_rel);
-        bell_.ring();  // its sender may wait until it is free
+        bell_.ring();  // its sender may be waiting for it to become free
     }
     void release(int rank) noexcept {
         mark_of(rank).in_use.fetch_and(~bit_of(rank), std::memory_order_release);
         bell_.ring();
     }
 
-    std::atomic<notice*> next{nullptr};  // of the same board
+    std::atomic<notice*> next{nullptr};  // on the same board
 
   private:
-    /// Of 64 ranks, a bit for each.
+    /// One bit for each of 64 ranks.
     struct mark {
         std::atomic<std::uint64_t> unread{0};
         std::atomic<std::uint64_t> in_use{0};
     };
     [[nodiscard]] mark& mark_of(int rank) const noexcept { return marks_[static_cast<std::size_t>(rank) / 64]; }
     [[nodiscard]] static std::uint64_t bit_of(int rank) noexcept { return std::uint64_t{1} << rank % 64; }
-    /// What is unread comes first: who takes it says before that it is in use.
+    /// Loads `unread` first: a reader sets its bit in `in_use` before it clears the one in `unread`.
     [[nodiscard]] std::uint64_t left_in(std::size_t word) const noexcept {
         const std::uint64_t unread = marks_[word].unread.load(std::memory_order_acquire);
         return unread | marks_[word].in_use.load(std::memory_order_acquire);
     }
-    /// What a reader gets, where not all get the same. A list of these begins the buffer then.
+    /// What one reader gets, if readers get different messages. The buffer then begins with a list of these.
     struct slice {
         std::size_t begin;
         std::size_t bytes;
@@ -135,8 +135,8 @@ class notice {
     std::size_t bytes_ = 0;
     std::size_t alignment_ = 1;
     loan loan_{};
-    bool is_for_each_ = false;           // not all get the same
-    std::span<const std::size_t> ends_;  // then, where it is lent, of the parts for each reader
+    bool is_for_each_ = false;           // readers get different messages
+    std::span<const std::size_t> ends_;  // then, if it is lent: where the parts for each reader end
     std::byte* buffer_ = nullptr;
     std::size_t room_ = 0;
     alignas(inline_alignment) std::byte payload_[inline_bytes];
@@ -149,7 +149,7 @@ inline void notice::write(sender of, const outgoing& message, std::span<const st
     if (is_for_each_ && how_ != carriage::lent) {
         write_slices(message, ends);
     } else if (how_ != carriage::lent) {
-        if (how_ == carriage::on_notice) make_room(message.bytes);  // may throw, and nothing is shown then
+        if (how_ == carriage::on_notice) make_room(message.bytes);  // may throw; nothing has been shown then
         pack(message.parts, message.alignment, packed_for(0));
     }
     loan_ = {message.parts.data(), message.parts.size(), message.lent};
@@ -175,7 +175,7 @@ inline void notice::write_slices(const outgoing& message, std::span<const std::s
     }
 }
 
-/// To those to whom it is written; each of them may use it from here on.
+/// Publishes it to its readers, each of which may use it from here on.
 inline void notice::show(std::uint32_t number, int self, int size) noexcept {
     number_ = number;
     const int count = to_.count(self, size);
@@ -204,11 +204,11 @@ class alignas(line_bytes) notice_board {
         }
     }
 
-    // The owner's
+    // For the owner
 
-    /// A notice to write on, and then to `show`; null where there is none now.
+    /// A notice to write to, and then to `show`; null if there is none at present.
     [[nodiscard]] notice* find_free(sender of, int self, int size, const rank_board* ranks) {
-        int in_use = 0;  // by what may keep this message waiting
+        int in_use = 0;  // by messages that may make this one wait
         std::atomic<notice*>* last = &first_;
         for (notice* each = first_.load(std::memory_order_relaxed); each != nullptr;
              each = each->next.load(std::memory_order_relaxed)) {
@@ -225,7 +225,7 @@ class alignas(line_bytes) notice_board {
         written.show(++shown_, self, size);
         posted_.store(shown_, std::memory_order_release);
     }
-    /// A rank for whom the owner waits when it finds no free notice; -1 where it need not wait.
+    /// A rank that the owner waits for if it finds no free notice; -1 if it need not wait.
     [[nodiscard]] int slowest_reader(const rank_board* ranks) const noexcept {
         const notice* oldest = nullptr;
         for (const notice* each = first_.load(std::memory_order_relaxed); each != nullptr;
@@ -236,20 +236,20 @@ class alignas(line_bytes) notice_board {
         return oldest != nullptr ? oldest->first_reader(ranks) : -1;
     }
 
-    // A reader's
+    // For readers
 
     [[nodiscard]] bool has_more_than(std::uint32_t passed) const noexcept {
         return posted_.load(std::memory_order_acquire) != passed;
     }
-    /// The oldest notice on a lane that this rank has not read and, if there is one, will take now; null where there is
-    /// none. All up to number `passed` are read, or are not for this rank.
+    /// The oldest notice on this lane that this rank has not read; null if there is none. If there is one, the caller
+    /// takes it at once. All notices up to number `passed` have been read or are not for this rank.
     [[nodiscard]] notice* find(int rank, lane on, std::uint32_t& passed) const noexcept {
         const std::uint32_t posted = posted_.load(std::memory_order_acquire);
         if (posted == passed) return nullptr;
         notice* found = nullptr;
         int unread = 0;
         for (notice* each = first(); each != nullptr; each = each->next.load(std::memory_order_acquire)) {
-            // One shown meanwhile may come before others that this look does not see.
+            // One that is shown during this search could be found ahead of older ones that the search has missed.
             if (!each->is_unread_by(rank) || is_later(each->number(), posted)) continue;
             ++unread;
             if (each->on() == on && (found == nullptr || is_later(found->number(), each->number()))) found = each;
@@ -257,7 +257,7 @@ class alignas(line_bytes) notice_board {
         if (unread == (found != nullptr ? 1 : 0)) passed = posted;
         return found;
     }
-    /// Whether this rank would leave something unread that its sender lends.
+    /// Whether this rank, if it left now, would leave unread a message that its sender lends.
     [[nodiscard]] bool lends_to(int rank) const noexcept {
         for (notice* each = first(); each != nullptr; each = each->next.load(std::memory_order_acquire))
             if (each->is_unread_by(rank) && each->how() == carriage::lent) return true;
@@ -265,7 +265,7 @@ class alignas(line_bytes) notice_board {
     }
 
   private:
-    static constexpr int most_notices = 8;  // of one lane and older ones: as many as a channel has cells
+    static constexpr int most_notices = 8;  // of one lane and older ones: as many as a bulletin has cells
 
     [[nodiscard]] notice* first() const noexcept { return first_.load(std::memory_order_acquire); }
 

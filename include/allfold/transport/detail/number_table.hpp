@@ -8,21 +8,21 @@
 #include "allfold/data/detail/heap_array.hpp"
 
 /// @file
-/// Numbers that are looked up by keys.
+/// A table of numbers that are looked up by key.
 
 namespace allfold::detail {
 
-/// A number for each key, of which none is removed: open addressing, at most half full. `std::unordered_map` can do
-/// more, at the price of a longer compile time for all who include it.
+/// A number for each key, with open addressing, at most half full; keys are never removed. `std::unordered_map` can do
+/// more, at the price of a longer compile time for every includer.
 class number_table {
   public:
-    /// Null where the key has none.
+    /// Null if the key has no number.
     [[nodiscard]] const std::uint32_t* find(std::uint64_t key) const noexcept {
         if (count_ == 0) return nullptr;
         const entry& there = entries_[place_of(key, entries_)];
         return there.used ? &there.number : nullptr;
     }
-    /// What the key has; where it has none, `number` from now on.
+    /// The number of the key; if it has none, it gets `number`.
     std::uint32_t find_or_add(std::uint64_t key, std::uint32_t number) {
         if (2 * count_ >= entries_.size()) grow();
         entry& there = entries_[place_of(key, entries_)];
@@ -39,7 +39,7 @@ class number_table {
         std::uint32_t number = 0;
         bool used = false;
     };
-    /// Of its entry, or of the free one where that would be; the length of the table is a power of two.
+    /// The index of the key's entry, or of the free entry where it belongs. The length of the table is a power of two.
     [[nodiscard]] static std::size_t place_of(std::uint64_t key, const heap_array<entry>& in) noexcept {
         auto at = static_cast<std::size_t>(key * 0x9e3779b97f4a7c15u >> 32);
         for (;; ++at) {

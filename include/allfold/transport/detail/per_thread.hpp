@@ -5,16 +5,17 @@
 #include <utility>
 
 /// @file
-/// Things of which each thread has one.
+/// Objects of which each thread has its own.
 
 namespace allfold::detail {
 
-/// Gives each thread that asks a T of its own, which derives from `per_thread<T>`. When the thread ends, `retire()` is
-/// called on it; it is not freed, since others may be about to look at it, but given to the next thread that asks.
+/// Gives each thread that asks a T of its own; T derives from `per_thread<T>`. When the thread ends, `retire()` is
+/// called on its T, which is not freed, since other threads may be about to look at it, but given to the next thread
+/// that asks.
 template <class T>
 class per_thread {
   public:
-    /// Null as long as this thread has not asked.
+    /// Null until this thread asks for the first time.
     static inline constinit thread_local T* of_this_thread = nullptr;
 
     [[nodiscard]] static T& mine() {
@@ -28,11 +29,11 @@ class per_thread {
         std::mutex mutex;
         T* idle = nullptr;
         [[nodiscard]] static pool& instance() {
-            static pool& all = *new pool;  // threads may outlive the objects of the program
+            static pool& all = *new pool;  // threads may outlive the program's static objects
             return all;
         }
     };
-    /// Until its thread ends.
+    /// Lasts until its thread ends.
     struct membership {
         T& held = take();
         membership() = default;

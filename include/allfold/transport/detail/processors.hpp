@@ -11,11 +11,11 @@
 #endif
 
 /// @file
-/// The processors that this process has.
+/// The CPUs that this process has.
 
 namespace allfold::detail {
 
-/// How many processors this process may use.
+/// How many CPUs this process may use.
 [[nodiscard]] inline int usable_processors() noexcept {
 #if defined(__linux__)
     cpu_set_t set;
@@ -24,7 +24,7 @@ namespace allfold::detail {
     return static_cast<int>(std::thread::hardware_concurrency());
 }
 
-/// A bit for each processor that this process may use; nothing where that cannot be asked.
+/// One bit for each CPU that this process may use; all zero if that cannot be determined.
 using processor_bits = std::array<std::uint64_t, 64>;
 [[nodiscard]] inline processor_bits usable_processor_bits() noexcept {
     processor_bits bits{};

@@ -13,26 +13,26 @@
 #include "allfold/transport/detail/thread_bell.hpp"
 
 /// @file
-/// What the threads of a group tell about themselves: to wake, to report, to explain.
+/// What the ranks of a group of threads publish about themselves: whom to wake, what they wait for, what they called.
 
 namespace allfold::detail {
 
-/// What the other ranks may look up of one rank.
+/// What the other ranks can look up about one rank.
 struct rank_board {
     alignas(line_bytes) bell_pull bell;
-    std::atomic<bool> is_given{false};  // its communicator has been made
+    std::atomic<bool> is_given{false};  // its communicator has been handed out
     std::atomic<bool> departed{false};
-    std::atomic<bool> reads_no_more{false};            // it has departed, and looked at what others have lent to it
-    std::atomic<bool> is_called{false};                // a peer has something urgent for it, and no cell
-    std::atomic<std::uint32_t> greetings{0};           // peers that have made the first channel to it
-    alignas(line_bytes) std::atomic<int> touching{0};  // uses memory that a peer has lent to it
+    std::atomic<bool> reads_no_more{false};            // it has departed, and has checked what others have lent to it
+    std::atomic<bool> is_called{false};                // a peer has an urgent message for it, and no free cell
+    std::atomic<std::uint32_t> greetings{0};           // how many peers have created the first channel to it
+    alignas(line_bytes) std::atomic<int> touching{0};  // it is using memory that a peer has lent to it
     std::atomic<int> waits_for{-1};
     std::atomic<int> round{0};
     std::atomic<int> rounds{0};
     std::atomic<const char*> what{""};
 };
 
-/// The signatures that a rank opened last, for its peers' error messages. A sequence lock of plain words.
+/// The signatures that a rank opened most recently, for its peers' error messages. A sequence lock over plain words.
 class alignas(line_bytes) announcements {
   public:
     void write(lane first, unsigned lanes, const signature& what, std::uint32_t hash = 0) noexcept {
@@ -53,10 +53,10 @@ class alignas(line_bytes) announcements {
         }
         e.version.store(version + 2, std::memory_order_release);
     }
-    /// The same of one lane, at little cost where it follows those of a signature with the same hash, or is one of
+    /// The same for one lane; cheap if it directly follows the lanes of a signature with the same hash, or is one of
     /// them.
     void write_again(lane on, const signature& what, std::uint32_t hash) noexcept {
-        constexpr lane many = lane{1} << 30;  // so that their number stays far from where it wraps
+        constexpr lane many = lane{1} << 30;  // keeps the number of lanes well clear of wrapping
         std::atomic<std::uint64_t>& lanes = entries_[latest_ % entries_.size()].lanes;
         range all = range::of(lanes.load(std::memory_order_relaxed));
         if (hash_ == hash && on - all.first < all.lanes) return;
@@ -86,8 +86,8 @@ class alignas(line_bytes) announcements {
         lane first = 0;
         unsigned lanes = 0;
 
-        /// Made in a register: a word that is put together in memory could be read only after all stores before it,
-        /// and those of a message take as long as the message.
+        /// Assembled in a register: a word assembled in memory could be read back only after all earlier stores, and
+        /// those of a message take as long as the message.
         [[nodiscard]] std::uint64_t word() const noexcept { return std::uint64_t{lanes} << 32 | first; }
         [[nodiscard]] static range of(std::uint64_t word) noexcept {
             return {static_cast<lane>(word), static_cast<unsigned>(word >> 32)};
@@ -102,8 +102,8 @@ class alignas(line_bytes) announcements {
     };
     std::array<entry, 8> entries_;
     std::size_t latest_ = 0;
-    std::uint32_t hash_ = 0;  // of the latest one; 0 where nobody has said it
-    lane next_lane_ = 0;      // after those of the latest one
+    std::uint32_t hash_ = 0;  // of the latest one; 0 if not given
+    lane next_lane_ = 0;      // the one after the lanes of the latest one
 };
 
 }  // namespace allfold::detail

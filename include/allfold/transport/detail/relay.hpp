@@ -29,19 +29,19 @@
 #include "allfold/transport/thread_world.hpp"
 
 /// @file
-/// How any thread of a process gets messages to any thread of another one, although only the first ones talk: the
-/// sender leaves them with its process, whose first thread sends them on; that of the receiver's process puts them into
-/// the receiver's mailbox, asked for or not. So a thread that computes keeps nobody's messages waiting but those that
-/// pass through it.
+/// How messages get from any thread of a process to any thread of another, although only the first threads communicate:
+/// the sender leaves a message with its process, whose first thread forwards it; the first thread of the receiver's
+/// process puts it into the receiver's mailbox, whether it has been asked for or not. So a thread that computes delays
+/// only the messages that pass through it.
 
 namespace allfold::detail {
 
-/// What a relayed message says first. The payload begins a line after that; what introduces the call comes last.
+/// The header of a relayed message. The payload begins a cache line later; the introduction of the call comes last.
 struct relayed_head {
     enum class kind : std::uint32_t {
         message,
-        read,      // of messages, whose lanes are the payload
-        question,  // whether its receiver is in the same team
+        read,      // acknowledges messages that were read: the payload lists their lanes
+        question,  // asks whether its receiver is in the same team
         refused,   // it is not; the payload says why
         failed,
         departed,
@@ -49,11 +49,11 @@ struct relayed_head {
     };
     kind what = kind::message;
     std::uint32_t signature = 0;
-    std::uint64_t team = 0;     // the same number for disjoint teams that were formed in one call
+    std::uint64_t team = 0;     // shared by disjoint teams that were formed in one call
     std::uint64_t members = 0;  // hash of their list
-    std::int32_t from = 0;      // a rank of the team
-    std::int32_t origin = 0;    // which rank of the hierarchy that is
-    std::int32_t to = 0;        // a rank of the hierarchy
+    std::int32_t from = 0;      // rank in the team
+    std::int32_t origin = 0;    // the same as a rank of the hierarchy
+    std::int32_t to = 0;        // rank of the hierarchy
     lane on = 0;
     errc code = errc::peer_failed;
     std::uint64_t bytes = 0;  // of the payload
@@ -64,7 +64,7 @@ struct relayed_head {
 };
 static_assert(sizeof(relayed_head) <= relayed_head::room);
 
-/// A message with its head, in one piece.
+/// A message with its header in one buffer.
 class relayed_message {
   public:
     relayed_message() = default;
@@ -96,7 +96,7 @@ class relayed_message {
     return {reinterpret_cast<const char*>(note.payload()), static_cast<std::size_t>(note.head().bytes)};
 }
 
-/// What a rank of the hierarchy hears that has taken another one for a member of its team.
+/// The answer to a rank of the hierarchy that took another one for a member of its team.
 [[nodiscard]] inline relayed_message refusal(const relayed_head& of) {
     relayed_head head = of;
     head.what = relayed_head::kind::refused;
@@ -108,12 +108,12 @@ class relayed_message {
     return relayed_note(head, text({"ranks ", of.to, " and ", of.origin, advice}));
 }
 
-/// What has come for one member of a team, and whether it still looks.
+/// Messages that have arrived for one member of a team, and whether the member still reads them.
 struct mailbox {
     std::atomic<bool> has_news{false};
-    std::optional<std::uint64_t> members;  // of its owner's list, once it has come
+    std::optional<std::uint64_t> members;  // of its owner's list; set once the owner has joined
     std::vector<relayed_message> in;
-    int awaited = -1;  // departures after which nothing comes any more; known once the member has left
+    int awaited = -1;  // departures after which nothing more arrives; known once the member has left
     int departed = 0;
 };
 
@@ -128,7 +128,7 @@ class relay {
     [[nodiscard]] int processes() const noexcept { return static_cast<int>(through_.size()); }
     [[nodiscard]] int process_of(int rank) const noexcept { return rank / threads_; }
 
-    /// For the first thread to send on.
+    /// Leaves a message for the first thread to forward.
     void leave(int process, relayed_message&& what) {
         const std::lock_guard lock(mutex_);
         outgoing_.push_back({process, std::move(what)});
@@ -146,8 +146,8 @@ class relay {
         return std::exchange(outgoing_, {});
     }
 
-    /// The mailbox of a rank of the hierarchy in a team, whose list has this hash; made by whoever comes first, it or a
-    /// message for it.
+    /// The mailbox of a rank of the hierarchy in a team whose list has this hash; created by whichever comes first, the
+    /// rank or a message for it.
     [[nodiscard]] std::shared_ptr<mailbox> mailbox_of(std::uint64_t team, int rank, std::uint64_t members) {
         const std::lock_guard lock(mutex_);
         const std::shared_ptr<mailbox> box = find_or_make(team, rank);
@@ -159,7 +159,7 @@ class relay {
         const relayed_head head = what.head();
         const std::lock_guard lock(mutex_);
         if (!mailboxes_.contains({head.team, head.to})) {
-            if (head.what == relayed_head::kind::refused) return;  // whom it is for has left
+            if (head.what == relayed_head::kind::refused) return;  // its addressee has left
             if (head.team == messages && std::ranges::find(silent_, head.to % threads_) != silent_.end())
                 return tell_silence(head);
             if (std::ranges::find(outsiders_, std::pair(head.team, head.to)) != outsiders_.end()) return refuse(head);
@@ -174,7 +174,7 @@ class relay {
             mailboxes_.erase({head.team, head.to});
         }
     }
-    /// A rank of the hierarchy is in no team of this number. The latest such ranks are remembered.
+    /// Notes that a rank of the hierarchy is in no team of this number. Only the latest such ranks are remembered.
     void stay_outside(std::uint64_t team, int rank) {
         constexpr std::size_t most_for_each = 64;
         const std::lock_guard lock(mutex_);
@@ -190,7 +190,7 @@ class relay {
         from.has_news.store(false, std::memory_order_relaxed);
         return std::exchange(from.in, {});
     }
-    /// Its owner has left; `others`: how many members there are in other processes.
+    /// The owner of a mailbox has left; `others`: how many members are in other processes.
     void close(std::uint64_t team, int rank, int others) {
         const std::lock_guard lock(mutex_);
         mailbox& box = *find_or_make(team, rank);
@@ -198,29 +198,29 @@ class relay {
         box.awaited = others;
         if (box.departed == others) mailboxes_.erase({team, rank});
     }
-    /// Whether no team of this process has anything to get or to send any more.
+    /// Whether no team of this process has anything left to receive or to send.
     [[nodiscard]] bool is_idle() {
         const std::lock_guard lock(mutex_);
         return mailboxes_.empty() && outgoing_.empty();
     }
 
-    /// Why nothing is relayed any more. The first cause is kept.
+    /// Stops relaying. Only the first cause is kept.
     void fail(const cause& why) noexcept {
         const std::lock_guard lock(mutex_);
         if (has_failed()) return;
         failure_ = why;
         failed_.store(true, std::memory_order_release);
     }
-    /// The same where it is a rank that has failed.
+    /// The same if a rank has failed.
     void fail(cause why, int rank) noexcept {
         why.why = text({"rank ", rank, " failed: ", why.why.c_str()});
         fail(why);
     }
     [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-    /// Once it has.
+    /// Valid once `has_failed()`.
     [[nodiscard]] const cause& failure() const noexcept { return failure_; }
 
-    /// No thread of that process sends anything any more.
+    /// Notes that no thread of that process sends anything any more.
     void note_through(int process) noexcept {
         through_[static_cast<std::size_t>(process)].store(true, std::memory_order_release);
     }
@@ -228,11 +228,11 @@ class relay {
         return through_[static_cast<std::size_t>(process)].load(std::memory_order_acquire);
     }
 
-    // Messages between all ranks of the hierarchy (message/): any rank may be the first to send some, so there nobody
-    // joins a team, and who has neither sent nor received any returns without a word.
+    // Messages between all ranks of the hierarchy (message/): any rank may be the first to send one, so nobody joins a
+    // team for them, and a rank that has neither sent nor received any returns without telling the others.
 
     static constexpr std::uint64_t messages = 0;  // the number of that team
-    /// The threads of this process as they send messages to each other; made for the one who asks first.
+    /// The world in which the threads of this process send each other messages; created on first use.
     [[nodiscard]] std::shared_ptr<thread_world> world_of_messages() {
         const std::lock_guard lock(mutex_);
         if (!world_of_messages_) {
@@ -241,7 +241,7 @@ class relay {
         }
         return world_of_messages_;
     }
-    /// A rank of the hierarchy has returned that has no end of those messages.
+    /// A rank of the hierarchy that never made an end for those messages has returned.
     void stay_silent(int rank) {
         const std::lock_guard lock(mutex_);
         silent_.push_back(rank % threads_);
@@ -252,24 +252,23 @@ class relay {
         mailboxes_.erase(box);
     }
 
-    /// What moves the messages, on the first thread.
+    /// Moves the messages, on the first thread.
     class mover : public background::work {
       public:
-        /// Returns when nobody needs it any more, after the first thread has departed.
+        /// Returns when nobody needs it any more. Called after the first thread has departed.
         virtual void finish() = 0;
-        /// From now on whatever this thread waits for pushes it on, until there is nothing to be moved.
+        /// From now on every wait of this thread drives it, until there is nothing left to move.
         virtual void resume() = 0;
-        /// The same at once, for whoever uses the hierarchy of the first thread now.
+        /// Makes progress now, on the thread that currently uses the first thread's end of the hierarchy.
         virtual void push_on() noexcept = 0;
         /// The first thread departs.
         virtual void leave_inside() noexcept = 0;
-        /// The outer transport has been abandoned: nobody reads what has been sent any more, if that could be waited
-        /// for.
+        /// The outer transport has been abandoned: unless it still holds memory, nobody reads what was sent any more.
         virtual void forget_readers() noexcept = 0;
     };
-    std::unique_ptr<mover> moves;  // the first thread's
+    std::unique_ptr<mover> moves;  // of the first thread
 
-    /// Lives as long as a thread of this process runs: the first one moves messages until the others have returned.
+    /// Lives as long as a thread of this process runs: the first thread moves messages until the others have returned.
     class runner {
       public:
         runner(relay& of, int thread) noexcept : of_(of), is_first_(thread == 0) {}
@@ -287,7 +286,7 @@ class relay {
 
   private:
     [[nodiscard]] static std::size_t room(int processes) { return static_cast<std::size_t>(processes); }
-    // With the lock.
+    // Called with the lock held.
     void refuse_others(const mailbox& box, const relayed_head& what) {
         if (box.members && *box.members != what.members) refuse(what);
     }
@@ -296,7 +295,7 @@ class relay {
         outgoing_.push_back({process_of(what.origin), refusal(what)});
         has_outgoing_.store(true, std::memory_order_release);
     }
-    /// Who asks is told that whom it waits for has departed.
+    /// Tells a rank that asks that the one it waits for has departed.
     void tell_silence(const relayed_head& what) {
         if (what.what != relayed_head::kind::question) return;
         relayed_head head = what;
@@ -318,7 +317,7 @@ class relay {
     std::vector<outgoing_message> outgoing_;
     std::atomic<bool> has_outgoing_{false};
     std::map<std::pair<std::uint64_t, int>, std::shared_ptr<mailbox>> mailboxes_;
-    std::deque<std::pair<std::uint64_t, int>> outsiders_;  // of teams
+    std::deque<std::pair<std::uint64_t, int>> outsiders_;  // a team, and a rank that is not in it
     std::shared_ptr<thread_world> world_of_messages_;
     std::vector<int> silent_;  // threads
     std::atomic<bool> failed_{false};
@@ -326,9 +325,9 @@ class relay {
     heap_array<std::atomic<bool>> through_;
 };
 
-/// Moves messages between the mailboxes of this process and the first threads of others, which all make one when they
-/// begin. It is at rest until a thread of this process needs it, or a message has come: this thread looks for that now
-/// and then.
+/// Moves messages between the mailboxes of this process and the first threads of other processes. Every first thread
+/// makes one at the start. It is idle until a thread of this process needs it, or a message has arrived, for which its
+/// thread polls now and then.
 template <class Across>
 class relay_mover final : public relay::mover {
   public:
@@ -340,7 +339,7 @@ class relay_mover final : public relay::mover {
         this->leave();
         for (auto& each : sent_)
             if (each->lent.load(std::memory_order_acquire) != 0 && !is_forgotten_)
-                static_cast<void>(each.release());  // after a failure somebody may read it still
+                static_cast<void>(each.release());  // after a failure somebody may still be reading it
     }
     void forget_readers() noexcept override { is_forgotten_ = !across_.holds_memory(); }
     void resume() override {
@@ -405,7 +404,7 @@ class relay_mover final : public relay::mover {
         outgoing message{.parts = {&next_->whole, 1}, .bytes = next_->whole.bytes};
         message.signature = about().hash();
         message.lent = &next_->lent;
-        message.unordered = true;  // as old as the first of its teams, and as new as the last
+        message.unordered = true;  // the lane is as old as the first team and as new as the last
         if (!across_.try_post(process, lane_, message)) return false;
         next_->what = std::move(what);
         sent_.push_back(std::move(next_));

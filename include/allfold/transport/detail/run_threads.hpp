@@ -13,11 +13,11 @@
 #include "allfold/transport/thread_world.hpp"
 
 /// @file
-/// A thread for each rank of a world, and what is to be thrown when all have returned.
+/// Runs each rank of a world in a thread, and determines what to throw when all have returned.
 
 namespace allfold::detail {
 
-/// What every rank does: a callable, by its address.
+/// What every rank executes: a callable, held by its address.
 class rank_body {
   public:
     template <class Fn>
@@ -31,9 +31,10 @@ class rank_body {
     void (*call_)(void*, thread_communicator&);
 };
 
-/// The first cause of a failure. Its rank may have thrown an error of ours afterwards, which only tells of it; another
-/// exception of its own is preferred; and one that has failed in a team may come behind one that has heard of it there.
-/// Null when no rank has thrown anything.
+/// The exception that was the first cause of a failure; null if no rank has thrown. The rank that failed first may have
+/// thrown one of our errors afterwards, which only reports the failure; an exception of its own that is not one of ours
+/// is preferred. If the rank recorded here had only learned of a failure in a team, the exception of the rank that
+/// failed there is.
 [[nodiscard]] inline std::exception_ptr first_cause(thread_world& world, const heap_array<std::exception_ptr>& thrown) {
     std::exception_ptr any;
     for (const auto& each : thrown)
@@ -49,8 +50,9 @@ class rank_body {
 /// Where the first rank runs.
 enum class first_rank { in_a_thread, here };
 
-/// Runs `body` for all ranks of a world, and returns when all have returned: what is to be thrown, or null.
-/// `afterwards` is what a first rank that runs here does once it has departed, while others may still run.
+/// Runs `body` for all ranks of a world; returns, when all have returned, the exception to be thrown, or null.
+/// `afterwards` is called on the calling thread if the first rank runs here, once that has departed and while others
+/// may still be running.
 [[nodiscard]] inline std::exception_ptr run_threads(thread_world& world, first_rank where, rank_body body,
                                                     const std::function<void()>& afterwards = {}) {
     heap_array<std::exception_ptr> thrown(static_cast<std::size_t>(world.size()));
@@ -75,7 +77,7 @@ enum class first_rank { in_a_thread, here };
     try {
         threads = heap_array<std::thread>(thrown.size());
         for (; next < world.size(); ++next) threads[static_cast<std::size_t>(next)] = std::thread(one_rank, next);
-    } catch (...) {  // no memory, or no more threads: the ranks that run wait for the others
+    } catch (...) {  // out of memory or threads: the ranks already running wait for the others
         give_up(next);
     }
     if (where == first_rank::here && next == world.size()) {

@@ -6,9 +6,9 @@
 #include <cstring>
 
 /// @file
-/// Copying bytes past all caches.
+/// Copying bytes with streaming (non-temporal) stores, which bypass all caches.
 
-/// Whether this build may hide memory accesses from a sanitizer that looks for races.
+/// Defined under a thread sanitizer, from which memory accesses must not be hidden.
 #if defined(__SANITIZE_THREAD__)
 #define ALLFOLD_WATCHED_ACCESSES 1
 #elif defined(__has_feature)
@@ -35,7 +35,7 @@ inline constexpr std::size_t stream_width = 16;
 #endif
 using stream_vector [[gnu::vector_size(stream_width)]] = long long;
 
-/// Without <immintrin.h>, which alone takes a fifth of the time in which a compiler reads all else.
+/// Avoids <immintrin.h>, which by itself adds a fifth to the time that a compiler takes to read everything else.
 inline void stream_one(std::byte* to, const std::byte* from) noexcept {
     stream_vector value;
     std::memcpy(&value, from, sizeof value);
@@ -51,7 +51,7 @@ inline void stream_one(std::byte* to, const std::byte* from) noexcept {
 #endif
 }
 
-/// Copies past the cache. The bytes are visible to others after `finish_streams`.
+/// Copies with streaming stores. The bytes are visible to other cores after `finish_streams`.
 [[gnu::noinline]] inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     constexpr std::size_t width = stream_width;
     const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) % width;
@@ -72,7 +72,7 @@ inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes
 inline void finish_streams() noexcept {}
 #endif
 
-/// The same of bytes that may lie where some of them go: then past no cache.
+/// The same, complete on return, for ranges that may overlap; if they do, through the caches.
 inline void stream_or_move(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     if (to < from + bytes && from < to + bytes) {
         std::memmove(to, from, bytes);

@@ -20,12 +20,13 @@
 
 namespace allfold::detail {
 
-/// The teams of a world of which a member has not come yet.
+/// The teams of a world that some members have not joined yet.
 template <class World>
 class teams_in_making {
   public:
-    /// The world of the team with these members, made by the first one that comes. `at`: the lane that all of them have
-    /// opened for it. `is_all`: nobody else is in it. `has_left(rank)`: whether a rank will never come.
+    /// Returns the world of the team with these members, which the first of them to arrive creates. `at`: the lane that
+    /// all of them have opened for it. `is_all`: the team has no other members elsewhere. `has_left(rank)`: whether a
+    /// rank will never join.
     template <class Make, class HasLeft>
     [[nodiscard]] std::shared_ptr<World> join(lane at, const rank_list& members, int rank, bool is_all, Make make,
                                               HasLeft has_left) {
@@ -41,14 +42,14 @@ class teams_in_making {
         if (--team.missing == 0) teams_.erase(teams_.begin() + (&team - teams_.data()));
         return world;
     }
-    /// A rank opens the lane of a team that it is not in. Throws where others have it in theirs.
+    /// Called when a rank opens the lane of a team that it is not in. Throws if others list it as a member.
     void pass(lane at, int rank) {
         const std::lock_guard lock(mutex_);
         note(rank, at);
         for (team_in_making& team : teams_)
             if (const int i = team.members.find(rank); team.at == at && i >= 0) refuse(team, i, team.first_come());
     }
-    /// A rank will join no more.
+    /// Called when a rank will not join any more teams.
     void leave(int rank) noexcept {
         const std::lock_guard lock(mutex_);
         for (team_in_making& team : teams_)
@@ -69,7 +70,7 @@ class teams_in_making {
         }
     };
 
-    /// A rank opens the lanes of its teams in their order.
+    /// A rank opens the lanes of its teams in order, so it is enough to keep the latest one.
     void note(int rank, lane at) {
         const auto index = static_cast<std::size_t>(rank);
         if (latest_.size() <= index) latest_.resize(index + 1);
@@ -79,7 +80,7 @@ class teams_in_making {
         const auto index = static_cast<std::size_t>(rank);
         return index < latest_.size() && latest_[index] && !is_later(at, *latest_[index]);
     }
-    /// Member number `i` is not in the team of its own list, which `rank` has it in.
+    /// Member number `i` has a list of its own that does not include it; that of `rank` does.
     [[noreturn]] void refuse(team_in_making& team, int i, int rank) {
         const std::string why =
             text({"subset: rank ", rank, " gives a list of ", team.members.size(), " ranks in which rank ",
@@ -97,7 +98,7 @@ class teams_in_making {
                     text({"subset: rank ", rank, " forms a team of ", members.size(), " ranks, and rank ",
                           each.first_come(), " one of ", each.members.size(),
                           " ranks: all that are in a team must give the same ones in the same order"});
-                // Those that are there wait for this one, or do not.
+                // If that team lists this rank, its members would wait for it.
                 if (const int i = each.members.find(rank); i >= 0) each.world->fail(i, errc::mismatch, why);
                 throw error(errc::mismatch, why);
             }
@@ -112,7 +113,7 @@ class teams_in_making {
 
     std::mutex mutex_;
     std::vector<team_in_making> teams_;
-    std::vector<std::optional<lane>> latest_;  // that each rank has opened for a team
+    std::vector<std::optional<lane>> latest_;  // by rank: the latest that it has opened for a team
 };
 
 }  // namespace allfold::detail

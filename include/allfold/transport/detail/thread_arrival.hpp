@@ -15,11 +15,12 @@
 #include "allfold/transport/detail/thread_link.hpp"
 
 /// @file
-/// A message between threads, as its receiver holds it.
+/// A message between threads, as held by its receiver.
 
 namespace allfold::detail {
 
-/// Says to the others whether a rank uses memory that they have lent: who gives up waits for all who do.
+/// Shows the other ranks whether this rank is using memory that they have lent: a rank that aborts waits for all that
+/// are.
 class borrower {
   public:
     explicit borrower(std::atomic<int>& sign) : sign_(sign) {}
@@ -56,13 +57,13 @@ class thread_arrival {
     [[nodiscard]] std::span<const part> parts() const noexcept { return {loan_.parts, loan_.count}; }
 
     [[nodiscard]] bool is_lent() const noexcept { return how_ == carriage::lent; }
-    /// Takes the next message of a link out of its cell; what holds nothing yet becomes that message.
+    /// Takes the next message of a link out of its cell. Called on an arrival that holds nothing yet.
     void take(thread_link& from) noexcept;
-    /// The same of a notice that this rank has not read.
+    /// The same for a notice that this rank has not read.
     void take(notice& from, int rank) noexcept;
-    /// The same of what has been found on a bulletin.
+    /// The same for what has been found on a bulletin.
     void take(bulletin_reader& from, int sender, const cell& found) noexcept;
-    /// What is lent is used from now on, and `lender` is rung for at the end; `by` has begun.
+    /// Lent memory is in use from now on, as `by` has announced already; when that ends, `lender` is rung.
     void used_by(borrower& by, const bell_pull& lender) noexcept {
         user_ = &by;
         lender_ = &lender;
@@ -84,7 +85,7 @@ class thread_arrival {
         loan_ = std::exchange(other.loan_, loan{});
         if (how_ == carriage::in_cell) copy_cell(here_, other.here_, bytes_);
     }
-    /// A copy of fixed length is a few instructions.
+    /// A copy of fixed length takes only a few instructions.
     static void copy_cell(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
         if (bytes <= 48)
             std::memcpy(to, from, 48);
@@ -115,7 +116,7 @@ class thread_arrival {
     carriage how_ = carriage::nothing;
     std::uint32_t signature_ = 0;
     std::uint32_t buffer_ = 0;  // or the number on a bulletin
-    int rank_ = 0;              // this one; on a bulletin, the sender
+    int rank_ = 0;              // this rank; on a bulletin, the sender
     std::size_t bytes_ = 0;
     thread_link* link_ = nullptr;
     notice* notice_ = nullptr;  // instead of a link
@@ -186,7 +187,7 @@ inline void thread_arrival::take(bulletin_reader& from, int sender, const cell& 
     }
 }
 
-/// The messages of one peer that have come before their lane asked for them: a list, oldest first.
+/// The messages of one peer that arrived before their lane asked for them: a list, oldest first.
 class early_arrivals {
   public:
     early_arrivals() = default;
@@ -207,7 +208,7 @@ class early_arrivals {
         end_ = &kept->next;
         ++count_;
     }
-    /// The first one on this lane, if there is one.
+    /// Moves the first message on this lane to `into`; false if there is none.
     [[nodiscard]] bool hand_out(lane on, thread_arrival& into) {
         early** link = &first_;
         while (*link != nullptr && (*link)->on != on) link = &(*link)->next;
@@ -238,7 +239,7 @@ class early_arrivals {
 
     early* first_ = nullptr;
     early** end_ = &first_;
-    early* idle_ = nullptr;  // to be used again
+    early* idle_ = nullptr;  // to be reused
     std::size_t count_ = 0;
 };
 

@@ -9,14 +9,14 @@
 #include "allfold/transport/detail/per_thread.hpp"
 
 /// @file
-/// Each thread has one bell, on which all news for it is rung: whatever it waits for, it sleeps at one door.
+/// Each thread has one bell, which is rung for all its news: whatever it waits for, it sleeps in one place.
 
 namespace allfold::detail {
 
 class bell_pull;
 
-/// A thread's bell, and the pulls that lead to it. A pull shows whether the thread sleeps, so that in most cases to
-/// ring is to look at one flag.
+/// A thread's bell, and the pulls that lead to it. A pull shows whether the thread is asleep, so that ringing is
+/// usually no more than a look at one flag.
 class thread_bell : public per_thread<thread_bell> {
   public:
     template <class News>
@@ -29,7 +29,7 @@ class thread_bell : public per_thread<thread_bell> {
         bell_.sleep(news, until);
     }
     void ring() noexcept { bell_.ring(); }
-    /// Who rings late wakes the thread that has this bell next, for nothing.
+    /// A ring that comes late wakes the next thread that gets this bell, needlessly.
     static void retire() noexcept {}
 
   private:
@@ -38,10 +38,10 @@ class thread_bell : public per_thread<thread_bell> {
 
     doorbell bell_;
     std::mutex mutex_;
-    bell_pull* pulls_ = nullptr;  // the first of a list
+    bell_pull* pulls_ = nullptr;  // head of a list
 };
 
-/// How one rank is called: by the bell of the thread that uses it, which may be another one later.
+/// How to reach one rank: through the bell of the thread that uses it, which may be a different thread later.
 class bell_pull {
   public:
     bell_pull() = default;
@@ -49,7 +49,7 @@ class bell_pull {
     bell_pull& operator=(const bell_pull&) = delete;
     ~bell_pull() { leave(); }
 
-    /// After making news visible.
+    /// Called after making news visible.
     [[gnu::always_inline]] void ring() const noexcept {
         fences_.fence_of_ringer();
         if (asleep_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -88,8 +88,8 @@ class bell_pull {
 
     std::atomic<bool> asleep_{false};
     std::atomic<thread_bell*> bell_{nullptr};
-    doorbell fences_;            // nobody sleeps here
-    bell_pull* next_ = nullptr;  // of those that lead to the same bell; its mutex is held by who touches this
+    doorbell fences_;            // only for its fence: nobody sleeps on it
+    bell_pull* next_ = nullptr;  // in the list of pulls that lead to the same bell; guarded by that bell's mutex
 };
 
 inline void thread_bell::show(bool asleep) noexcept {

@@ -22,7 +22,7 @@ class thread_failure {
     [[nodiscard]] bool has_happened(std::memory_order order = std::memory_order_acquire) const noexcept {
         return happened_.load(order);
     }
-    /// The first one is kept; its rank may tell later what was not known yet.
+    /// Keeps the first failure; its rank may report later what was not known then.
     void report(int rank, cause&& why) {
         {
             const std::lock_guard lock(mutex_);
@@ -31,19 +31,20 @@ class thread_failure {
         }
         happened_.store(true, std::memory_order_seq_cst);
     }
-    /// Its rank; -1 where nothing has happened.
+    /// The rank that failed first; -1 if none has.
     [[nodiscard]] int culprit() {
         const std::lock_guard lock(mutex_);
         return culprit_;
     }
-    /// What was thrown there; null where nobody knows.
+    /// What that rank threw; null if unknown.
     [[nodiscard]] std::exception_ptr thrown() {
         const std::lock_guard lock(mutex_);
         return why_.thrown;
     }
 
-    /// Throws it on rank `rank`, which may wait for a moment if it `can_wait`: a rank that an exception unwinds knows
-    /// which one only when it is caught, or has departed. That is soon; but it waits for all who use memory of its own.
+    /// Throws the failure on rank `rank`. If that `can_wait`, it first waits for a moment until the cause is known: a
+    /// rank that an exception unwinds learns which one only when it is caught, or departs without. Both happen soon;
+    /// but the failed rank itself waits for every rank that uses its memory, which therefore cannot wait.
     template <class HasDeparted>
     [[noreturn, gnu::cold]] void throw_on(int rank, int size, const char* during, bool can_wait,
                                           HasDeparted has_departed) {
@@ -56,7 +57,7 @@ class thread_failure {
     }
 
   private:
-    /// Whether nothing is to be expected from the first one any more.
+    /// Whether the rank that failed first has nothing more to report.
     template <class HasDeparted>
     [[nodiscard]] bool has_said_all(int rank, HasDeparted has_departed) {
         const std::lock_guard lock(mutex_);

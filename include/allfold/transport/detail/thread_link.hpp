@@ -18,7 +18,7 @@
 #include "allfold/transport/detail/rank_board.hpp"
 
 /// @file
-/// A rank's view of its pair of channels with one peer: how messages get in and out.
+/// A rank's view of its pair of channels with one peer: how messages are put in and taken out.
 
 namespace allfold::detail {
 
@@ -34,7 +34,7 @@ class thread_link {
           far_latency_(far_latency) {}
 
     [[nodiscard]] int peer() const noexcept { return peer_; }
-    /// After making news visible to the peer.
+    /// Called after making news visible to the peer.
     void ring() noexcept { board_of_peer_.bell.ring(); }
     [[nodiscard]] bool peer_has_departed() const noexcept {
         return board_of_peer_.departed.load(std::memory_order_acquire);
@@ -42,11 +42,11 @@ class thread_link {
 
     enum class posting : std::uint8_t { refused, copied, lent };
     posting post(lane on, const outgoing& message);
-    /// Whether so many bytes, which go to the peer next, go to a core that is far.
+    /// Whether the next `bytes` bytes for the peer are for a core that is far away.
     [[nodiscard]] bool is_far(std::size_t bytes) noexcept { return distance_.is_far(bytes, out_.taken, far_latency_); }
     [[nodiscard]] bool was_far() const noexcept { return distance_.was_far(); }
-    /// Posts a message that is not urgent, which `write(destination)` writes into a cell or a buffer; false where it
-    /// has to be posted in the general way. `waits`: this rank posts no more before it waits.
+    /// Posts a message that is not urgent: `write(destination)` writes it to a cell or a buffer. Returns false if it
+    /// has to be posted the general way. `waits`: this rank posts nothing more before it waits.
     template <class Write>
     [[nodiscard, gnu::always_inline]] bool post_copy(sender of, std::uint32_t signature, std::size_t bytes, bool waits,
                                                      Write write) {
@@ -66,16 +66,16 @@ class thread_link {
         show_buffer(c, of, signature, where, goes_far);
         return true;
     }
-    /// The same, more of them in a row: where there seems to be no room the channel is asked.
+    /// The same for several in a row: asks the channel if there seems to be no room.
     template <class Write>
     [[nodiscard]] bool write_copied(sender of, std::uint32_t signature, std::size_t bytes, Write write) {
         return finds_cell() && (bytes <= inline_bytes || finds_buffer()) &&
                post_copy(of, signature, bytes, false, write);
     }
-    /// While this rank waits for its peer: claims the lines of the buffer that it fills next, which the peer has read
-    /// some messages ago. Two cores near each other, AMD Zen 4: all_reduce of 1 KiB 0.79 of the time, of 2 and 4 KiB
-    /// 0.82, there and back 4 KiB 0.63; 256 bytes 1.0. In pieces of 64 bytes to 1 KiB: the same. (All of 64 KiB: 1.05
-    /// of the time of the first 32 KiB, as much as the nearest cache holds.)
+    /// While this rank waits for its peer: claims the lines of the buffer that it fills next, which the peer read some
+    /// messages ago. Two nearby cores, AMD Zen 4: all_reduce of 1 KiB takes 0.79x the time, of 2 and 4 KiB 0.82x, a
+    /// round trip of 4 KiB 0.63x; 256 bytes 1.0x. Claiming in pieces of 64 bytes to 1 KiB: the same. (Claiming all of
+    /// 64 KiB takes 1.05x the time of claiming the first 32 KiB, which is as much as the nearest cache holds.)
     void prepare_buffer() noexcept {
         if (unprepared_ != 0 && posted_.has_buffer()) [[unlikely]]
             claim_prepared_buffer();
@@ -86,35 +86,36 @@ class thread_link {
 
     [[nodiscard]] bool next_is_in() const noexcept { return next().has(received_ + 1); }
     static constexpr int moment = 32;  // spins
-    /// For a moment, or until the next message is in.
+    /// Spins for a moment, or until the next message is in.
     void look_out() const noexcept {
         for (int i = 0; i < moment && !next_is_in(); ++i) relax();
     }
     [[nodiscard]] const cell& next() const noexcept { return in_.cells[received_ % cells_of_a_channel]; }
-    /// Whether the next message is taken out though nobody has asked for its lane, where `kept` are kept already.
+    /// Whether to take out the next message although nobody has asked for its lane, when `kept` messages are kept
+    /// already.
     [[nodiscard]] bool takes_early(std::size_t kept) const noexcept {
         return detail::takes_early<cells_of_a_channel>(kept, most_kept_early, received_ + 1,
                                                        in_.urgent.load(std::memory_order_acquire));
     }
     [[nodiscard]] bool is_urgent() const noexcept { return takes_early(most_kept_early); }
-    /// The next message, if it belongs to this lane, and was copied when it was posted.
+    /// Locates the next message, if it belongs to this lane and was copied when it was posted.
     [[nodiscard]] bool look_at_next(lane on, message_in_place& here) const noexcept {
         return next().on == on && next().locate(here);
     }
-    /// The message after the next one comes while this rank looks at the next one: its cell, or, where both are in
-    /// buffers and it is there too, its lines. Halo of six faces of 4 bytes 0.87 of the time, of 64 bytes 0.93. With
-    /// `claim_buffer` 64 messages of 512 bytes to 1 KiB each way 0.93 to 0.96, alone 0.97.
+    /// Prefetches the message after the next one while this rank looks at the next one: its cell or, if both are in
+    /// buffers and it has arrived too, its lines. A halo of six faces of 4 bytes takes 0.87x the time, of 64 bytes
+    /// 0.93x. Together with `claim_buffer`, 64 messages of 512 bytes to 1 KiB each way take 0.93x to 0.96x, alone
+    /// 0.97x.
     void fetch_one_after() const noexcept {
         constexpr std::size_t most_bytes = 1024;
         const cell& later = in_.cells[(received_ + 1) % cells_of_a_channel];
-        if (next().news.load(std::memory_order_relaxed).how != carriage::in_buffer)  // to look costs a line
+        if (next().news.load(std::memory_order_relaxed).how != carriage::in_buffer)  // looking costs a line
             return __builtin_prefetch(&later);
         if (!later.has(received_ + 2) || later.news.load(std::memory_order_relaxed).how != carriage::in_buffer) return;
         const auto where = later.reference<packed_message>();
         fetch_lines(where.data, std::min(where.bytes, most_bytes));
     }
-    /// Calls `use(data)` where the next message lies, if it has come and is as expected; then it is not needed any
-    /// more.
+    /// Calls `use(data)` where the next message lies, if it has arrived and is as expected, and then releases it.
     template <class Use>
     [[nodiscard, gnu::always_inline]] bool use_next(lane on, std::uint32_t signature, std::size_t bytes, Use use) {
         const cell& c = next();
@@ -131,7 +132,7 @@ class thread_link {
             take_next();
         return true;
     }
-    /// That message is not needed any more.
+    /// Releases the next message.
     void take_next() noexcept {
         const cell& c = next();
         if (c.news.load(std::memory_order_relaxed).how == carriage::in_buffer) {
@@ -140,7 +141,7 @@ class thread_link {
         }
         empty_cell();
     }
-    /// What was in the next cell has been taken out: it can be used again at once.
+    /// The contents of the next cell have been taken out: it can be reused at once.
     void empty_cell() noexcept { empty_cell(next().news.load(std::memory_order_relaxed)); }
     void free_buffer(std::uint32_t buffer) noexcept {
         freed_ ^= 1u << buffer;
@@ -149,7 +150,7 @@ class thread_link {
     }
 
   private:
-    /// Where the next message lies, if it has so many bytes and lies in a buffer.
+    /// Where the next message lies, if it has this length and lies in a buffer.
     [[nodiscard, gnu::noinline]] const std::byte* in_buffer(cell_news news, std::size_t bytes) const noexcept {
         if (news.how != carriage::in_buffer) return nullptr;
         const auto where = next().reference<packed_message>();
@@ -170,9 +171,9 @@ class thread_link {
             posted_.hear_last_byte(static_cast<std::uint8_t>(news.taken), news.freed);
         in_.taken.store(++received_, std::memory_order_release);
         if (news.how == carriage::in_cell) __builtin_prefetch(line_of(in_, received_ + lines_ahead));
-        ring();  // it may be waiting for a cell
+        ring();  // the peer may be waiting for a cell
     }
-    /// A message that has been written to a buffer.
+    /// Publishes a message that has been written to a buffer.
     [[gnu::noinline]] void show_buffer(cell& c, sender of, std::uint32_t signature, const packed_message& where,
                                        bool goes_far) noexcept {
         if (goes_far) finish_streams();
@@ -180,7 +181,7 @@ class thread_link {
         show(c, of, signature, carriage::in_buffer, 0);
         claim_buffer();
     }
-    /// A cell that has been filled.
+    /// Publishes a cell that has been filled.
     [[gnu::always_inline]] void show(cell& c, sender of, std::uint32_t signature, carriage how,
                                      std::uint8_t length) noexcept {
         c.on = of.on;
@@ -191,10 +192,11 @@ class thread_link {
     void publish(cell& c, std::uint32_t number, carriage how, std::uint8_t length) noexcept {
         c.news.store(cell_news::of(number, how, length, received_, freed_), std::memory_order_release);
     }
-    /// Claims cells that come next: a few at once where more messages follow, the next one where this rank waits. Not
-    /// two lines of each where it waits after each (1.1 to 1.3 of the time). Two cores near each other (far): one of 64
-    /// messages of 8 bytes each way 0.8 (0.6) of the time, of 64 bytes 0.8 (0.65), halo of six faces 0.83 (0.8), there
-    /// and back 8 bytes 0.84 (0.9), 64 bytes 0.95, all_reduce of 8 bytes 0.9 (0.8). 8 or 16 at once: 1.0 to 1.2.
+    /// Claims upcoming cells: a few at once if more messages follow, the next one if this rank waits. Not if they take
+    /// two lines each and this rank waits after each of them (1.1x to 1.3x the time). Two nearby (distant) cores, per
+    /// message: 64 messages of 8 bytes each way take 0.8x (0.6x) the time, of 64 bytes 0.8x (0.65x), a halo of six
+    /// faces 0.83x (0.8x), a round trip of 8 bytes 0.84x (0.9x), of 64 bytes 0.95x, all_reduce of 8 bytes 0.9x (0.8x).
+    /// Claiming 8 or 16 at once: 1.0x to 1.2x.
     [[gnu::always_inline]] void claim_cells(bool waits, std::size_t bytes) noexcept {
         constexpr std::uint32_t few = 4;
         const bool is_one_line = bytes <= cell::in_first_line;
@@ -205,9 +207,9 @@ class thread_link {
             for (std::uint32_t i = 0; i < few && (is_one_line || !are_answered); ++i) next_cell(i).claim(bytes);
         }
     }
-    /// Claims the buffer of the next message, where this rank posts one after another. 64 messages each way, two cores
-    /// near each other (far): 512 bytes 0.8 of the time, 1 KiB 0.9 (0.85), 2 KiB 0.8 (1.05), 4 KiB 0.97 (1.6); the
-    /// first lines of longer ones are only fetched: 4 KiB 0.95.
+    /// Claims the buffer for the next message, if this rank posts one after another. 64 messages each way between two
+    /// nearby (distant) cores: 512 bytes take 0.8x the time, 1 KiB 0.9x (0.85x), 2 KiB 0.8x (1.05x), 4 KiB 0.97x
+    /// (1.6x). Of longer ones, only the first lines are prefetched: 4 KiB 0.95x.
     void claim_buffer() noexcept {
         constexpr std::size_t most_bytes = 2304;
         if (!is_in_a_row_ || !posted_.has_buffer()) return;
@@ -228,7 +230,7 @@ class thread_link {
         if (!posted_.has_buffer()) ask_channel();
         return posted_.has_buffer();
     }
-    /// What has become of the messages sent, at the price of a line that the peer writes.
+    /// Finds out what has become of the messages sent, at the cost of a line that the peer writes.
     void ask_channel() noexcept {
         const std::uint32_t taken = out_.taken.load(std::memory_order_acquire);
         distance_.note(taken);
@@ -237,8 +239,9 @@ class thread_link {
     }
     [[gnu::cold]] void call_for_cell() noexcept;
 
-    /// Of one that would be lent: its reader is far. Only in the first buffers, so that long ones take no more memory.
-    /// permute on AMD Zen 4: 512 KiB 0.36 of the time, 4 MiB 0.46; scatter of 4 MiB 0.44, all_to_all 0.5.
+    /// Whether a message that would be lent is better copied, because its reader is far away. Only into the first few
+    /// buffers, so that long messages do not take up more memory. On AMD Zen 4, permute takes 0.36x the time at 512
+    /// KiB, 0.46x at 4 MiB; scatter of 4 MiB 0.44x, all_to_all 0.5x.
     [[nodiscard]] bool is_better_copied(const outgoing& message) noexcept {
         constexpr std::size_t most_bytes = std::size_t{4} << 20;
         constexpr std::uint32_t buffers = 4;
@@ -251,8 +254,8 @@ class thread_link {
     [[nodiscard]] packed_message fill_buffer(sender of, std::size_t bytes, bool goes_far);
     [[gnu::cold]] static void make_room(channel::buffer& in, std::size_t bytes);
 
-    /// Lines of cells that are read soon come from the other core meanwhile. Two cores far from each other, one of 64
-    /// messages of 8 bytes each way: 0.92 of the time.
+    /// How far ahead cells that will be read soon are prefetched from the other core. 64 messages of 8 bytes each way
+    /// between two distant cores take 0.92x the time per message.
     static constexpr std::uint32_t lines_ahead = 4;
     [[nodiscard]] static const std::byte* line_of(const channel& c, std::uint32_t n) noexcept {
         return reinterpret_cast<const std::byte*>(&c.cells[n % cells_of_a_channel]);
@@ -265,13 +268,13 @@ class thread_link {
     rank_board& board_of_peer_;
     posted_messages<cells_of_a_channel, buffers_of_a_channel> posted_;
     std::uint32_t received_ = 0;
-    std::uint32_t received_at_claim_ = 0;  // when cells were claimed last, to post more in a row
-    std::uint32_t outdated_ = 0;           // cells to come that may tell less than the channel told us
-    std::uint32_t called_ = 0;             // the message for which this rank has called for a cell last
+    std::uint32_t received_at_claim_ = 0;  // when cells were last claimed for more posts in a row
+    std::uint32_t outdated_ = 0;           // upcoming cells that may report less than the channel already has
+    std::uint32_t called_ = 0;             // the last message for which this rank has called for a cell
     std::uint32_t freed_ = 0;
-    std::uint32_t prepared_ = buffers_of_a_channel;  // the one that is filled next; none
-    std::size_t unprepared_ = 0;  // bytes of the message that filled a buffer last, if it has not waited since
-    bool is_in_a_row_ = false;    // nor between that and the one before
+    std::uint32_t prepared_ = buffers_of_a_channel;  // the claimed buffer, to be filled next; none
+    std::size_t unprepared_ = 0;  // length of the message that last filled a buffer, if this rank has not waited since
+    bool is_in_a_row_ = false;    // nor between that message and the one before
     std::chrono::nanoseconds far_latency_;
     distance distance_;
 };
@@ -306,7 +309,7 @@ inline thread_link::posting thread_link::post(lane on, const outgoing& message) 
     return how == carriage::lent ? posting::lent : posting::copied;
 }
 
-/// Once for each message: all that lies in the cells now is taken out then, so there will be room.
+/// Called once per message: the peer then takes out all that the cells hold now, so there will be room.
 inline void thread_link::call_for_cell() noexcept {
     if (called_ == posted_.sent() + 1) return;
     called_ = posted_.sent() + 1;
@@ -315,7 +318,7 @@ inline void thread_link::call_for_cell() noexcept {
     ring();
 }
 
-/// Returns how it travels; nothing where there is no room.
+/// Returns how the message travels; `nothing` if there is no room.
 inline carriage thread_link::post_packed(cell& c, sender of, const outgoing& message) {
     packed_message where{nullptr, message.bytes, 0};
     carriage how = carriage::in_buffer;
@@ -334,7 +337,7 @@ inline carriage thread_link::post_packed(cell& c, sender of, const outgoing& mes
     return how;
 }
 
-/// What goes past all caches needs no lines to be taken over.
+/// Streaming stores need no lines to be claimed, so `unprepared_` is 0 after a message that goes far.
 inline packed_message thread_link::fill_buffer(sender of, std::size_t bytes, bool goes_far) {
     const std::uint32_t prepared = std::exchange(prepared_, buffers_of_a_channel);
     const std::uint32_t free = prepared < buffers_of_a_channel ? prepared : posted_.free_buffer();

@@ -14,7 +14,7 @@
 #include "allfold/transport/detail/thread_bell.hpp"
 
 /// @file
-/// How a thread waits: it spins, gives its turns away, sleeps; and says for whom it waits.
+/// How a thread waits: it spins, yields, then sleeps, and publishes which rank it is waiting for.
 
 namespace allfold::detail {
 
@@ -27,7 +27,7 @@ inline void publish(rank_board& own, const waiting& where) noexcept {
     own.waits_for.store(where.peer, std::memory_order_relaxed);
 }
 
-/// Who waits for whom, a line for each rank.
+/// Which rank waits for which, one line per rank.
 [[nodiscard, gnu::cold]] inline std::string waiting_table(const rank_board* boards, int size) {
     std::string table;
     for (int r = 0; r < size; ++r) {
@@ -42,11 +42,12 @@ inline void publish(rank_board& own, const waiting& where) noexcept {
     return table;
 }
 
-/// Spins and yields as `tuning` says, then sleeps. Of the rank it asks:
-/// `look_out_for(peer)`: a moment, or until something comes from there; returns how many spins that was;
-/// `answer_calls()`: lets those go on who have called for this rank;
-/// `check(work, deadline)`: throws when waiting is in vain, true when the work turned out to be done;
-/// `has_failed()`: whether the next check will throw.
+/// Spins and yields as `tuning` prescribes, then sleeps. What it uses of the rank:
+///
+/// - `look_out_for(peer)` spins for a moment, or until something arrives from the peer; returns the number of spins;
+/// - `answer_calls()` takes in what is urgent, so that peers that have called for this rank can continue;
+/// - `check(work, deadline)` throws if waiting is futile, and returns true if the work turned out to be done;
+/// - `has_failed()`: whether the next check will throw.
 template <class Rank, pending_work Work, class Tuning>
 [[gnu::noinline]] void wait_long(Rank& rank, rank_board& own, const Tuning& tuning, Work& work,
                                  wait_deadline deadline) {

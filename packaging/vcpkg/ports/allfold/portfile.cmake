@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSL-1.0
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS FEATURES compiled ALLFOLD_BUILD_COMPILED)
 if(NOT "compiled" IN_LIST FEATURES)
-    set(VCPKG_BUILD_TYPE release) # header-only: no library, so nothing in debug
+    set(VCPKG_BUILD_TYPE release) # header-only: there is no library, so no debug build
 endif()
 
 vcpkg_from_github(
@@ -22,7 +22,7 @@ vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/allfold)
 
 file(MAKE_DIRECTORY "${CURRENT_PACKAGES_DIR}/lib")
-file(RENAME "${CURRENT_PACKAGES_DIR}/share/pkgconfig" "${CURRENT_PACKAGES_DIR}/lib/pkgconfig") # it has Libs: -pthread
+file(RENAME "${CURRENT_PACKAGES_DIR}/share/pkgconfig" "${CURRENT_PACKAGES_DIR}/lib/pkgconfig") # because it has Libs: -pthread
 vcpkg_fixup_pkgconfig()
 
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/licenses") # share/allfold/copyright instead
