@@ -80,9 +80,9 @@ Cost = collections.namedtuple("Cost", "seconds megabytes")
 
 def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each unit (default 3)")
-    parser.add_argument("--compilers", default="g++,clang++-19", help="default g++,clang++-19, those that are there")
-    parser.add_argument("--units", default="", help="only those with one of these words in their name, with commas")
+    parser.add_argument("--rounds", type=int, default=3, help="number of turns of each unit (default 3)")
+    parser.add_argument("--compilers", default="g++,clang++-19", help="default g++,clang++-19, of which those that are installed")
+    parser.add_argument("--units", default="", help="only units with one of these comma-separated words in their names")
     parser.add_argument("--include", type=pathlib.Path, default=INCLUDE, metavar="FOLDER",
                         help="another copy of allfold's headers")
     options = parser.parse_args()
@@ -164,7 +164,7 @@ def main():
         print("MPI is missing (Debian: libopenmpi-dev, libboost-mpi-dev): nothing to compare with")
     flags = ["-I", str(options.include), *mpi]
     units = [unit for unit in options.units if mpi or not ("MPI" in unit or "mpi::" in unit or "mpi.hpp" in unit)]
-    print(f"{len(os.sched_getaffinity(0))} processors, load {os.getloadavg()[0]:.1f}, {options.rounds} turns")
+    print(f"{len(os.sched_getaffinity(0))} CPUs, load {os.getloadavg()[0]:.1f}, {options.rounds} turns")
     with tempfile.TemporaryDirectory() as folder:
         for compiler in compilers:
             print_table(compiler, measure(compiler, units, flags, options.rounds, folder))

@@ -11,7 +11,7 @@ import matplotlib.pyplot as pyplot  # noqa: E402
 
 INK, PALE = "#24292f", "#d8dee4"
 OURS, BOUND, MPI = "#0969da", "#57606a", "#d4770c"
-PLACES = {"smt": "threads of one core", "near": "near cores", "far": "far cores", "one": "a single processor"}
+PLACES = {"smt": "threads of one core", "near": "near cores", "far": "far cores", "one": "a single CPU"}
 SETTINGS = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -105,7 +105,7 @@ def bands_of(tables):
 def draw(path, tables):
     bands = bands_of(tables)
     if not bands:
-        return print("--plot: one size makes no line, nothing is drawn")
+        return print("--plot: a single size makes no line, so nothing is drawn")
     columns = max(map(len, bands))
     with pyplot.rc_context(SETTINGS):
         figure = pyplot.figure(figsize=(1 + 4.2 * columns, 4.6 * len(bands)), layout="constrained")

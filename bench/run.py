@@ -114,7 +114,7 @@ TITLES = {
     "exclusive_scan": "exclusive_scan, sum of floats, and a barrier",
     "product": "all_reduce, product of 2x2 matrices",
     "scan": "inclusive_scan, product of 2x2 matrices, and a barrier",
-    "distributed_scan": "inclusive_scan, sum of floats of one array in blocks of 64 that go round, and a barrier",
+    "distributed_scan": "inclusive_scan, sum of floats of one array in round-robin blocks of 64, and a barrier",
     "start": "all_reduce, sum of floats, started and waited for",
     "in_flight": "all_reduce, sum of floats, one of 16 in flight",
     "persistent": "all_reduce, sum of floats, prepared once, started and waited for",
@@ -144,26 +144,26 @@ class Parser(argparse.ArgumentParser):
 
 def read_options():
     parser = Parser(prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--over-mpi", action="store_true", help="allfold over MPI beside MPI's own collectives")
+    parser.add_argument("--over-mpi", action="store_true", help="compare allfold over MPI with MPI's own collectives")
     parser.add_argument("--ranks", help=f"numbers of ranks, up to {MOST_RANKS} (default 2,4,8; over MPI 2)")
-    parser.add_argument("--rows", help=f"of {', '.join(SIZES)} (default the first two), "
+    parser.add_argument("--rows", help=f"rows to measure, of {', '.join(SIZES)} (default the first two), "
                         f"over MPI of {', '.join(SIZES_OVER_MPI)} (default all)")
     parser.add_argument("--all", action="store_true", help="all rows")
     parser.add_argument("--sizes", help="bytes of an operand, such as 264 or 16K or 4M, instead of those of the rows")
-    parser.add_argument("--rounds", help="turns of each contestant (default 5)")
+    parser.add_argument("--rounds", help="number of turns of each contestant (default 5)")
     parser.add_argument("--both", action="store_true",
                         help="more turns, up to 5 times as many, until near and far have enough of them")
     parser.add_argument("--quick", action="store_true", help="about a minute: 3 rounds, 2 and 8 ranks, up to 4 MiB")
-    parser.add_argument("--no-mpi", action="store_true", help="ours and the bound only")
-    parser.add_argument("--priority", action="store_true", help="keep other programs off the processors (as root)")
+    parser.add_argument("--no-mpi", action="store_true", help="measure only allfold and the bound")
+    parser.add_argument("--priority", action="store_true", help="keep other programs off the CPUs (as root)")
     parser.add_argument("--csv", type=pathlib.Path, metavar="FILE", help="where to write every measurement")
     parser.add_argument("--from", type=pathlib.Path, nargs="+", metavar="FILE", dest="earlier",
-                        help="measure nothing: tables of what --csv wrote")
+                        help="measure nothing: print the tables of what --csv wrote")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE",
                         help="draw time against size, and the ratios (.svg, .png or .pdf; needs matplotlib)")
     parser.add_argument("--explore", action="store_true",
-                        help="instead: executions of a program that is explored, a second, and memory")
-    parser.add_argument("--programs", type=pathlib.Path, metavar="FOLDER", help="of the built programs",
+                        help="instead, measure exploration: executions per second, and memory")
+    parser.add_argument("--programs", type=pathlib.Path, metavar="FOLDER", help="folder of the built programs",
                         default=pathlib.Path(__file__).parent.parent / "build/bench/bench")
     options = parser.parse_args()
     try:
@@ -192,7 +192,7 @@ def rows_of(options):
         names = options.rows.split(",")
     for name in names:
         if name not in known:
-            raise ValueError(f"--rows: there is no row '{name}', but {', '.join(known)}")
+            raise ValueError(f"--rows: there is no row '{name}'; the rows are {', '.join(known)}")
     rows = {name: known[name] for name in names}
     if options.sizes is not None:
         sizes = [size_of(text) for text in options.sizes.split(",")]
@@ -247,13 +247,13 @@ def check_files(options):
     if not options.plot:
         return
     if options.over_mpi:
-        raise ValueError("--plot draws what threads do: it does not go with --over-mpi")
+        raise ValueError("--plot draws the measurements of threads: it cannot be combined with --over-mpi")
     if options.plot.suffix not in (".svg", ".png", ".pdf"):
         raise ValueError(f"--plot: {options.plot} should end with .svg, .png or .pdf")
     try:
         import plot  # noqa: F401
     except ImportError:
-        raise ValueError("--plot needs matplotlib, which is not there: pip install matplotlib") from None
+        raise ValueError("--plot needs matplotlib, which is not installed: pip install matplotlib") from None
 
 
 def sizes_for(row, sizes, ranks):
@@ -473,7 +473,7 @@ class Table:
         cells = lambda pairs: "".join(f"   {bound:<21}{mpi:<21}" for bound, mpi in pairs)
         line = lambda row, ranks, pairs: print(f"{row:<19} {ranks:>2}{cells(pairs)}".rstrip())
         line("", "", [(place, "") for place in places])
-        line("row", "P", [("ours/bound (most)", "MPI/ours (least)")] * len(places))
+        line("row", "P", [("ours/bound (worst)", "MPI/ours (worst)")] * len(places))
         for (row, ranks), by_place in rows.items():
             line(row, ranks, [by_place[place].ratios() if place in by_place else ("", "") for place in places])
 
@@ -539,7 +539,7 @@ def print_tables(tables, start):
     if tables:
         tables[0].print_means(tables)
     else:
-        print("  nothing was measured often enough at one placement: more --rounds, or fewer other programs")
+        print("  nothing was measured often enough at one placement: try more --rounds, or fewer other programs")
 
 
 def tables_of(kind, measurements, options):
@@ -584,7 +584,7 @@ def what_is_there(options, programs):
     elif not options.over_mpi and max(options.ranks) > processors():
         names = [library.name if library.yields else f"{library.name} (does not yield: up to {processors()} ranks only)"
                  for library in programs.libraries]
-    count = f"{processors()} processors" if processors() > 1 else "a single processor: near and far are missing"
+    count = f"{processors()} CPUs" if processors() > 1 else "a single CPU: near and far are missing"
     return "; ".join([*names, count, f"load {os.getloadavg()[0]:.1f}"])
 
 

@@ -112,14 +112,15 @@ inline constexpr std::size_t operations_in_flight = 16;
     if (unit != 0 && (what.bytes < unit || what.bytes % unit != 0))
         throw std::invalid_argument(std::string(of.name) + ": " + std::string(size) + " bytes are not a multiple of " +
                                     std::to_string(unit));
-    if (of.is_in_pairs() && ranks % 2 != 0) throw std::invalid_argument(std::string(of.name) + ": ranks go in pairs");
+    if (of.is_in_pairs() && ranks % 2 != 0)
+        throw std::invalid_argument(std::string(of.name) + ": needs an even number of ranks");
     return what;
 }
 
 /// The cells given by the arguments RANKS ROW:BYTES,BYTES,... ...; `has_row` tells which rows the program has.
 [[nodiscard]] inline std::vector<cell> cells_of(std::span<char* const> arguments, auto has_row) {
     std::vector<cell> cells;
-    if (arguments.size() < 2) throw std::invalid_argument("RANKS ROW:BYTES,BYTES,... are missing");
+    if (arguments.size() < 2) throw std::invalid_argument("missing arguments: RANKS ROW:BYTES,BYTES,...");
     const int ranks = static_cast<int>(number_of(arguments[0], 1, most_ranks));
     for (const std::string_view argument : arguments.subspan(1)) {
         const std::string_view name = argument.substr(0, argument.find(':'));

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSL-1.0
 # How this project compiles its own programs. Nothing here affects users of allfold::allfold.
-option(ALLFOLD_WARNINGS_AS_ERRORS "A warning stops the build" ON)
+option(ALLFOLD_WARNINGS_AS_ERRORS "Treat warnings as errors" ON)
 set(ALLFOLD_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
 
 set(CMAKE_CXX_EXTENSIONS OFF)

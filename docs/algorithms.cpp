@@ -183,7 +183,7 @@ portrait portrait_of(const Algorithm& algorithm, const Collectives&... collectiv
     // Powers of two only if nothing else can be shown: they hide how other numbers of ranks are handled.
     ((draw_of(collectives, 6), draw_of(collectives, 5)), ...);
     ((draw_of(collectives, 8), draw_of(collectives, 4)), ...);
-    if (made.drawing.empty()) throw std::runtime_error("no picture of " + made.algorithm + " can be read");
+    if (made.drawing.empty()) throw std::runtime_error("no legible picture of " + made.algorithm);
     return made;
 }
 

@@ -76,7 +76,7 @@ says_only() {
 tried 'what there is' 0 "$allfold/dev"
 prints './dev demo'
 tried 'a command that there is not' 2 "$allfold/dev" frobnicate
-complains "there is no command 'frobnicate'"
+complains "unknown command 'frobnicate'"
 
 tried 'the main job, which installs what it needs' 0 "$allfold/dev" demo
 prints 'from NumPy'
@@ -115,8 +115,8 @@ says_only 'exceptions'
 tried 'names of Qt and Windows as macros' 0 "${compile[@]}" -std=c++20 -Dslots= -Dsignals=public -Demit= \
     -Dsmall=char -Dnear= -Dfar=
 printf '#include <cstdio>\n#define min(a, b) ((a) < (b) ? (a) : (b))\n#include <allfold/allfold.hpp>\n' >macro.cpp
-tried 'a macro that is in the way' 1 c++ -std=c++20 -I "$allfold/include" -c macro.cpp
-says_only 'the macro min is in the way'
+tried 'a macro that interferes' 1 c++ -std=c++20 -I "$allfold/include" -c macro.cpp
+says_only 'the macro min interferes'
 
 mkdir -p mpi
 cat >mpi/CMakeLists.txt <<END_OF_PROJECT

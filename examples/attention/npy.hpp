@@ -28,7 +28,8 @@
 
 namespace npy {
 
-static_assert(std::endian::native == std::endian::little, "elements are copied as they lie in the file: little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "elements are copied as they are stored in the file: little-endian");
 
 using files::file_error;
 
@@ -97,7 +98,7 @@ class header_parser {
             if (accept('}')) break;
             expect(',');
         }
-        if (skip_space(); at_ < text_.size()) fail("the header goes on after its '}'");
+        if (skip_space(); at_ < text_.size()) fail("the header continues after its '}'");
         if (!type_ || !fortran_order_ || !shape_)
             fail(std::string("the header lacks '") + (!type_ ? "descr" : !shape_ ? "shape" : "fortran_order") + "'");
         return {*type_, *fortran_order_, *std::move(shape_)};
@@ -139,7 +140,7 @@ class header_parser {
         const char quote = peek();
         if (quote != '\'' && quote != '"') expected("a string");
         const std::size_t first = at_ + 1, last = text_.find(quote, first);
-        if (last == std::string_view::npos) fail("the header has a string without an end");
+        if (last == std::string_view::npos) fail("the header has an unterminated string");
         at_ = last + 1;
         return text_.substr(first, last - first);
     }

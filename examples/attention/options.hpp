@@ -49,7 +49,7 @@ namespace detail {
 inline void require_values(int argc, char** argv) {
     for (int i = 1; i < argc; ++i)
         if (const std::string_view word = argv[i]; word.starts_with("--") && word.find('=') == word.size() - 1)
-            throw CLI::ValidationError(std::string(word.substr(0, word.size() - 1)), "nothing stands behind the =");
+            throw CLI::ValidationError(std::string(word.substr(0, word.size() - 1)), "there is no value after the =");
 }
 
 inline void describe(CLI::App& app, options& chosen, std::optional<int> ranks) {
@@ -79,14 +79,14 @@ inline void describe(CLI::App& app, options& chosen, std::optional<int> ranks) {
         ->check(CLI::IsMember({"auto", "recursive_doubling", "ring", "recursive_halving", "mirrored_doubling", "direct",
                                "all_read", "flat_tree"}))
         ->capture_default_str();
-    app.add_option("--window", chosen.window, "cut the merge into windows of that many bytes")
+    app.add_option("--window", chosen.window, "cut the merge into windows of this many bytes")
         ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
     app.add_option("--trace", chosen.trace,
                    ranks ? "where to write a time line of rank 0 for ui.perfetto.dev"
                          : "where to write a time line for ui.perfetto.dev")
         ->check(require_name);
     app.add_option("--plot", chosen.plot,
-                   ranks ? "where to write a picture (SVG) of what rank 0 sent and took, and when"
+                   ranks ? "where to write a picture (SVG) of what rank 0 sent and received, and when"
                          : "where to write a picture (SVG) of who sent what to whom, and when")
         ->check(require_name);
     app.add_flag("--no-check", chosen.unchecked, "do not compare the result with attention in float64");

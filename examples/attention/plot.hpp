@@ -241,7 +241,7 @@ class picture {
         }
         if (ranks_ == 1) return;
         image_.arrow("message", x, y_ - 4, x + 24, y_ - 4, 5, true, "a message");
-        image_.text(x + 30, y_, "a message, from its post to its taking, in the colour of its sender");
+        image_.text(x + 30, y_, "a message, from its post to its receipt, in the colour of its sender");
     }
 
     /// ": 12 messages of 8.0 KiB". Ranks that share memory may fold where the data lies, and only signal that it is
@@ -255,7 +255,7 @@ class picture {
                 most = std::max(most, each.bytes);
             }
         if (count == 0) return "";
-        if (most == 0) return ": " + std::to_string(count) + " signals; the data is read where it lies";
+        if (most == 0) return ": " + std::to_string(count) + " signals; the data is read in place";
         return ": " + std::to_string(count) + (count == 1 ? " message of " : " messages of ") +
                (least == most ? "" : in_words(least) + " to ") + in_words(most);
     }
@@ -314,7 +314,7 @@ class picture {
         const auto at = [&](double t) { return in_words(seconds(t - shown.begin)); };
         return "rank " + std::to_string(each.from) + " to rank " + std::to_string(each.to) + ": " +
                in_words(each.bytes) + (each.posted ? ", posted at " + at(*each.posted) : "") +
-               (each.taken ? ", taken at " + at(*each.taken) : "");
+               (each.taken ? ", received at " + at(*each.taken) : "");
     }
     /// Draws lines from a part of the panel above to the whole width of the one below.
     void lens(interval above, interval below) {

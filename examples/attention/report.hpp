@@ -128,7 +128,7 @@ inline void print_merge(const table& table, const report& r) {
 
 /// Rows that add up to the time that the program took.
 inline void print_times(const table& table, const report& r) {
-    const std::string all = std::to_string(r.repetitions) + " of each way";
+    const std::string all = std::to_string(r.repetitions) + " of each kind";
     seconds rest = r.total;
     const auto row = [&](const char* name, std::optional<seconds> time, const std::string& remark = {}) {
         if (!time) return;
@@ -156,7 +156,7 @@ inline void print_times(const table& table, const report& r) {
 }
 
 inline void print_medians(const table& table, const report& r) {
-    table.title("the merge again, median of " + std::to_string(r.repetitions) + " by turns");
+    table.title("the merge again, median of " + std::to_string(r.repetitions) + ", interleaved");
     table.row("one all_reduce, online softmax", in_words(r.one_merge));
     table.row("three: max m, sum l, sum s", in_words(r.three_collectives),
               detail::rounded(r.three_collectives / r.one_merge, 2) + " times as long");
@@ -165,8 +165,8 @@ inline void print_medians(const table& table, const report& r) {
 /// The largest share that any element has used of what it is allowed.
 [[nodiscard]] inline std::string share_in_words(const finding& found) {
     if (std::isinf(found.share)) return "not finite where it should be, or the other way round";
-    if (!found.good()) return scientific(found.share) + " times what rounding allows its row";
-    return "at most " + percent(found.share) + " of what rounding allows its row";
+    if (!found.good()) return scientific(found.share) + " times what rounding allows for its row";
+    return "at most " + percent(found.share) + " of what rounding allows for its row";
 }
 
 inline void print_deviation(const table& table, const char* from, const finding& found) {
@@ -178,7 +178,7 @@ inline void print_worst(std::ostream& out, const report& r, const finding& found
     const std::size_t row = found.element / r.size.value_depth;
     out << "element " << found.element % r.size.value_depth << " of query " << row % r.size.queries << ", head "
         << row / r.size.queries << ", is " << general(found.found) << "; " << general(found.expected) << " +- "
-        << scientific(found.allowed) << " is right\n";
+        << scientific(found.allowed) << " is expected\n";
 }
 
 }  // namespace detail
@@ -189,7 +189,7 @@ inline void print(std::ostream& out, const report& r) {
     if (r.around.is_crowded())
         out << r.around.ranks << " ranks take turns on " << r.around.processors
             << (r.around.processors == 1 ? " core" : " cores")
-            << ": times are not those of a machine with a core for each\n";
+            << ": times are not those of a machine with one core per rank\n";
     if (r.ranks == 1)
         out << "one rank: there is nothing to merge\n";
     else

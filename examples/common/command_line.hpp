@@ -52,7 +52,7 @@ namespace detail {
     const auto [rest, error] = std::from_chars(begin, end, number);
     const std::size_t factor = rest == end ? 1 : rest + 1 == end ? factor_of(*rest) : 0;
     if (error != std::errc{} || factor == 0 || number > most / factor || number * factor < least)
-        throw bad_command_line("'" + std::string(text) + "' is no number from " + std::to_string(least) + " to " +
+        throw bad_command_line("'" + std::string(text) + "' is not a number from " + std::to_string(least) + " to " +
                                std::to_string(most));
     return number * factor;
 }
@@ -122,7 +122,7 @@ class command_line {
         const std::size_t equals = argument.find('=');
         const std::string name(argument.substr(0, equals));
         const auto found = std::ranges::find(options_, name, &item::name);
-        if (found == options_.end()) throw bad_command_line("there is no option '" + name + "'; --help lists them");
+        if (found == options_.end()) throw bad_command_line("unknown option '" + name + "'; --help lists all");
         const bool is_joined = equals != std::string_view::npos, is_flag = found->value.empty();
         if (is_flag && is_joined) throw bad_command_line(name + " takes no value");
         const std::string_view value = is_joined ? argument.substr(equals + 1) : is_flag ? "" : next;
@@ -134,7 +134,7 @@ class command_line {
     void take_word(std::string_view argument) {
         if (argument.empty()) throw bad_command_line("an argument is empty");
         const auto next = std::ranges::find(words_, false, &item::taken);
-        if (next == words_.end()) throw bad_command_line("'" + std::string(argument) + "' is one argument too many");
+        if (next == words_.end()) throw bad_command_line("unexpected argument '" + std::string(argument) + "'");
         give(*next, argument);
     }
     static void give(item& to, std::string_view value) {

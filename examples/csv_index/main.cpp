@@ -104,7 +104,7 @@ template <class Value>
     std::size_t longest = 0;
     for (std::size_t i = 1; i < index.records(); ++i)
         if (index.starts[i + 1] - index.starts[i] > index.starts[longest + 1] - index.starts[longest]) longest = i;
-    return (asked.file.empty() ? "a made file" : asked.file) + ": " + counted(text.size(), "byte") + ", " +
+    return (asked.file.empty() ? "a generated file" : asked.file) + ": " + counted(text.size(), "byte") + ", " +
            counted(index.records(), "record") + ", the longest is number " + std::to_string(longest + 1) + " with " +
            counted(index.starts[longest + 1] - index.starts[longest], "byte") + "\n";
 }
@@ -114,7 +114,7 @@ template <class Value>
     const std::string parallel =
         "on " + counted(asked.ranks, "rank") + ", " + counted(asked.stretches, "part") + " at a time each";
     const char* const speed = "  %-32s %8.0f MB/s  (%.0f to %.0f)\n";
-    return line_of("from beginning to end", speed, over_turns(times, [&](double s, double) { return megabytes / s; })) +
+    return line_of("sequentially", speed, over_turns(times, [&](double s, double) { return megabytes / s; })) +
            line_of(parallel, speed, over_turns(times, [&](double, double p) { return megabytes / p; })) +
            line_of("ratio of " + counted(times.parallel.size(), "turn"), "  %-32s %8.2f       (%.2f to %.2f)\n",
                    over_turns(times, [](double s, double p) { return s / p; }));
@@ -140,14 +140,14 @@ void require_closed(const std::string& name, const file_index& index) {
     if (text.size() == first_byte(text)) throw files::file_error(name, "is empty");
     file_index parallel, alone;
     const timing times = measure(text, asked, parallel, alone);
-    if (parallel != alone) throw std::runtime_error("the two ways differ: this is a bug");
+    if (parallel != alone) throw std::runtime_error("the two methods differ: this is a bug");
     require_closed(name, parallel);
     if (asked.record) {
         files::print(record_of(asked, parallel, text));
         return 0;
     }
     files::print(describe(asked, parallel, text) + (asked.check ? "" : describe(asked, times, text)) +
-                 "  both ways find the same records\n");
+                 "  both methods find the same records\n");
     return 0;
 }
 
@@ -173,18 +173,19 @@ class passing_file {
     request asked;
     command_line line("csv_index",
                       "Finds the records of a CSV file (RFC 4180) on several threads: an exclusive scan over what each "
-                      "part of\nthe file does to the state of a parser tells every rank where it stands.");
-    line.word(asked.file, "FILE", "a file, or where to write the one of --make; without it one is made, and removed");
-    line.number(asked.made, "--make", "BYTES", 1, std::size_t{16} << 30, "make a file of that size [64M]");
+                      "part of\nthe file does to the state of a parser tells every rank in which state it begins.");
+    line.word(asked.file, "FILE",
+              "a file, or where --make writes one; without it a file is generated, and removed afterwards");
+    line.number(asked.made, "--make", "BYTES", 1, std::size_t{16} << 30, "generate a file of this size [64M]");
     line.number(asked.ranks, "--ranks", "P", 1, 256, "how many threads share the file");
     line.number(asked.stretches, "--stretches", "N", 1, 4, "how many parts a rank reads at a time: 1, 2 or 4");
-    line.number(asked.turns, "--turns", "N", 1, 1000, "how often it is measured");
-    line.flag(asked.check, "--check", "compare with the parser that goes from beginning to end, and measure nothing");
+    line.number(asked.turns, "--turns", "N", 1, 1000, "number of measurements");
+    line.flag(asked.check, "--check", "compare with the sequential parser, and measure nothing");
     line.number(asked.record, "--record", "N", 1, std::size_t{1} << 50, "print that record, counted from 1");
     if (!line.read(argc, argv)) return 0;
     if (asked.file.empty()) return index_file(passing_file(asked.made.value_or(std::size_t{64} << 20)).name(), asked);
     if (asked.made && std::filesystem::exists(asked.file))
-        throw bad_command_line("--make: " + asked.file + " is there already");
+        throw bad_command_line("--make: " + asked.file + " already exists");
     if (asked.made) files::write(asked.file, {make_text(*asked.made)});
     return index_file(asked.file, asked);
 }

@@ -28,7 +28,7 @@ class mapped_file {
         const files::descriptor file(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
         struct stat about{};
         if (file.number() < 0 || ::fstat(file.number(), &about) != 0) fail(name);
-        if (!S_ISREG(about.st_mode)) throw files::file_error(name, "is no file of bytes that stay");
+        if (!S_ISREG(about.st_mode)) throw files::file_error(name, "is not a regular file");
         size_ = static_cast<std::size_t>(about.st_size);
         if (size_ == 0) throw files::file_error(name, "is empty");
         memory_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number(), 0);

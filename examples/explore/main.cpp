@@ -25,16 +25,16 @@ class report {
   public:
     explicit report(std::string folder) : folder_(std::move(folder)) {}
 
-    /// Calls `program(comm, is_mended)`.
+    /// Calls `program(comm, is_fixed)`.
     template <class Program>
     void show(const std::string& name, int ranks, Program program) {
-        const auto explored = [&](bool is_mended) {
-            return allfold::explore(ranks, [&](explored_communicator& comm) { return program(comm, is_mended); });
+        const auto explored = [&](bool is_fixed) {
+            return allfold::explore(ranks, [&](explored_communicator& comm) { return program(comm, is_fixed); });
         };
         const allfold::exploration found = explored(false);
         show(name, found, false);
         draw(found);
-        show("mended", explored(true), true);
+        show("fixed", explored(true), true);
     }
     void show(const std::string& name, const allfold::exploration& found, bool should_be_ok) {
         const char *const colour = !is_terminal_ ? ""
@@ -66,7 +66,7 @@ class report {
     options.watch = [](const allfold::exploring& so_far) {
         if (so_far.executions % 1000 == 0 && isatty(STDERR_FILENO) != 0)
             std::fprintf(stderr,
-                         "\r%llu executions, %.0f a second, %zu steps, %zu of them still with other choices\033[K",
+                         "\r%llu executions, %.0f per second, %zu steps, %zu of them with untried choices\033[K",
                          static_cast<unsigned long long>(so_far.executions), so_far.executions_per_second(),
                          so_far.steps, so_far.open);
         return true;
@@ -85,17 +85,19 @@ class report {
 
 int explore_all(int argc, char** argv) {
     std::string folder;
-    examples::command_line line("explore",
-                                "Small programs with a mistake each, run in every way in which their messages may "
-                                "arrive, beside their mended twins.");
-    line.word(folder, "FOLDER", "where pictures of what is found are written");
+    examples::command_line line(
+        "explore",
+        "Small programs with one bug each, and their fixed twins, run in every way in which their "
+        "messages may arrive.");
+    line.word(folder, "FOLDER", "where to write pictures of the faults that are found");
     if (!line.read(argc, argv)) return 0;
-    if (!folder.empty() && !std::filesystem::is_directory(folder)) throw files::file_error(folder, "is no folder");
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+        throw files::file_error(folder, "is not a directory");
 
     report all(folder);
     all.show("a barrier that one branch skips", 3, examples::skipping_a_barrier);
-    all.show("a result that depends on what is done first", 3, examples::in_order_of_completion);
-    all.show("sends head to head", 2, examples::head_to_head);
+    all.show("a result that depends on what completes first", 3, examples::in_order_of_completion);
+    all.show("head-to-head sends", 2, examples::head_to_head);
     all.show("a receive from any rank that takes a message of the next phase", 3, examples::in_phases);
     all.show("a message that nobody receives", 2, examples::forgetting_to_receive);
     all.show("a forgotten wait", 2, examples::forgetting_to_wait);

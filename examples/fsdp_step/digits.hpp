@@ -33,11 +33,11 @@ namespace detail {
     const auto number_of = [](char c) {
         constexpr std::string_view shades = "0123456789abcdefg";
         const std::size_t number = shades.find(c);
-        if (number == std::string_view::npos) throw std::invalid_argument(std::string("'") + c + "' is no shade");
+        if (number == std::string_view::npos) throw std::invalid_argument(std::string("'") + c + "' is not a shade");
         return number;
     };
     if (line.size() != pixels + 2 || line[1] != ' ' || line[0] < '0' || line[0] > '9')
-        throw std::invalid_argument("is no digit with " + std::to_string(pixels) + " shades behind it");
+        throw std::invalid_argument("is not a digit followed by " + std::to_string(pixels) + " shades");
     digit read{.shown = number_of(line[0])};
     for (std::size_t i = 0; i < pixels; ++i) read.shade[i] = static_cast<float>(number_of(line[i + 2])) / 16.0F;
     return read;

@@ -117,11 +117,12 @@ template <class Sums>
                       "curve has\nthe same bits for every number of ranks.");
     line.number(asked.ranks, "--ranks", "P", 1, 256, "how many threads train together");
     line.number(chosen.epochs, "--epochs", "N", 1, 10000, "how often each digit is seen");
-    line.number(chosen.batch, "--batch", "N", 1, 1 << 20, "digits in a step, of all ranks together");
+    line.number(chosen.batch, "--batch", "N", 1, 1 << 20, "digits per step, over all ranks");
     line.number(chosen.held_out, "--held-out", "N", 1, 1 << 20,
-                "digits at the end of the file that are not learnt from");
-    line.number(chosen.seed, "--seed", "N", 0, std::size_t{1} << 50, "for other first parameters, and another order");
-    line.text(asked.data, "--data", "FILE", "other digits, as examples/fsdp_step/make_data.py writes them");
+                "digits at the end of the file that are not trained on");
+    line.number(chosen.seed, "--seed", "N", 0, std::size_t{1} << 50,
+                "selects the initial parameters and the order of the digits");
+    line.text(asked.data, "--data", "FILE", "other digits, in the format of examples/fsdp_step/make_data.py");
     line.flag(asked.rounded, "--rounded",
               "sum gradients as floats, as usual: the bits then depend on the number of ranks");
     if (!line.read(argc, argv)) return 0;

@@ -73,9 +73,10 @@ struct summary {
     const std::size_t busiest = static_cast<std::size_t>(std::ranges::max_element(all.taken) - all.taken.begin());
     std::size_t travelled = 0;
     for (const std::size_t each : all.from_others) travelled += each;
-    return text + "\n  rank " + std::to_string(busiest) + " has the most to do, for " +
-           counted(all.taken[busiest], "token") + " of " + std::to_string(asked.tokens * asked.top) + "; " +
-           std::to_string(travelled) + " went to another rank and back\n";
+    return text + "\n  rank " + std::to_string(busiest) +
+           " has the most work: " + counted(all.taken[busiest], "token") + " of " +
+           std::to_string(asked.tokens * asked.top) + "; " + std::to_string(travelled) +
+           " went to another rank and back\n";
 }
 
 /// The first token whose result is not bitwise equal, or the number of tokens if there is none.
@@ -94,7 +95,7 @@ struct summary {
     line.number(asked.experts, "--experts", "N", 1, 1024, "how many experts there are; ranks may have none");
     line.number(asked.tokens, "--tokens", "N", 0, 1 << 20, "how many tokens there are");
     line.number(asked.top, "--top", "N", 1, most_chosen, "how many experts a token goes to: 1 or 2");
-    line.number(asked.seed, "--seed", "N", 0, std::size_t{1} << 50, "for other tokens, experts and gates");
+    line.number(asked.seed, "--seed", "N", 0, std::size_t{1} << 50, "selects the tokens, experts and gates");
     if (!line.read(argc, argv)) return 0;
     if (asked.top > asked.experts)
         throw bad_command_line("--top: a token cannot go to " + std::to_string(asked.top) + " of " +
@@ -106,7 +107,7 @@ struct summary {
     const std::size_t same = first_difference(all.result, run_sequentially(m, tokens, asked.top));
     files::print(describe(asked, all));
     if (same != tokens.size())
-        throw std::runtime_error("token " + std::to_string(same) + " differs from what one rank makes of it");
+        throw std::runtime_error("token " + std::to_string(same) + " differs from its result on one rank");
     files::print("  the same bits as on one rank that has all experts\n");
     return 0;
 }

@@ -95,7 +95,7 @@ struct subject {
             if (asked.algorithm.empty() || e.algorithm == asked.algorithm) found.push_back(e);
         }
     if (names.empty())
-        throw bad_command_line("there is no collective '" + asked.collective + "'; without arguments all are listed");
+        throw bad_command_line("unknown collective '" + asked.collective + "'; without arguments, all are listed");
     if (found.empty())
         throw bad_command_line(asked.collective + " has no algorithm '" + asked.algorithm + "', but " + names);
     return found;
@@ -141,7 +141,7 @@ struct findings {
     found.proof = allfold::prove(all.size(), all, all.claim);
     if (found.good() && found.costs.ranks == all.size() &&
         (found.costs.messages != found.proof.messages || found.costs.blocks != found.proof.blocks_sent))
-        throw std::logic_error(all.what.algorithm + ": the price counts otherwise than the proof");
+        throw std::logic_error(all.what.algorithm + ": the price counts differently from the proof");
     return found;
 }
 
@@ -169,7 +169,7 @@ struct findings {
     return text +
            "\nMessages and volume are those of the rank that sends most. An operand is all that a rank contributes or "
            "gets.\n" +
-           (all_counted ? "" : "Of so many ranks not all were counted, but both ends and the middle.\n");
+           (all_counted ? "" : "Not all ranks were counted: only both ends and the middle.\n");
 }
 
 [[nodiscard]] std::string describe(const subject& all, const findings& found, const request& asked) {
@@ -199,7 +199,7 @@ struct findings {
         row("folds", volume(found.proof.busiest_folds, found.blocks, 0) + " of the rank that folds most, " +
                          volume(found.proof.folds, found.blocks, 0) + " in all, in operands");
     if (found.blocks > 1)
-        row("blocks", std::to_string(found.blocks) + (e.equal_blocks ? " of one length" : "") + " in an operand");
+        row("blocks", std::to_string(found.blocks) + (e.equal_blocks ? " of equal length" : "") + " in an operand");
     return text;
 }
 
@@ -220,10 +220,10 @@ struct findings {
 
 void require_ranks(const request& asked) {
     if (*asked.root >= asked.ranks)
-        throw bad_command_line("--root: rank " + std::to_string(*asked.root) + " is none of " +
-                               std::to_string(asked.ranks) + " ranks");
+        throw bad_command_line("--root: rank " + std::to_string(*asked.root) + " is outside [0, " +
+                               std::to_string(asked.ranks) + ")");
     if (asked.ranks % asked.group != 0)
-        throw bad_command_line("--group: " + std::to_string(asked.ranks) + " ranks are no groups of " +
+        throw bad_command_line("--group: " + std::to_string(asked.ranks) + " ranks cannot be divided into groups of " +
                                std::to_string(asked.group));
     if (asked.picture.empty()) return;
     if (asked.ranks > most_ranks_drawn)
@@ -262,15 +262,16 @@ void require_ranks(const request& asked) {
               "ring, bruck, ...; without it all of the collective are compared");
     line.number(asked.ranks, "--ranks", "P", 1, most_ranks, "how many ranks");
     line.text(asked.picture, "--draw", "FILE", "draw the schedule as a picture (SVG)");
-    line.flag(asked.steps, "--steps", "show the steps even where they are many");
+    line.flag(asked.steps, "--steps", "show the steps even if there are many");
     line.number(asked.bytes, "--bytes", "N", 0, std::size_t{1} << 50,
                 "size of an operand, all that a rank contributes or gets: volumes are then in bytes (1K, 1M)");
-    line.number(asked.proved_ranks, "--prove", "P", 0, 4096, "prove up to so many ranks");
+    line.number(asked.proved_ranks, "--prove", "P", 0, 4096, "prove for at most P ranks");
     line.number(asked.root, "--root", "R", 0, most_ranks - 1,
-                "of collectives that have one [0]; of permute how far up operands go [1]");
-    line.number(asked.group, "--group", "N", 1, most_ranks, "so many ranks share memory, for schedules in two levels");
+                "root of collectives that have one [0]; for permute, how far operands are shifted [1]");
+    line.number(asked.group, "--group", "N", 1, most_ranks,
+                "number of ranks that share memory, for two-level schedules");
     if (!line.read(argc, argv)) return 0;
-    if (asked.collective.empty() && argc > 1) throw bad_command_line("options are about a collective: which one?");
+    if (asked.collective.empty() && argc > 1) throw bad_command_line("options need a collective: which one?");
     if (!asked.picture.empty() && asked.algorithm.empty())
         throw bad_command_line("--draw: one algorithm is drawn at a time: which one?");
     return answer(asked);

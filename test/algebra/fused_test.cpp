@@ -94,8 +94,7 @@ TEST_CASE("fused needs as many operators as there are parts, and each must fold 
     STATIC_REQUIRE_FALSE(allfold::binary_operation<max_and_sum, int>);
     STATIC_REQUIRE_FALSE(allfold::binary_operation<fused<mean, sum>, std::pair<int, int>>);
     STATIC_REQUIRE_FALSE(allfold::binary_operation<fused<mean, sum>, row<int, int>>);
-    STATIC_REQUIRE_FALSE(
-        allfold::binary_operation<fused<sum_in_double, sum>, row<float, int>>);  // would be folded unlifted
+    STATIC_REQUIRE_FALSE(allfold::binary_operation<fused<sum_in_double, sum>, row<float, int>>);  // folded unlifted
     STATIC_REQUIRE(allfold::binary_operation<fused<norm, sum>, row<double, int>>);
 }
 

@@ -269,8 +269,7 @@ TEST_CASE("an operator gets an identity by declaration, and keeps what it has") 
     STATIC_REQUIRE(op.lower(3, 2) == 1.5);
 
     const auto larger = allfold::with_identity([](int a, int b) { return a < b ? b : a; }, -1);
-    STATIC_REQUIRE_FALSE(
-        allfold::associative_operator<decltype(larger), int>);  // an identity does not declare associativity
+    STATIC_REQUIRE_FALSE(allfold::associative_operator<decltype(larger), int>);  // an identity adds no laws
     const auto declared = allfold::commutative(larger);
     STATIC_REQUIRE(allfold::commutative_operator<decltype(declared), int>);
     CHECK(allfold::identity_of<int>(declared) == -1);

@@ -22,7 +22,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// The texts of a picture, one a line, without marks.
+/// The texts of a picture, one per line, without markup.
 std::string texts(const std::string& picture) {
     std::string found;
     for (std::size_t at = picture.find("<text"); at != std::string::npos; at = picture.find("<text", at + 1)) {
@@ -44,7 +44,7 @@ int arrows(const std::string& picture) {
     return n;
 }
 
-/// Every element is closed, and in the right order.
+/// Whether every XML element is closed, in the right order.
 bool well_formed(const std::string& picture) {
     std::vector<std::string> open;
     for (std::size_t at = picture.find('<'); at != std::string::npos; at = picture.find('<', at + 1)) {
@@ -81,7 +81,7 @@ struct broken {
     using all_reduce = one_sided;
 };
 
-/// Both blocks go in one message of a later round, and are received in two parts.
+/// Both blocks are sent in one message, in a later round than that of its receive, and are received in two parts.
 struct late {
     static constexpr const char* name = "late";
     struct broadcast : allfold::schedule_of<late> {
@@ -179,7 +179,7 @@ TEST_CASE("one rank alone is drawn without rounds, and a name is written as XML 
 TEST_CASE("a schedule that is wrong is drawn as far as it goes, and who waits for whom then") {
     const std::string picture = draw(allfold::all_reduce, broken{}, 4);
     CHECK(well_formed(picture));
-    CHECK(arrows(picture) == 5);  // rank 1 never comes to its second message
+    CHECK(arrows(picture) == 5);  // rank 1 never gets to its second message
     CHECK_THAT(texts(picture), ContainsSubstring("0 ∘ 1\n") && ContainsSubstring("waits for rank 0\n"));
 }
 

@@ -7,11 +7,11 @@
 #include "allfold/analysis/explore.hpp"
 
 /// @file
-/// What tests of explore collect.
+/// How tests of `explore` collect outcomes.
 
 namespace test {
 
-/// Calls `ended()` after each execution that counts.
+/// Calls `ended()` after each execution that is counted.
 template <class Ended>
 void after_each_execution(allfold::explore_options& options, Ended ended) {
     options.watch = [ended, before = std::uint64_t{0}](const allfold::exploring& so_far) mutable {

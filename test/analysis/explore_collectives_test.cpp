@@ -20,8 +20,8 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// allfold itself, explored: each collective on three ranks, in windows, with another one in flight, on two
-/// communicators, with deadlines, and beside a rank that fails. Also in orders of arrival that no program can see.
+/// Explores allfold itself: each collective on three ranks, in windows, with another one in flight, on two
+/// communicators, with deadlines, and with a rank that fails. Also tries orders of arrival that no program can see.
 
 using allfold::explain;
 using allfold::explore;
@@ -33,7 +33,7 @@ constexpr int size = 3;
 
 constexpr allfold::window two{8}, one{1000};  // 2 elements of each block, or all of them
 
-/// What a call reads and writes, on one rank: four elements for each rank, in two windows.
+/// The input and output of a call on one rank: four elements for each rank, in two windows.
 struct operands {
     std::vector<int> in, out;
     allfold::partition came = allfold::partition::even(0, 1);
@@ -41,14 +41,14 @@ struct operands {
     explicit operands(int first) : in(4 * size), out(4 * size, -1) { std::iota(in.begin(), in.end(), first); }
 };
 [[nodiscard]] int first_of(int rank) { return 100 * (rank + 1); }
-/// Element i of what a rank has.
+/// Element i of a rank's input.
 [[nodiscard]] int value(int rank, int i) { return first_of(rank) + i; }
 [[nodiscard]] int sum_to(int end, int i) {
     int all = 0;
     for (int r = 0; r < end; ++r) all += value(r, i);
     return all;
 }
-/// A collective: how it starts, and what it leaves in element i of its result on a rank.
+/// A collective: how to start it, and what it leaves in element i of its result on a rank.
 struct barrier {
     static auto start(auto& comm, operands&, auto... more) { return allfold::barrier.start(comm, more...); }
     static int expected(int, int) { return -1; }
@@ -139,7 +139,7 @@ void require_result(int rank, const operands& x) {
             throw std::runtime_error("element " + std::to_string(i) + " is " + std::to_string(x.out[i]));
 }
 
-/// In the order that a program sees, which is one, and in so many that it does not see.
+/// Explores the only order that the program can see, and up to 25 of those that it cannot see.
 template <class Program>
 void check(const char* name, Program program) {
     allfold::explore_options every;
@@ -151,7 +151,8 @@ void check(const char* name, Program program) {
     CHECK((more.ok() && (more.complete() || more.executions() == every.executions)));
 }
 
-/// Of the operation of each rank, in one window, and, in the first ones of thousands of executions, in two.
+/// Explores a deadline for each rank's operation: in one window completely, in two only the first of thousands of
+/// executions.
 template <class Collective>
 void check_deadline(allfold::window cut) {
     allfold::explore_options some;

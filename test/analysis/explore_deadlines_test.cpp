@@ -25,7 +25,7 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// Deadlines pass, or they do not.
+/// Deadlines pass, or do not pass.
 
 using allfold::deadline;
 using allfold::explain;
@@ -46,7 +46,7 @@ explore_options only_in_vain() {
     return options;
 }
 
-/// How far a rank gets: one letter for each step that does not time out.
+/// How far a rank gets: a + for each step that does not time out, and a ! for one that does.
 template <class... Steps>
 std::string progress_of(Steps... steps) {
     std::string done;
@@ -61,7 +61,7 @@ std::string progress_of(Steps... steps) {
 
 using all_outcomes = std::set<std::vector<std::string>>;
 
-/// What all ranks return, in each execution, and what is wrong with them.
+/// What all ranks return in each execution, and which faults are found.
 struct explored {
     all_outcomes seen;
     std::set<verdict> faults;
@@ -102,7 +102,7 @@ TEST_CASE("each rank is in time, or too late, or hears that another one was") {
 
 namespace {
 
-/// How many executions there are where the deadline of rank 0 may pass, and where those of both may.
+/// How many executions there are if the deadline of rank 0 may pass, and if the deadlines of both ranks may.
 template <class Call>
 std::array<std::uint64_t, 2> executions_of_two(Call call) {
     const auto count = [&](const deadline& second) {
@@ -119,14 +119,16 @@ std::array<std::uint64_t, 2> executions_of_two(Call call) {
 
 TEST_CASE("a deadline passes before each round of a collective, or in none") {
     using counts = std::array<std::uint64_t, 2>;
-    // Of one round: a rank sends, and is late, hears that the other one is, or gets its message. Rank 0 late: two, else
-    // one; if both may be, two more with rank 1 late, and one with both.
+    // One round: a rank sends, and then its deadline passes, or it learns that the other rank's has, or it gets the
+    // message. If only the deadline of rank 0 may pass: two executions in which it does, and one in which it does not.
+    // If both may: two more in which that of rank 1 passes, and one in which both do.
     CHECK(executions_of_two([](auto& comm, const deadline& limit) { allfold::barrier(comm, limit); }) == counts{3, 6});
-    // Of two rounds, the second of which is sent in when the first message has come, a rank: is late at once (A); hears
-    // of it in the first round (B); gets the message, and is late (C), or hears of it in the second round (D); or ends
-    // (E). D and E need that the other one has got the first message: it is in C, D or E; B and D, that it is late: in
-    // A or C; and A, that it is not in E. So with A go A to D, with B A and C, with C all, with D A and C, with E C and
-    // E: 15. Where only rank 0 may be late: A with B and D, C with B, D and E, E with E.
+    // Two rounds, where a rank sends in the second one once it has the message of the first. Its deadline passes at
+    // once (A); it learns of the other's in the first round (B); it gets the message, and then its deadline passes (C),
+    // or it learns of the other's in the second round (D); or it completes (E). E requires that the other rank has got
+    // the first message: it is in C, D or E. B and D require that the other's deadline passes: A or C. A requires that
+    // the other is not in E. So A goes with A to D, B with A and C, C with all, D with A and C, E with C and E: 15. If
+    // only the deadline of rank 0 may pass: A with B and D, C with B, D and E, E with E.
     const auto ring = [](auto& comm, const deadline& limit) {
         std::array x{1, 2};
         allfold::all_reduce(comm, x, sum(), allfold::ring(), limit);
@@ -196,7 +198,7 @@ TEST_CASE("a deadline passes before or after what else its rank hears of") {
 }
 
 TEST_CASE("a deadline passes before or after each call that returns meanwhile") {
-    explore_options held, unreduced;  // a send that waits would hear an answer, and rank 0 post one: more to tell
+    explore_options held, unreduced;  // a waiting send would get an answer that rank 0 posts: more to tell apart
     held.sends = unreduced.sends = allfold::standard_sends::held;
     unreduced.reduced = false;
     const auto beside_a_sum = [](int calls, auto call) {
@@ -212,15 +214,15 @@ TEST_CASE("a deadline passes before or after each call that returns meanwhile") 
         int y = 1;
         comm.rank() == 1 ? allfold::send(comm, y, allfold::to{0}) : void(allfold::receive(comm, y, allfold::from{1}));
     });
-    // Rank 0 is late in one of its three calls, or in none.
+    // The deadline of rank 0 passes in one of its three calls, or in none.
     std::set<std::string> first;
     for (const auto& each : outcomes(2, receives, held)) first.insert(each[0]);
     CHECK(first == std::set<std::string>{"!!!", "+!!", "++!", "+++"});
     CHECK(outcomes(2, receives, held) == outcomes(2, receives, unreduced));
     const auto barriers = beside_a_sum(1, [](explored_communicator& comm) { allfold::barrier(comm); });
     CHECK(outcomes(2, barriers, held) == outcomes(2, barriers, unreduced));
-    // The message has come that is waited for, and the other one is late before the call returns: then the next one,
-    // which does not wait, says so.
+    // The awaited message has arrived, and the other receive's deadline passes before the call returns: then the next
+    // call, which does not wait, reports it.
     const auto waits_for_one = [](explored_communicator& comm) {
         std::array x{1, 1, 1};
         allfold::operation sums;
@@ -288,7 +290,7 @@ TEST_CASE("of an operation that is over no deadline is known, however it ended")
                 require_none();
             }
         });
-        require_none();  // late, too
+        require_none();  // after a timeout, too
     });
     INFO(explain(found));
     CHECK((found.ok() && found.complete() && most == 1));
@@ -305,8 +307,8 @@ TEST_CASE("a deadline that nobody catches is told, and replayed") {
     CHECK_THAT(found.first().text, Catch::Matchers::ContainsSubstring(
                                        "barrier: the deadline of rank 0 has passed: barrier (its 1st call)"));
     CHECK_THAT(allfold::history_of(found.first()),
-               Catch::Matchers::ContainsSubstring("rank 0 is too late") &&
-                   Catch::Matchers::ContainsSubstring("rank 2 hears that the deadline of another rank has passed"));
+               Catch::Matchers::ContainsSubstring("rank 0 misses its deadline") &&
+                   Catch::Matchers::ContainsSubstring("rank 2 learns that another rank's deadline has passed"));
     const exploration again = allfold::replay(3, program, found.first().schedule, only_in_vain());
     REQUIRE(!again.ok());
     CHECK(again.first().text == found.first().text);
@@ -314,7 +316,7 @@ TEST_CASE("a deadline that nobody catches is told, and replayed") {
 
 namespace {
 
-/// Calls that nobody wrote, of two ranks, some with deadlines; what a rank learns is in its text.
+/// Random calls of two ranks, some with deadlines. What a rank learns is recorded in the text that it returns.
 struct random_calls {
     struct call {
         unsigned what;
@@ -349,13 +351,13 @@ struct random_calls {
                 seen += sums.done() ? 'd' : '.';
                 return sums.wait();
             }
-            case 5: {  // one of them with a deadline, and nobody knows which one ends first
+            case 5: {  // one of them with a deadline, and either may end first
                 std::array both{allfold::all_reduce.start(comm, x, sum()),
                                 allfold::all_reduce.start(comm, y, sum(), comm.rank() == 0 ? limit : never)};
                 seen += static_cast<char>('a' + wait_any(both));
                 return wait_all(both);
             }
-            default: {  // another communicator goes on
+            default: {  // another communicator makes progress meanwhile
                 const auto beside = allfold::subset(comm, allfold::rank_list{0, 1});
                 auto sums = allfold::all_reduce.start(*beside, x, sum());
                 if (comm.rank() == 0) sums.then([&] { seen += 't'; });

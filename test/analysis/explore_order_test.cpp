@@ -19,7 +19,7 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// Orders of arrival are explored where a rank can tell them apart, and not elsewhere.
+/// Orders of arrival are explored if a rank can tell them apart, and only then.
 
 using allfold::all_reduce;
 using allfold::explain;
@@ -39,7 +39,7 @@ constexpr std::uint64_t power(std::uint64_t base, int exponent) {
     return exponent == 0 ? 1 : base * power(base, exponent - 1);
 }
 
-/// Sends need not wait for their receives.
+/// Options with which standard sends need not wait for their receives.
 allfold::explore_options held() {
     allfold::explore_options options;
     options.sends = allfold::standard_sends::held;
@@ -53,7 +53,7 @@ void check_count(int size, std::uint64_t expected, Program program) {
     CHECK((found.ok() && found.complete() && found.executions() == expected && found.redundant() == 0));
 }
 
-/// What rank 0 says, in all executions.
+/// What rank 0 returns, over all executions.
 template <class Program>
 std::set<std::string> answers(int size, Program program) {
     std::set<std::string> all;
@@ -77,7 +77,7 @@ std::string text_of(const std::vector<std::size_t>& indices) {
     return all;
 }
 
-/// On all ranks.
+/// Sums that are in flight on all ranks.
 template <std::size_t Count>
 struct sums_in_flight {
     std::array<int, Count> data{};
@@ -86,7 +86,7 @@ struct sums_in_flight {
         for (std::size_t i = 0; i < Count; ++i) operations[i] = all_reduce.start(comm, data[i], sum());
     }
 };
-/// Rank 0 receives from each other rank, which all send to it.
+/// All other ranks send to rank 0, which has a receive from each of them in flight.
 struct receives_in_flight {
     std::vector<int> data;
     std::vector<allfold::operation> operations;
@@ -129,7 +129,7 @@ TEST_CASE("what a rank does after its last question is one execution") {
             wait_all(more.operations);
             allfold::barrier(comm);
         });
-        std::uint64_t orders = 1;  // of what comes to rank 0; nobody sees that of the collectives beside it
+        std::uint64_t orders = 1;  // of what arrives at rank 0; no rank sees the order of the collectives beside it
         for (int senders = 2; senders < size; ++senders) orders *= static_cast<std::uint64_t>(senders);
         check_count(size, orders, [](explored_communicator& comm) {
             sums_in_flight<2> beside(comm);
@@ -277,7 +277,7 @@ TEST_CASE("collectives are explored on three ranks, and do what they do elsewher
         INFO(name << ": " << explain(found) << explain(as_seen));
         CHECK((found.ok() && found.complete() && found.executions() >= 1 && found.executions() <= most));
         CHECK((as_seen.ok() && as_seen.complete()));
-        CHECK((as_seen.executions() == visible && as_seen.redundant() == 0));  // who never tests sees no order
+        CHECK((as_seen.executions() == visible && as_seen.redundant() == 0));  // a rank that never tests sees no order
     };
     const auto expect = [](const vector& found, const vector& expected) {
         if (found != expected) throw std::runtime_error("another result");

@@ -17,11 +17,11 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// Which races the reduction finds, one small program each: a race that is overlooked costs an execution, one that is
-/// none costs an execution that is given up.
+/// Which races the reduction finds, one small program each: a race that is overlooked costs an execution, and one that
+/// does not exist adds an execution that is abandoned.
 ///
-/// At first the lowest rank that can take its message does, unless another one waits for nothing else. So a rank that
-/// is to be later has a higher number, and asks for messages that never come.
+/// In the first execution, the lowest rank that can take its message does so, unless another rank waits for nothing
+/// else. So a rank that is to be later has a higher number, and asks for messages that never arrive.
 
 using allfold::any;
 using allfold::explain;
@@ -42,7 +42,8 @@ allfold::explore_options held() {
     return options;
 }
 
-/// Without a fault, unless `is_clean` says otherwise; and that a search without reduction ends as well or as badly.
+/// Checks the number of executions, that there is no fault (unless `is_clean` is false), and that a search without
+/// reduction finds as many faults.
 template <class Program>
 void check_count(int size, std::uint64_t expected, Program program, allfold::explore_options options = held(),
                  bool is_clean = true) {
@@ -55,14 +56,14 @@ void check_count(int size, std::uint64_t expected, Program program, allfold::exp
     CHECK(found.findings().size() == all.findings().size());
 }
 
-/// One message of a rank that takes the first of any.
+/// Receives one message, the first one from any rank.
 void take(explored_communicator& comm) {
     int x = 0;
     receive(comm, x, from{any});
 }
 void tell(explored_communicator& comm, int rank) { send(comm, comm.rank(), to{rank}); }
 
-/// Messages as a transport has them: a rank asks for those of some ranks only.
+/// Messages at the level of the transport, where a rank can ask for those from some ranks only.
 void post(explored_communicator& comm, int rank) {
     std::array<std::byte, 1> nothing{};
     const std::array<allfold::part, 1> parts{{{nothing.data(), 1}}};
@@ -92,8 +93,8 @@ int take_first(explored_communicator& comm, const std::array<int, Count>& ranks)
 }  // namespace
 
 TEST_CASE("a message is not tried in place of the one that it is due to") {
-    // Rank 0 takes a message of 3, and then that of 2, which its own message has made go on. Meanwhile rank 1 takes one
-    // too, which is no reason to try what 0 does after what 1 does.
+    // Rank 0 takes a message from rank 3, and then one from rank 2, which could go on because of rank 0's own message.
+    // Meanwhile rank 1 takes one too, but that is no reason to try what rank 0 does after what rank 1 does.
     const auto program = [](bool takes_both) {
         return [takes_both](explored_communicator& comm) {
             switch (comm.rank()) {
@@ -108,11 +109,11 @@ TEST_CASE("a message is not tried in place of the one that it is due to") {
         };
     };
     check_count(4, 1, program(true));
-    check_count(4, 1, program(false), held(), false);  // nor if nobody takes it
+    check_count(4, 1, program(false), held(), false);  // nor if no rank takes it
 }
 
 TEST_CASE("a message is tried first though what leads to it comes later than the one that is taken now") {
-    // Rank 0 takes a message of 1 and one of 2, which sends it when it has taken both of 3 and 4: 2 orders each.
+    // Rank 0 takes messages from 1 and 2, and 2 sends its own after it has taken those from 3 and 4: 2 orders each.
     check_count(5, 4, [](explored_communicator& comm) {
         switch (comm.rank()) {
             case 0: take(comm), take(comm); break;
@@ -121,8 +122,8 @@ TEST_CASE("a message is tried first though what leads to it comes later than the
             default: tell(comm, 2);
         }
     });
-    // Each of three messages first: the one of 3 too, which goes on when rank 4 has told it to, though between it and
-    // the first one comes one that may be first as well.
+    // Each of three messages is first once. That includes the one from rank 3, which is sent only after a message from
+    // rank 4 has arrived, although another message that may be first as well arrives between it and the first one.
     check_count(6, 3, [](explored_communicator& comm) {
         static_cast<void>(comm.open({}, 1));
         switch (comm.rank()) {
@@ -144,7 +145,7 @@ TEST_CASE("an answer that nobody sees may come before a message that is seen, an
     const auto hand = [](explored_communicator& comm, int rank) {
         send(comm, comm.rank(), to{rank}, allfold::mode::synchronous);
     };
-    // The send of rank 0 ends before or after it gets the message of 1.
+    // The send of rank 0 ends before or after rank 0 gets the message from rank 1.
     check_count(3, 2, [hand](explored_communicator& comm) {
         int x = 0;
         if (comm.rank() == 1) hand(comm, 0);
@@ -155,7 +156,8 @@ TEST_CASE("an answer that nobody sees may come before a message that is seen, an
         static_cast<void>(receives.done());
         receives.wait();
     });
-    // Rank 4 answers 0 only after 1, which waits for 0 to receive: of the two orders of before, one remains.
+    // Rank 4 answers rank 0 only after rank 1 has got on, which waits for rank 0 to receive: one of the two orders
+    // above remains.
     const auto due = [hand](explored_communicator& comm) {
         int x = 0;
         switch (comm.rank()) {
@@ -183,8 +185,8 @@ TEST_CASE("an answer that nobody sees may come before a message that is seen, an
 }
 
 TEST_CASE("a message may come before an answer that nobody sees, behind which its rank has a choice") {
-    // Rank 1 is answered, and then starts a send that it may cancel in time or not. What it receives beside that it may
-    // have received before, so that rank 0, which answers it last, finds one of its sends done or both.
+    // Rank 1 gets an answer, and then starts a send that it may cancel in time or not. Its second receive may have been
+    // matched before that, so rank 0, which answers after it has looked, finds one of its sends done, or both.
     std::array<int, 2> now{};
     const auto program = [&now](explored_communicator& comm) {
         int x = 0, y = 0;
@@ -216,7 +218,7 @@ TEST_CASE("a message may come before an answer that nobody sees, behind which it
 }
 
 TEST_CASE("a message that is put back comes before or after the next one has come") {
-    // With that, a receive that waits takes the older one; without it, the one that is put back, or the next one.
+    // The receive in flight takes the next message if that has arrived by then, and otherwise the one that is put back.
     const auto program = [](explored_communicator& comm) {
         int x = 0, y = 0;
         if (comm.rank() == 1) {

@@ -40,7 +40,7 @@
 #endif
 
 /// @file
-/// The checker against a search without reduction, against numbers of executions that are known, and against programs
+/// Tests the explorer against a search without reduction, against known numbers of executions, and against programs
 /// with one fault each.
 
 using allfold::all_reduce;
@@ -57,14 +57,14 @@ namespace {
 
 using vector = std::vector<int>;  // an operand
 
-/// A number goes to a rank.
+/// Sends a number to a rank.
 void post(explored_communicator& comm, int to, allfold::lane on, std::uint32_t number) {
     std::array<std::byte, 1> nothing{};
     const std::array<allfold::part, 1> parts{{{nothing.data(), 1}}};
     std::atomic<int> lent = 0;
     REQUIRE(comm.try_post(to, on, {parts, 1, 1, true, number, &lent}));
 }
-/// What arrives first from one of these ranks.
+/// Waits for the first message from any of these ranks.
 struct first_of {
     explored_communicator& comm;
     std::span<const int> ranks;
@@ -86,7 +86,7 @@ first_of receive(explored_communicator& comm, std::span<const int> ranks, allfol
     return next;
 }
 
-/// Everybody but rank 0 sends to it, which takes what comes first, and returns in which order.
+/// All other ranks send to rank 0, which takes messages as they arrive, and returns the order of their senders.
 vector take_all(explored_communicator& comm) {
     const allfold::lane on = comm.open({}, 1);
     vector senders, order;
@@ -96,7 +96,7 @@ vector take_all(explored_communicator& comm) {
     return order;
 }
 
-/// A small program that nobody wrote: sends, receives from the first of some ranks, and tests. What a rank sends, and
+/// A small random program: sends, receives from whichever of some ranks is first, and tests. What a rank sends, and
 /// sometimes to whom, depends on what it has received before.
 struct random_program {
     struct action {
@@ -111,7 +111,7 @@ struct random_program {
     random_program(std::mt19937& dice, int size, std::size_t steps, bool tests) {
         const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(dice); };
         of_rank.resize(static_cast<std::size_t>(size));
-        for (std::size_t i = 0; i < steps; ++i) {  // a send and a receive each, so that most programs end
+        for (std::size_t i = 0; i < steps; ++i) {  // a send and a receive at a time, so that most programs end
             const std::size_t from = below(of_rank.size());
             const std::size_t to = (from + 1 + below(of_rank.size() - 1)) % of_rank.size();
             const auto on = static_cast<allfold::lane>(below(2));
@@ -125,7 +125,7 @@ struct random_program {
         for (auto& each : of_rank)
             if (each.size() > 1 && below(2) == 0) std::swap(each[below(each.size())], each[below(each.size())]);
     }
-    /// `seen` tells all that this rank has received, also where it does not return.
+    /// `seen` identifies everything that this rank has received, even if it does not return.
     void operator()(explored_communicator& comm, std::uint32_t& seen) const {
         seen = 1000 + static_cast<std::uint32_t>(comm.rank());
         const auto mix = [&](std::uint32_t x) { seen = (seen ^ (x + 0x85ebca6bU)) * 0x9e3779b1U + (seen >> 7); };
@@ -146,7 +146,7 @@ struct random_program {
     }
 };
 
-/// What ranks have seen in each execution of a program.
+/// What the ranks have seen in each execution of a program.
 std::multiset<vector> outcomes_of(int size, const random_program& program, bool reduced, allfold::exploration& found) {
     std::multiset<vector> all;
     std::vector<std::uint32_t> now(static_cast<std::size_t>(size));
@@ -174,7 +174,7 @@ TEST_CASE("executions that differ in the order of independent steps are explored
     CHECK((two.ok() && two.complete() && two.executions() == 1 && two.redundant() == 0));
     CHECK((six.ok() && six.complete() && six.executions() == 1 && six.redundant() == 0));
     CHECK(explain(six) == "6 ranks, 1 execution, all there are: no fault found\n");
-    const auto chain = explore(4, [](explored_communicator& comm) {  // the second message to rank 0 is due to the first
+    const auto chain = explore(4, [](explored_communicator& comm) {  // the first message to rank 0 causes the second
         const allfold::lane on = comm.open({}, 1);
         if (comm.rank() == 1) post(comm, 0, on, 1), post(comm, 3, on, 1);
         if (comm.rank() == 0) static_cast<void>(receive(comm, std::array{1, 2}, on)), post(comm, 2, on, 1);
@@ -219,7 +219,7 @@ TEST_CASE("messages of one rank keep their order, those of different lanes and c
 }
 
 TEST_CASE("who tests in vain while nothing else can happen goes on, each of several first") {
-    const auto program = [](explored_communicator& comm) {  // the first one to give up tells the other one
+    const auto program = [](explored_communicator& comm) {  // the first rank to give up sends to the other one
         const int partner = 1 - comm.rank();
         const allfold::lane on = comm.open({}, 1);
         int tests = 0;
@@ -251,7 +251,7 @@ TEST_CASE("what the reduction leaves out has the outcome of what it explores") {
         INFO("program " << i << ": " << explain(reduced) << "without reduction: " << explain(all));
         const std::set<vector> these(some.begin(), some.end()), those(every.begin(), every.end());
         REQUIRE((reduced.complete() && these == those));
-        if (i % 2 == 0) REQUIRE(some.size() == these.size());  // each once
+        if (i % 2 == 0) REQUIRE(some.size() == these.size());  // each outcome once
         REQUIRE(reduced.findings().size() == all.findings().size());
         executions += reduced.executions();
         redundant += reduced.redundant();
@@ -263,7 +263,7 @@ TEST_CASE("what the reduction leaves out has the outcome of what it explores") {
 
 namespace {
 
-/// A program with this fault: what is said of it, and that its schedule shows it again.
+/// Checks that a program has this fault, that its description contains `words`, and that its schedule shows it again.
 template <class Program>
 void check_fault(int size, Program program, verdict what, std::initializer_list<const char*> words) {
     const auto found = explore(size, program);
@@ -285,14 +285,14 @@ void check_fault(int size, Program program, verdict what, std::initializer_list<
 
 TEST_CASE("a deadlock is found where one order of many leads to it, with what each rank waits for") {
     check_fault(3,
-                [](explored_communicator& comm) {  // a message that comes first is taken for that of rank 1
+                [](explored_communicator& comm) {  // takes the first message to arrive for that of rank 1
                     const allfold::lane on = comm.open({}, 1);
                     if (comm.rank() != 0) return post(comm, 0, on, 1);
                     static_cast<void>(receive(comm, std::array{1, 2}, on));
                     static_cast<void>(receive(comm, std::array{2}, on));
                 },
                 verdict::deadlock,
-                {"all ranks wait, and nothing is in flight", "rank 0 waits in receive, for a message of rank 2",
+                {"all ranks wait, and nothing is in flight", "rank 0 waits in receive, for a message from rank 2",
                  "rank 1 has returned"});
     check_fault(3,
                 [](auto& comm) {
@@ -347,7 +347,7 @@ TEST_CASE("what leaves a rank is told with that rank, in whatever order it happe
                     if (comm.rank() == 1) throw 42;
                     allfold::barrier(comm);
                 },
-                verdict::failed, {"rank 1: it was left by an exception; its latest call: all_reduce (its 1st call)"});
+                verdict::failed, {"rank 1: it exited with an exception; its latest call: all_reduce (its 1st call)"});
     check_fault(2,
                 [](auto& comm) {  // thrown for one operation in flight, while another one is waited for
                     vector x{1}, y(comm.rank() == 0 ? 1 : 2, 1);
@@ -382,30 +382,30 @@ TEST_CASE("a communicator that is kept beyond its execution is told, and may end
     static std::vector<allfold::team<explored_communicator>> kept;
     static vector x{1, 1};
     static std::vector<allfold::operation> in_flight;
-    check_fault(2,
-                [](explored_communicator& comm) {
-                    if (comm.rank() == 0) in_flight.clear(), kept.clear();  // of the execution before
-                    auto team = allfold::subset(comm, {0, 1});
-                    allfold::barrier(*team);
-                    if (comm.rank() != 0) return;
-                    in_flight.push_back(all_reduce.start(*team, x, sum()));
-                    kept.push_back(std::move(team));
-                },
-                verdict::never_freed,
-                {"rank 0 has returned, and keeps a communicator of 2 ranks, with 1 operation in flight, made before "
-                 "its 1st call"});
-    // When all of it is over:
+    check_fault(
+        2,
+        [](explored_communicator& comm) {
+            if (comm.rank() == 0) in_flight.clear(), kept.clear();  // of the previous execution
+            auto team = allfold::subset(comm, {0, 1});
+            allfold::barrier(*team);
+            if (comm.rank() != 0) return;
+            in_flight.push_back(all_reduce.start(*team, x, sum()));
+            kept.push_back(std::move(team));
+        },
+        verdict::never_freed,
+        {"rank 0 has returned but still holds a communicator of 2 ranks, with 1 operation in flight, created before "
+         "its 1st call"});
+    // After the exploration:
     CHECK_THROWS_WITH(in_flight.back().wait(), Catch::Contains("its communicator ended before it was done"));
-    CHECK_THROWS_WITH(allfold::barrier(*kept.back()), Catch::Contains("kept beyond its execution"));
+    CHECK_THROWS_WITH(allfold::barrier(*kept.back()), Catch::Contains("used after its execution has ended"));
     kept.clear();
     in_flight.clear();
 }
 
 TEST_CASE("a result that depends on the order of arrival is shown beside the first one") {
-    check_fault(
-        3, [](explored_communicator& comm) { return take_all(comm); }, verdict::different_values,
-        {"rank 0 returns {2, 1}, but {1, 2} in the first execution\n    both are alike up to this call of rank 0: "
-         "collective (its 1st call)"});
+    check_fault(3, [](explored_communicator& comm) { return take_all(comm); }, verdict::different_values,
+                {"rank 0 returns {2, 1}, but {1, 2} in the first execution\n    both executions agree up to this call "
+                 "of rank 0: collective (its 1st call)"});
 }
 
 TEST_CASE("a program that depends on something else is told so") {
@@ -464,7 +464,7 @@ TEST_CASE("an exploration that ended at a limit goes on where it was, also from 
     } while (!some.complete());
     CHECK((parts == 5 && some.executions() == 24 && some.redundant() == whole.redundant()));
     CHECK(some.frontier().empty());
-    CHECK(findings == whole.findings().size() + whole.left_out());  // each differs from the first execution of all
+    CHECK(findings == whole.findings().size() + whole.left_out());  // each differs from the very first execution
     for (const char* none : {"nothing", "allfold-frontier-3 5 0", "allfold-frontier-3 4 0 1 0 0 0 . 0"}) {
         few.frontier = none;
         CHECK_THROWS_AS(explore(5, program, few), allfold::error);
@@ -473,7 +473,7 @@ TEST_CASE("an exploration that ended at a limit goes on where it was, also from 
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
 TEST_CASE("memory does not grow with the number of executions") {
-    // Under the address sanitizer the allocator tells nothing: then both are 0.
+    // Under the address sanitizer the allocator reports nothing: then both are 0.
     std::map<std::uint64_t, std::size_t> in_use;
     allfold::explore_options options;
     options.executions = 900;
@@ -491,7 +491,7 @@ TEST_CASE("memory does not grow with the number of executions") {
         },
         options);
     REQUIRE(found.executions() > 800);
-    constexpr std::size_t slack = 16 << 10;  // an execution may be longer than another one
+    constexpr std::size_t slack = 16 << 10;  // some executions are longer than others
     CHECK(in_use[800] < in_use[100] + slack);
 }
 #endif
@@ -509,7 +509,7 @@ TEST_CASE("who watches hears how far it has got") {
     CHECK((heard.back().executions == 6 && heard.back().open == 0 && heard.back().executions_per_second() > 0));
 }
 
-#if !defined(ALLFOLD_FIBRES_UNDER_TSAN)  // which starts no threads after a fork
+#if !defined(ALLFOLD_FIBRES_UNDER_TSAN)  // the thread sanitizer starts no threads after a fork
 TEST_CASE("a rank that waits for something outside ends the process, which says where") {
     std::array<int, 2> ends{};
     REQUIRE(::pipe(ends.data()) == 0);
@@ -553,7 +553,7 @@ TEST_CASE("a rank that catches for ever what is thrown ends the exploration") {
     INFO(explain(found));
     REQUIRE(found.findings().size() == 2);
     CHECK((found.first().what == verdict::deadlock && !found.complete()));
-    CHECK(found.findings()[1].text == "a rank does not return though its calls throw again and again");
+    CHECK(found.findings()[1].text == "a rank does not return although its calls keep throwing");
 }
 
 TEST_CASE("ranks that are explored catch exceptions, and call allfold where they do") {
@@ -562,7 +562,7 @@ TEST_CASE("ranks that are explored catch exceptions, and call allfold where they
         try {
             throw std::runtime_error("caught");
         } catch (const std::exception& e) {
-            all_reduce(comm, x, sum());  // others throw and catch meanwhile
+            all_reduce(comm, x, sum());  // other ranks throw and catch meanwhile
             if (std::string(e.what()) != "caught" || std::uncaught_exceptions() != 0) throw;
         }
         return x;

@@ -36,13 +36,13 @@ using allfold::ring;
 
 namespace {
 
-/// Which is true of two ranks only.
+/// Claims to fold once, which is true for two ranks only.
 struct says_that_it_folds_once : doubling::all_reduce {
     static constexpr bool folds_once = true;
     using doubling::all_reduce::all_reduce;
 };
 
-/// A schedule with a mistake: `edit(rank, round, step)` changes its steps.
+/// A schedule with a bug: `edit(rank, round, step)` changes its steps.
 template <class S, class Edit>
 class edited {
   public:
@@ -79,7 +79,7 @@ constexpr proof prove_edited(const Collective& what, const Algorithm& algorithm,
     return prove_edited(what, algorithm, size, edit, claim_of(what, algorithm));
 }
 
-/// A direct inclusive_scan with a mistake.
+/// A direct inclusive_scan with a bug.
 template <class Edit>
 class edited_scan : public direct::inclusive_scan {
   public:
@@ -100,7 +100,7 @@ proof prove_scan(int size, Edit edit) {
         size, [=](int r) { return edited_scan<Edit>({r, size}, edit); }, claim_of(allfold::inclusive_scan, direct{}));
 }
 
-/// A schedule of steps that `steps(rank, round)` gives.
+/// A schedule whose steps `steps(rank, round)` returns.
 template <class Steps>
 class written {
   public:
@@ -244,8 +244,9 @@ TEST_CASE("a block is stored only where one of its length may lie") {
     };
     const proof in_result = prove_edited(allfold::all_gather, ring{}, 4, other_name);
     CHECK(in_result.what == fault::other_length);
-    CHECK(explain(in_result) ==
-          "P = 4, rank 2, round 1: stores block 1 of rank 1 in block 0 of the result, which may have another length");
+    CHECK(
+        explain(in_result) ==
+        "P = 4, rank 2, round 1: stores block 1 of rank 1 in block 0 of the result, which may have a different length");
     claim equal = claim_of(allfold::all_gather, ring{});
     equal.equal_blocks = true;
     const proof wrong = prove_edited(allfold::all_gather, ring{}, 4, other_name, equal);
@@ -284,7 +285,7 @@ TEST_CASE("local work that names other numbers of blocks and places is found") {
     CHECK(explain(p) == "P = 3, rank 2, round 0: copies 1 block to 2 places");
 }
 
-// Where posting a message copies it anyway, the copy is not made.
+// If posting a message copies it anyway, this copy is not made.
 TEST_CASE("a copy made to be sent is what its step sends, and nothing else reads it") {
     const auto prove_with = [](auto edit) {
         return prove_edited(allfold::all_reduce, doubling{}, 2, [=](int r, int, step& s) {
@@ -295,7 +296,7 @@ TEST_CASE("a copy made to be sent is what its step sends, and nothing else reads
     const proof p = prove_with([](step& s) { s.mine = slot::scratch_a; });
     CHECK(p.what == fault::copy_not_sent);
     CHECK(explain(p) ==
-          "P = 2, rank 1, round 0: makes a copy to be sent, but does not send just that, or reads it itself");
+          "P = 2, rank 1, round 0: makes a copy to be sent, but does not send exactly that, or reads it itself");
     CHECK(prove_with([](step& s) { s.local.targets = s.send; }).what == fault::copy_not_sent);
     CHECK(prove_with([](step& s) { s.source = slot::scratch_b; }).what == fault::copy_not_sent);
     CHECK(prove_with([](step& s) { s.sent = allfold::addressed::per_peer; }).what == fault::copy_not_sent);
@@ -340,15 +341,15 @@ TEST_CASE("ranks that bracket differently do not agree to the last bit") {
     any.keeps = order::any;
     const proof p = prove_edited(allfold::all_reduce, doubling{}, 4, received_first, any);
     CHECK(p.what == fault::disagreement);
-    CHECK(explain(p) == "P = 4, rank 1: brackets block 0 otherwise than rank 0");
+    CHECK(explain(p) == "P = 4, rank 1: brackets block 0 differently from rank 0");
     CHECK(prove_edited(allfold::all_reduce, doubling{}, 4, [](int, int, step&) {}, any).ok());
     CHECK(allfold::proved(allfold::all_reduce, ring{}, 7));
-    any.promise = &decltype(allfold::reduce_scatter)::promise;  // nobody else gets the same there
+    any.promise = &decltype(allfold::reduce_scatter)::promise;  // there, no two ranks get the same
     CHECK(prove_edited(allfold::reduce_scatter, ring{}, 4, [](int, int, step&) {}).ok());
 }
 
 TEST_CASE("in rank order too all ranks bracket alike") {
-    // Everyone folds ((01)2); then rank 0 folds once more and puts (0(12)) in its place.
+    // All ranks fold ((01)2). If `again`, rank 0 then folds once more, and replaces its result by (0(12)).
     const auto steps = [](bool again) {
         return [again](int r, int round) -> step {
             const step all{.to = peers::everyone(),
@@ -368,7 +369,7 @@ TEST_CASE("in rank order too all ranks bracket alike") {
     CHECK(prove_written(3, 1, 3, steps(false), rank_order_claim(allfold::all_reduce)).ok());
     const proof p = prove_written(3, 1, 3, steps(true), rank_order_claim(allfold::all_reduce));
     CHECK(p.what == fault::disagreement);
-    CHECK(explain(p) == "P = 3, rank 1: brackets block 0 otherwise than rank 0");
+    CHECK(explain(p) == "P = 3, rank 1: brackets block 0 differently from rank 0");
 }
 
 TEST_CASE("an identity is written when the messages of its step have been taken, and folds as nothing") {
@@ -406,12 +407,14 @@ TEST_CASE("prefixes go to copies of their block alone, and each follows from the
                                             [](int r, int round, step& s) {
                                                 if (r == 1 && round == 0) s.receive = block_set::one(2);
                                             })) ==
-          "P = 3, rank 1, round 0: folds the prefixes of block 2 into scratch_a, which has no copies of just that");
+          "P = 3, rank 1, round 0: folds the prefixes of block 2 into scratch_a, which does not have copies of exactly "
+          "that");
     CHECK(says(fault::no_copies, prove_scan(3,
                                             [](int r, int round, step& s) {
                                                 if (r == 1 && round == 0) s.into = slot::result;
                                             })) ==
-          "P = 3, rank 1, round 0: folds the prefixes of block 1 into the result, which has no copies of just that");
+          "P = 3, rank 1, round 0: folds the prefixes of block 1 into the result, which does not have copies of "
+          "exactly that");
     const proof per_peer = prove_scan(3, [](int r, int round, step& s) {
         if (r == 1 && round == 0) s.received = allfold::addressed::per_peer;
     });
@@ -424,7 +427,7 @@ TEST_CASE("prefixes go to copies of their block alone, and each follows from the
     CHECK(says(fault::wrong_result, swapped) ==
           "P = 3, rank 1: ends with ranks 0..2 in block 1, should have ranks 0..1");
     CHECK(prove_scan(3, [](int r, int round, step& s) {
-              if (r == 1 && round == 0) s.mine = slot::result;  // where nothing lies
+              if (r == 1 && round == 0) s.mine = slot::result;  // which is empty
           }).what == fault::empty_slot);
 }
 
@@ -453,7 +456,7 @@ TEST_CASE("scratch from which prefixes are sent is not where others are folded")
 }
 
 TEST_CASE("scans of one pass give each rank its own prefix") {
-    // Steps that are wrong where one pass would be right, and the other way round, are no proved schedule.
+    // A schedule must be right both step by step and as one pass; here only the pass is wrong.
     const auto first_two = [](int size) {
         std::vector<allfold::fused_pass> passes;
         for (int r = 0; r < size; ++r)
@@ -476,7 +479,7 @@ TEST_CASE("peers that are a stride apart go round at most once and not through t
     const claim claimed = claim_of(allfold::barrier, dissemination{});
     CHECK(prove_written(4, 0, 1, steps(4), claimed).what == fault::no_such_peer);
     CHECK(prove_written(4, 0, 1, steps(5), claimed).what == fault::no_such_peer);
-    CHECK(prove_written(4, 0, 1, steps(3), claimed).what == fault::deadlock);  // nobody receives
+    CHECK(prove_written(4, 0, 1, steps(3), claimed).what == fault::deadlock);  // no rank receives
 }
 
 TEST_CASE("all ranks run fused steps, or none does") {
@@ -490,7 +493,7 @@ TEST_CASE("all ranks run fused steps, or none does") {
 TEST_CASE("a fault of fused steps is told as such") {
     const proof told{.what = fault::misplaced, .size = 3, .rank = 1, .round = 0, .in_one_pass = true, .block = 2};
     CHECK(explain(told) ==
-          "P = 3, rank 1, round 0, in one pass: writes block 2 of the result, which is not this rank's to have");
+          "P = 3, rank 1, round 0, in one pass: writes block 2 of the result, which does not belong to this rank");
 }
 
 TEST_CASE("ranks that send before they receive in a circle deadlock without buffers") {
@@ -632,13 +635,14 @@ TEST_CASE("blocks are written only where they belong") {
         if (r == 3 && round == 1) s.into = slot::input;
     });
     CHECK(input.what == fault::misplaced);
-    CHECK(explain(input) == "P = 4, rank 3, round 1: writes block 0 of the input, which is the caller's");
+    CHECK(explain(input) == "P = 4, rank 3, round 1: writes block 0 of the input, which belongs to the caller");
 
     const proof foreign = prove_edited(allfold::reduce, binomial{}, 4, [](int r, int, step& s) {
         if (r == 2) s.into = slot::result;
     });
     CHECK(foreign.what == fault::misplaced);
-    CHECK(explain(foreign) == "P = 4, rank 2, round 0: writes block 0 of the result, which is not this rank's to have");
+    CHECK(explain(foreign) ==
+          "P = 4, rank 2, round 0: writes block 0 of the result, which does not belong to this rank");
 }
 
 TEST_CASE("nothing is read where nothing lies") {
@@ -646,7 +650,7 @@ TEST_CASE("nothing is read where nothing lies") {
         if (r == 1 && round == 0) s.source = slot::scratch_b;
     });
     CHECK(p.what == fault::empty_slot);
-    CHECK(explain(p) == "P = 4, rank 1, round 0: reads block 0 of scratch_b, where nothing lies");
+    CHECK(explain(p) == "P = 4, rank 1, round 0: reads block 0 of scratch_b, which is empty");
 }
 
 TEST_CASE("peers and blocks that do not exist are found") {
@@ -656,7 +660,7 @@ TEST_CASE("peers and blocks that do not exist are found") {
         });
         CHECK(p.what == fault::no_such_peer);
         CHECK(explain(p) ==
-              "P = 4, rank 2, round 0: names rank " + std::to_string(peer) + ", which is no other rank of the 4");
+              "P = 4, rank 2, round 0: names rank " + std::to_string(peer) + ", which is not another of the 4 ranks");
     }
     const proof p = prove_edited(allfold::reduce, binomial{}, 2, [](int r, int, step& s) {
         if (r == 1) s.send = block_set::one(1);
@@ -676,7 +680,7 @@ TEST_CASE("ranks that disagree about rounds or blocks are found") {
     CHECK(blocks.what == fault::blocks_differ);
     CHECK(explain(blocks) == "P = 3, rank 1: has 1 block, not 3");
     CHECK(prove_written(3, 0, 0, idle, claimed).what == fault::blocks_differ);
-    CHECK(prove_written(3, 2, 0, idle, claimed).what == fault::wrong_result);  // any other number is its own business
+    CHECK(prove_written(3, 2, 0, idle, claimed).what == fault::wrong_result);  // any other number is up to the schedule
     CHECK(prove_written(3, 2, 0, idle, rank_order_claim(allfold::all_gather)).what == fault::blocks_differ);
     CHECK(prove_written(3, 1, 0, idle, rank_order_claim(allfold::barrier)).what == fault::blocks_differ);
     CHECK(prove_written(1, 1, 1, idle, claimed).what == fault::rounds_differ);
@@ -691,7 +695,8 @@ TEST_CASE("a schedule that says that it folds once does") {
     CHECK(prove_for(2).ok());
     const proof p = prove_for(4);
     CHECK(p.what == fault::folds_again);
-    CHECK(explain(p) == "P = 4, rank 3, round 0: does not fold all operands at once, as the schedule says of itself");
+    CHECK(explain(p) ==
+          "P = 4, rank 3, round 0: does not fold all operands at once, although the schedule declares that it does");
 }
 
 TEST_CASE("several peers' blocks need an ordered fold of one and the same block") {

@@ -24,7 +24,7 @@ namespace {
 
 std::atomic<int> steps_asked_for{0};
 
-/// A user's all_reduce that is right for two ranks only: everyone folds what its neighbour sends.
+/// A user-defined all_reduce that is right for two ranks only: each rank folds what its neighbour sends.
 struct one_neighbour {
     static constexpr const char* name = "one neighbour";
     int distance = 1;
@@ -54,7 +54,7 @@ struct one_neighbour {
     };
 };
 
-/// Every rank finds the fault by itself, has sent nothing, and finds its data as it was.
+/// Every rank must find the fault by itself, before it sends anything, and leave its data unchanged.
 void check_refused(int size, std::size_t n, const std::string& of_proof) {
     std::vector<int> untouched(static_cast<std::size_t>(size));
     const auto outcomes = outcomes_on_ranks(size, [&](auto& comm) {

@@ -15,7 +15,7 @@
 #include "test/support/ranks.hpp"
 
 /// @file
-/// A check of shards that finds what is wrong with them.
+/// The check of shards finds what is wrong with them.
 
 using allfold::partition;
 using allfold::sum;
@@ -26,7 +26,7 @@ namespace {
 
 using vectors = std::vector<std::vector<double>>;
 
-/// What the ranks of a group have afterwards.
+/// The shards of all ranks after a reduce_scatter.
 template <class Op>
 vectors shards_of(const vectors& inputs, const Op& op, const partition& blocks) {
     vectors shards(inputs.size());
@@ -72,14 +72,14 @@ TEST_CASE("what is wrong with shards is found, and said") {
     CHECK((report_of(wrong).what == fault::value && report_of(wrong).rank == 2 && report_of(wrong).element == 6));
     CHECK(report_of(wrong).text() == "the shard of rank 2 is wrong at element 6 of the whole");
 
-    wrong = {right[1], right[2], right[0]};  // chunk r + 1 at rank r
+    wrong = {right[1], right[2], right[0]};  // block r + 1 on rank r
     CHECK_FALSE(report_of(wrong));
     wrong = right;
     wrong[1].push_back(0);
     CHECK(report_of(wrong).text() == "the shard of rank 1 has 3 elements, not 2");
     wrong.pop_back();
-    CHECK(report_of(wrong).text() == "there are 2 shards of 3 inputs");
-    wrong = {{inputs[0].begin(), inputs[0].begin() + 3}, right[1], right[2]};  // of one rank alone
+    CHECK(report_of(wrong).text() == "there are 2 shards for 3 inputs");
+    wrong = {{inputs[0].begin(), inputs[0].begin() + 3}, right[1], right[2]};  // the operand of rank 0 alone
     CHECK((report_of(wrong).what == fault::value && report_of(wrong).rank == 0));
 }
 

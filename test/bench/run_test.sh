@@ -67,7 +67,7 @@ refuses "--over-mpi" bench --over-mpi --plot p.svg
 mkdir without && echo 'raise ImportError' >without/matplotlib.py
 refuses "needs matplotlib" env PYTHONPATH=without "$repository/bench/run.py" --plot p.svg
 
-refuses "RANKS ROW:BYTES,BYTES,... are missing" threads 2
+refuses "missing arguments: RANKS ROW:BYTES,BYTES,..." threads 2
 refuses "'17' is not a number from 1 to 16" threads 17 all_reduce:8
 refuses "there is no row product" threads 2 product:32
 refuses "all_reduce: sizes are missing" threads 2 all_reduce
@@ -143,12 +143,12 @@ awk '!/^#/ { factor = (++n == 1) ? 4 / 3 : (n == 2) ? 2 / 3 : 1; off = $7 - fact
 
 # --- What is missing is reported, and the rest of the table is still printed.
 
-succeeds "a single processor: near and far are missing" taskset -c 0 bash -c \
+succeeds "a single CPU: near and far are missing" taskset -c 0 bash -c \
     "'$repository/bench/run.py' --programs '$programs' --no-mpi --ranks 2 --rows barrier --rounds 1"
 prints 'barrier, P = 2, one'
 mkdir bare && ln -s "$programs/threads" bare/threads
 succeeds "MPI is missing" "$repository/bench/run.py" --programs bare --ranks 2 --rows barrier --rounds 1 --csv t.csv
-prints 'row +P +ours/bound \(most\) +MPI/ours \(least\)'
+prints 'row +P +ours/bound \(worst\) +MPI/ours \(worst\)'
 grep -qE '^barrier,ours,2,0,' t.csv || fail "no measurements in --csv"
 
 [ $failures -eq 0 ] || exit 1

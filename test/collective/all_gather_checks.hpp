@@ -18,7 +18,7 @@
 
 namespace test {
 
-/// Block r of the whole is block r of rank r's operand.
+/// The result of all_gather: its block r is block r of rank r's operand.
 template <class Algebra>
 std::vector<typename Algebra::element> gathered(const problem<Algebra>& p, const allfold::partition& blocks) {
     std::vector<typename Algebra::element> all;
@@ -29,7 +29,7 @@ std::vector<typename Algebra::element> gathered(const problem<Algebra>& p, const
     return all;
 }
 
-/// One call out of place and one in place, where only the own block is there beforehand.
+/// One call out of place and one in place, where a rank starts with just its own block.
 template <class Comm, class Algebra, class... Options>
 void check_all_gather(Comm& comm, const problem<Algebra>& p, const allfold::partition& blocks, const std::string& where,
                       const Options&... options) {
@@ -51,7 +51,7 @@ void check_all_gather(Comm& comm, const problem<Algebra>& p, const allfold::part
     expect(x.margins_are_untouched(), where + ", in place: written outside of the operand");
 }
 
-/// With every algorithm and partition, in one window and in many.
+/// Checks every algorithm and partition, in one window and in many.
 template <class Comm, class Algebra>
 void check_all_gather_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm(allfold::all_gather, comm.size(), [&](const char* name, auto... algorithm) {

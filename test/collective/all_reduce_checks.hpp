@@ -34,7 +34,7 @@ auto check_all_reduce(Comm& comm, const problem<Algebra>& p, const std::string& 
     return std::vector(out.span().begin(), out.span().end());
 }
 
-/// With every algorithm, in one window and in many.
+/// Checks every algorithm, in one window and in many.
 template <class Comm, class Algebra>
 void check_all_reduce_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm<problem<Algebra>::level>(

@@ -25,7 +25,7 @@ namespace test {
 /// How many elements rank `from` sends to rank `to`.
 using pair_lengths = std::size_t (*)(int from, int to);
 
-/// What rank `from` sends to rank `to`: elements of its own, told apart by where they go.
+/// What rank `from` sends to rank `to`: elements that are different for each pair of ranks.
 template <class Algebra>
 std::vector<typename Algebra::element> sent_between(int from, int to, std::size_t count) {
     std::vector<typename Algebra::element> elements;
@@ -64,7 +64,7 @@ void check_all_to_all(Comm& comm, pair_lengths lengths, const std::string& where
     expect(in.margins_are_untouched() && out.margins_are_untouched(), where + ": written outside of the operands");
 }
 
-/// And one in place, for lengths that are the same in both directions.
+/// One call in place, for lengths that are the same in both directions.
 template <class Algebra, class Comm, class... Options>
 void check_all_to_all_in_place(Comm& comm, pair_lengths lengths, const std::string& where, const Options&... options) {
     using element = typename Algebra::element;
@@ -82,7 +82,7 @@ inline std::size_t many_between(int, int) { return 9000; }
 inline std::size_t mirrored_between(int a, int b) { return static_cast<std::size_t>((a + b) % 5 * 7); }
 inline std::size_t uneven_between(int from, int to) { return static_cast<std::size_t>((3 * from + 5 * to) % 7 * 11); }
 
-/// Blocks of several lengths, of which each rank knows its own.
+/// Blocks of several lengths; each rank knows its own.
 template <class Algebra, class Comm, class... Options>
 void check_uneven_all_to_all(Comm& comm, const std::string& where, const Options&... options) {
     using allfold::partition;
@@ -97,8 +97,8 @@ void check_uneven_all_to_all(Comm& comm, const std::string& where, const Options
                                        allfold::input_blocks{partition::sizes(mine.in_sizes)}, options...);
 }
 
-/// An exchange of which each rank knows only what it sends: other lengths for each `turn`, in one turn long ones of
-/// rank 1, and in some turns none.
+/// Block lengths of an exchange in which each rank knows only what it sends. They are different in each `turn`: in one
+/// turn the blocks from rank 1 are long, and in some turns there are none.
 inline std::size_t length_in_turn(int turn, int from, int to) {
     const int unit = turn == 2 && from == 1 ? 2500 : from;
     return turn % 4 == 3 ? 0 : static_cast<std::size_t>((from * 3 + to * 7 + turn) % 5 * unit);
@@ -128,7 +128,7 @@ struct exchange_by_sizes {
     }
 };
 
-/// Called, started and prepared. Several are in flight, and ranks wait for them in different orders.
+/// Checks called, started and prepared exchanges. Several are in flight, and ranks wait for them in different orders.
 template <class Algebra, class Comm, class... Options>
 void check_all_to_all_by_sizes(Comm& comm, const std::string& where, const Options&... options) {
     using allfold::all_to_all;
@@ -166,7 +166,7 @@ void check_all_to_all_by_sizes(Comm& comm, const std::string& where, const Optio
     }
 }
 
-/// With every algorithm, blocks of one length and of many.
+/// Checks every algorithm, with blocks of one length and of many.
 template <class Algebra, class Comm>
 void check_all_to_all_with_all_algorithms(Comm& comm, const std::string& where) {
     for_each_algorithm(allfold::all_to_all, comm.size(), [&](const char* name, auto... algorithm) {

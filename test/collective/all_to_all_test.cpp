@@ -59,7 +59,7 @@ TEST_CASE("a block that is not as long as its receiver expects is refused with b
         using allfold::partition;
         const std::vector<int> in(comm.rank() == 0 ? 5 : 2, 1);
         auto& out = outputs[static_cast<std::size_t>(comm.rank())];
-        out.assign(comm.rank() == 0 ? 2 : 3, -1);  // rank 1 expects 2 elements of rank 0, which sends 4
+        out.assign(comm.rank() == 0 ? 2 : 3, -1);  // rank 1 expects 2 elements from rank 0, which sends 4
         allfold::all_to_all(
             comm, in, out,
             allfold::input_blocks{comm.rank() == 0 ? partition::sizes({1, 4}) : partition::sizes({1, 1})},
@@ -121,7 +121,7 @@ TEST_CASE("all_to_all refuses what it cannot cut") {
         allfold::all_to_all(comm, x);
     });
     CHECK(uneven[0].code == allfold::errc::bad_partition);
-    CHECK(uneven[0].says("has 7 elements, which are no 3 blocks of one length"));
+    CHECK(uneven[0].says("has 7 elements, which cannot be divided into 3 blocks of equal length"));
     for (const std::size_t window : {std::size_t{0}, std::size_t{16}}) {
         const auto longer = outcomes_on_ranks(2, [&](auto& comm) {
             std::vector<int> x(20), y(40, -1);
@@ -142,7 +142,7 @@ TEST_CASE("all_to_all refuses what it cannot cut") {
         allfold::all_to_all(comm, x, y, allfold::bruck(), allfold::input_blocks{blocks}, allfold::output_blocks{own});
     });
     CHECK(bruck[0].code == allfold::errc::bad_partition);
-    CHECK(bruck[0].says("Bruck needs blocks of one length"));
+    CHECK(bruck[0].says("Bruck needs blocks of equal length"));
 }
 
 TEST_CASE("all_to_all refuses blocks of two kinds in one memory") {

@@ -22,18 +22,18 @@
 #include "test/support/oracle.hpp"
 
 /// @file
-/// What collectives must do with operands that lie in several pieces, on any communicator: lists of tensors, tensors
-/// with gaps, blocks along an axis, blocks in another order.
+/// What collectives must do on any communicator with operands in several pieces: lists of tensors, tensors with gaps,
+/// blocks along an axis, blocks in another order.
 
 namespace test {
 
-/// Pieces of memory with gaps between them, which nobody must touch.
+/// Pieces of memory with gaps between them, which must stay untouched.
 template <class Algebra>
 class spread {
   public:
     using element = typename Algebra::element;
 
-    /// `gap` elements around tensors of these lengths.
+    /// Tensors of these lengths, with `gap` elements before, between and after them.
     spread(std::vector<std::size_t> lengths, std::size_t gap) : lengths_(std::move(lengths)), gap_(gap) {
         std::size_t all = gap;
         for (const std::size_t each : lengths_) all += each + gap;
@@ -100,7 +100,7 @@ inline std::size_t sum_of(const std::vector<std::size_t>& lengths) {
     return all;
 }
 
-/// What belongs to a rank of a list whose tensors are cut: how long its tensors are, and which elements they hold.
+/// A rank's share of a list whose tensors are cut: the lengths of its tensors, and which elements they hold.
 struct share_of_list {
     std::vector<std::size_t> lengths, elements;
 };
@@ -123,7 +123,7 @@ std::vector<T> picked(std::span<const T> values, const std::vector<std::size_t>&
     return made;
 }
 
-/// Folds and moves of a list.
+/// Checks all_reduce, scans and broadcast of a list.
 template <class Algebra, class Comm>
 void check_list(Comm& comm, const std::vector<std::size_t>& lengths, const std::string& where) {
     using element = typename Algebra::element;
@@ -155,7 +155,7 @@ void check_list(Comm& comm, const std::vector<std::size_t>& lengths, const std::
     expect(x.gaps_are_untouched() && y.gaps_are_untouched(), where + ": written between the tensors");
 }
 
-/// Blocks of a list.
+/// Checks reduce_scatter and all_gather of the blocks of a list.
 template <class Algebra, class Comm>
 void check_list_of_blocks(Comm& comm, const std::vector<std::size_t>& lengths,
                           allfold::partition (*cut)(std::size_t, int), const std::string& where) {
@@ -163,7 +163,7 @@ void check_list_of_blocks(Comm& comm, const std::vector<std::size_t>& lengths,
     const problem<Algebra> p(comm.size(), sum_of(lengths));
     const int rank = comm.rank(), size = comm.size();
     const auto mine = p.operand(rank);
-    std::vector<int> others;  // whose block each rank gets
+    std::vector<int> others;  // which block each rank gets
     for (int r = 0; r < size; ++r) others.push_back((r * (size - 1) + 1) % size);
     const share_of_list own = share_of(lengths, rank, size, cut);
     const share_of_list other = share_of(lengths, others[static_cast<std::size_t>(rank)], size, cut);
@@ -189,7 +189,7 @@ void check_list_of_blocks(Comm& comm, const std::vector<std::size_t>& lengths,
            where + ": written between the tensors");
 }
 
-/// A tensor of three axes with gaps after the last two, cut along each of them.
+/// Checks blocks of a tensor of three axes, cut along each of them. There is a gap of two elements after each row.
 template <class Algebra, class Comm>
 void check_axes(Comm& comm, std::size_t width, const std::string& where) {
     using element = typename Algebra::element;
@@ -240,7 +240,7 @@ void check_axes(Comm& comm, std::size_t width, const std::string& where) {
     }
 }
 
-/// As sequence parallelism does: from all heads of some positions to some heads of all positions, and back.
+/// The exchange of sequence parallelism: from all heads of some positions to some heads of all positions, and back.
 template <class Algebra, class Comm>
 void check_split_and_concat(Comm& comm, std::size_t width, bool is_even, const std::string& where) {
     using element = typename Algebra::element;
@@ -279,7 +279,7 @@ void check_split_and_concat(Comm& comm, std::size_t width, bool is_even, const s
     expect(back == some_positions, where + ", and back");
 }
 
-/// Where ranks know what they send, and not what they get. Some send nothing.
+/// Checks exchanges in which ranks know what they send, but not what they receive. Some send nothing.
 template <class Algebra, class Comm>
 void check_sizes_of_senders(Comm& comm, const std::string& where) {
     using element = typename Algebra::element;
@@ -304,7 +304,7 @@ void check_sizes_of_senders(Comm& comm, const std::string& where) {
            where + ", with room for more");
 }
 
-/// Blocks of some lengths, 0 as well, that lie in another order and with other gaps on each rank.
+/// Blocks of several lengths, 0 among them, stored in a different order and with different gaps on each rank.
 struct displaced_blocks {
     displaced_blocks(int self, int ranks, std::size_t unit) {
         std::vector<std::size_t> extents;
@@ -364,7 +364,7 @@ void check_displacements(Comm& comm, std::size_t unit, const std::string& where)
     allfold::all_gather(comm, gathered, displaced, blocks.lengths);
     expect_same<Algebra>(gathered, spread(whole(p.total())), where + ", all_gather in place at displacements");
 
-    // What rank r sends to s is as long as block r * s mod P.
+    // What rank r sends to rank s has the length of block r * s mod P.
     std::vector<std::size_t> lengths;
     for (int r = 0; r < size; ++r) lengths.push_back(blocks.lengths.extent(rank * r % size));
     std::vector<element> out(4 * blocks.elements * static_cast<std::size_t>(size), Algebra::margin()), expected = out;
@@ -386,7 +386,7 @@ void check_displacements(Comm& comm, std::size_t unit, const std::string& where)
     expect_same<Algebra>(out, expected, where + ", all_to_all at displacements");
 }
 
-/// All of it, with pieces that are packed and with such that are not.
+/// Checks all of this, with pieces that are packed and with pieces that are not.
 template <class Algebra, class Comm>
 void check_arrangements(Comm& comm, const std::string& where) {
     const auto ranks = static_cast<std::size_t>(comm.size());

@@ -67,7 +67,7 @@ TEST_CASE("long tensors that lie between those of the output are folded where th
     on_ranks(2, [](auto& comm) {
         std::vector<int> memory(4 * n, comm.rank() + 1);
         const auto at = [&](std::size_t which) { return std::span(memory).subspan(which * n, n); };
-        std::size_t folded_there = 0;  // elements of this rank's memory
+        std::size_t folded_there = 0;  // how often elements of this rank's memory have been folded
         const auto add = allfold::commutative([&](const int& a, const int& b) {
             for (const int* each : {&a, &b})
                 if (std::less_equal<>()(memory.data(), each) && std::less<>()(each, memory.data() + memory.size()))
@@ -132,7 +132,7 @@ TEST_CASE("operations of lists are started and prepared; the lists may be gone")
 }
 
 TEST_CASE("elements that lie in several places, and input that overlaps the output, are copied first") {
-    for (const std::size_t width : {100U, 60000U})  // copied into messages, and read where they lie
+    for (const std::size_t width : {100U, 60000U})  // copied into messages, or read in place
         on_ranks(3, [width](auto& comm) {
             const auto value = [](std::size_t i) { return 3 * static_cast<int>(i) + 3; };
             std::vector<int> memory(4 * width), out(3 * width);
@@ -159,7 +159,7 @@ namespace {
 
 /// 8 elements as 2 rows.
 auto square(std::vector<int>& x) { return allfold::tensor<int, 2>(x.data(), {2, 4}); }
-/// What every rank is told.
+/// Every rank must fail with `code`, or because of a rank that does, with a text that contains `words`.
 template <class Call>
 void require_error(errc code, const char* words, Call call) {
     const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
@@ -197,13 +197,13 @@ TEST_CASE("ranks that know only their own block learn which is whose with one al
 }
 
 TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that can know") {
-    require_error(errc::bad_argument, "axis 1 of a tensor that has 1",
+    require_error(errc::bad_argument, "axis 1 of a tensor with 1 axis",
                   [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, x, y, sum(), allfold::axis{1}); });
-    require_error(errc::bad_partition, "the partition adds up to 7, but axis 0 is 8 long",
+    require_error(errc::bad_partition, "the partition adds up to 7, but axis 0 has extent 8",
                   [](auto& comm, auto& x, auto& y) {
                       allfold::reduce_scatter(comm, x, y, sum(), allfold::axis{0}, allfold::partition::even(7, 2));
                   });
-    require_error(errc::bad_rank, "shard 1 is that of ranks 0 and 1", [](auto& comm, auto& x, auto& y) {
+    require_error(errc::bad_rank, "shard 1 is assigned to both rank 0 and rank 1", [](auto& comm, auto& x, auto& y) {
         allfold::reduce_scatter(comm, x, y, sum(), allfold::shards{1, 1});
     });
     require_error(errc::bad_rank, "shard 2 of rank 0 is not in [0, 2)", [](auto& comm, auto& x, auto& y) {
@@ -212,7 +212,7 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
     require_error(errc::bad_argument, "the list of shards has 3 entries for 2 ranks",
                   [](auto& comm, auto& x, auto& y) { allfold::all_gather(comm, x, y, allfold::shards{0, 1, 2}); });
     const auto cut = [](int first, int second) { return allfold::partition::sizes(std::vector{first, second}); };
-    require_error(errc::bad_partition, "block 1 of 3 elements from 6 does not lie in an operand of 8",
+    require_error(errc::bad_partition, "block 1 of 3 elements from element 6 exceeds the operand of 8 elements",
                   [cut](auto& comm, auto& x, auto& y) {
                       allfold::all_gather(comm, y, x, allfold::displacements{0, 6}, cut(3, 3));
                   });
@@ -224,9 +224,9 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
                       allfold::all_gather(comm, y, x, allfold::displacements{0, 3, 6}, cut(3, 3));
                   });
     require_error(
-        errc::bad_argument, "the output has 1 tensors, and the list that is cut 2",
+        errc::bad_argument, "the output has 1 tensors, but the list that is cut has 2",
         [](auto& comm, auto& x, auto& y) { allfold::reduce_scatter(comm, tensors{x, x}, tensors{y}, sum()); });
-    require_error(errc::bad_partition, "tensor 1 of 8 elements is cut into 1 blocks of 8",
+    require_error(errc::bad_partition, "tensor 1 of 8 elements is cut into 1 blocks of 8 elements in total",
                   [](auto& comm, auto& x, auto& y) {
                       const auto in_one = [](std::size_t n, int blocks) {
                           return n == 8 ? allfold::partition::even(n, 1) : allfold::partition::even(n, blocks);
@@ -245,24 +245,24 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
         const std::vector<int> half(4);
         allfold::all_gather(comm, half, square(x), allfold::axis{std::size_t(comm.rank())});
     });
-    require_error(errc::mismatch, "axis before which extents multiply to ", [](auto& comm, auto& x, auto&) {
+    require_error(errc::mismatch, "axis whose preceding extents have product ", [](auto& comm, auto& x, auto&) {
         std::vector<int> half(4);
         const std::size_t rows = comm.rank() == 0 ? 2 : 1;
         allfold::reduce_scatter(comm, allfold::tensor<int, 2>(x.data(), {rows, 8 / rows}), half, sum(),
                                 allfold::axis{1});
     });
     for (const bool is_split : {false, true})
-        require_error(errc::mismatch, "puts together along axis 0", [is_split](auto& comm, auto& x, auto&) {
+        require_error(errc::mismatch, "concatenates along axis 0", [is_split](auto& comm, auto& x, auto&) {
             std::vector<int> all(8);
             const auto own = std::size_t(comm.rank());
             allfold::all_to_all(comm, square(x), square(all), allfold::split_axis{is_split ? own : 1},
                                 allfold::concat_axis{is_split ? 0 : own});
         });
-    require_error(errc::bad_argument, "axis 2 of a tensor that has 2", [](auto& comm, auto& x, auto&) {
+    require_error(errc::bad_argument, "axis 2 of a tensor with 2 axes", [](auto& comm, auto& x, auto&) {
         std::vector<int> all(8);
         allfold::all_to_all(comm, square(x), square(all), allfold::split_axis{2}, allfold::concat_axis{0});
     });
-    require_error(errc::bad_argument, "axis 3 of a tensor that has 2", [](auto& comm, auto& x, auto&) {
+    require_error(errc::bad_argument, "axis 3 of a tensor with 2 axes", [](auto& comm, auto& x, auto&) {
         std::vector<int> all(8);
         allfold::all_to_all(comm, square(x), square(all), allfold::split_axis{1}, allfold::concat_axis{3});
     });
@@ -274,22 +274,24 @@ TEST_CASE("lists, axes and shards that are wrong are refused by all ranks that c
                   [](auto& comm, auto& x, auto& y) { allfold::all_to_all(comm, x, std::vector{3, 4, 1}, y); });
     require_error(errc::mismatch, "the output has room for 3 elements, but 8 arrive",
                   [](auto& comm, auto& x, auto& y) { allfold::all_to_all(comm, x, std::vector{4, 4}, std::span(y)); });
-    require_error(errc::bad_partition, "is no 2 blocks of one length", [](auto& comm, auto& x, auto&) {
-        std::vector<int> out(9);
-        allfold::all_to_all(comm, std::span(x).first(7), out, allfold::split_axis{0});
-    });
+    require_error(errc::bad_partition, "cannot be divided into 2 blocks of equal length",
+                  [](auto& comm, auto& x, auto&) {
+                      std::vector<int> out(9);
+                      allfold::all_to_all(comm, std::span(x).first(7), out, allfold::split_axis{0});
+                  });
 }
 
 namespace {
 
-/// A list of tensors of such lengths, one behind another.
+/// A list of tensors of these lengths, one after another in memory.
 tensors<int> list_in(std::vector<int>& memory, std::initializer_list<std::size_t> lengths) {
     tensors<int> list;
     for (std::size_t first = 0; const std::size_t length : lengths)
         list.add(std::span(memory).subspan(std::exchange(first, first + length), length));
     return list;
 }
-/// Rank 1 of three differs: what all are told, whichever finds it. `call` is told whether it is rank 1's.
+/// Rank 1 of three makes a different call: every rank must fail with a text that contains all `words`, whichever rank
+/// finds the difference. The last argument of `call` says whether it is rank 1's call.
 template <class Call>
 void require_difference(std::initializer_list<const char*> words, Call call) {
     const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
@@ -310,7 +312,7 @@ void require_difference(std::initializer_list<const char*> words, Call call) {
 }  // namespace
 
 TEST_CASE("of lists that differ the first tensor, or shard, that does is named, with both figures") {
-    require_difference({"gives 3", "gives 2", " tensors"}, [](auto& comm, auto& x, bool is_other) {
+    require_difference({"passes 3", "passes 2", " tensors"}, [](auto& comm, auto& x, bool is_other) {
         allfold::all_reduce(comm, is_other ? list_in(x, {4, 4}) : list_in(x, {4, 2, 2}), sum());
     });
     require_difference({"tensor 1 of 3 with", "with 3", "with 2"}, [](auto& comm, auto& x, bool is_other) {
@@ -324,11 +326,11 @@ TEST_CASE("of lists that differ the first tensor, or shard, that does is named, 
         const std::size_t first = is_other ? 1 : 3;
         allfold::all_gather(comm, list_in(own, {first, 4 - first}), list_in(x, {3 * first, 12 - 3 * first}));
     });
-    require_difference({"gives rank 0 shard", "shard 1", "shard 2"}, [](auto& comm, auto& x, bool is_other) {
+    require_difference({"assigns rank 0 shard", "shard 1", "shard 2"}, [](auto& comm, auto& x, bool is_other) {
         std::vector<int> shard(8);
         allfold::reduce_scatter(comm, x, shard, sum(), is_other ? allfold::shards{2, 1, 0} : allfold::shards{1, 2, 0});
     });
-    require_difference({"gives rank 1 shard", "shard 1", "shard 2"}, [](auto& comm, auto& x, bool is_other) {
+    require_difference({"assigns rank 1 shard", "shard 1", "shard 2"}, [](auto& comm, auto& x, bool is_other) {
         allfold::all_gather(comm, list_in(x, {3, 6}), is_other ? allfold::shards{0, 2, 1} : allfold::shards{0, 1, 2});
     });
     for (const bool is_input : {true, false})
@@ -342,7 +344,7 @@ TEST_CASE("of lists that differ the first tensor, or shard, that does is named, 
 }
 
 TEST_CASE("a difference behind as many tensors as a text has room for is told as such") {
-    require_difference({"lists of tensors whose lengths are different"}, [](auto& comm, auto&, bool is_other) {
+    require_difference({"tensor lists of different lengths"}, [](auto& comm, auto&, bool is_other) {
         std::vector<int> memory(400, comm.rank());
         tensors<int> list;
         for (std::size_t i = 0; i < 198; ++i) list.add(std::span(memory).subspan(2 * i, 2));

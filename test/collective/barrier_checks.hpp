@@ -21,8 +21,8 @@
 
 namespace test {
 
-/// When a rank came to a barrier and when it left, in nanoseconds of the clock that all processes of a machine share.
-/// One that nobody has filled in fits to no other.
+/// When a rank entered a barrier and when it left it, in nanoseconds of the clock that all processes of a machine
+/// share. Values that are never filled in contradict those of all other ranks.
 struct stay {
     std::int64_t came = std::numeric_limits<std::int64_t>::max();
     std::int64_t left = std::numeric_limits<std::int64_t>::min();
@@ -33,7 +33,7 @@ inline std::int64_t nanoseconds_now() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-/// Nobody leaves the barrier before rank `late` has come, which takes its time, nor before anybody else.
+/// No rank may leave the barrier before all ranks have entered it; rank `late` enters it late.
 template <class Comm, class... Options>
 void check_barrier_orders(Comm& comm, int late, const std::string& where, const Options&... options) {
     stay mine;
@@ -51,7 +51,7 @@ void check_barrier_orders(Comm& comm, int late, const std::string& where, const 
                                           std::to_string(last - stays.begin()) + " came");
 }
 
-/// With every algorithm, and each of some ranks late.
+/// Checks every algorithm, with each of some ranks late.
 template <class Comm>
 void check_barrier_with_all_algorithms(Comm& comm, const std::string& where) {
     for_each_algorithm(allfold::barrier, comm.size(), [&](const char* name, auto... algorithm) {

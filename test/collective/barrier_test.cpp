@@ -19,7 +19,7 @@ using namespace test;
 
 namespace {
 
-/// Nobody leaves the barrier number `turn` before everybody has come to it. For threads: `come` is one for all of them.
+/// No rank may leave barrier number `turn` before all ranks have entered it. For threads, which share one `come`.
 template <class Comm, class... Options>
 void check_barrier(Comm& comm, std::atomic<int>& come, int turn, const std::string& where, const Options&... options) {
     come.fetch_add(1, std::memory_order_relaxed);

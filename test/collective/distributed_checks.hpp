@@ -20,7 +20,7 @@ namespace test {
 using allfold::block_cyclic;
 using allfold::distributed;
 
-/// An array, and the folds of its elements one after the other.
+/// An array, and the folds of its elements from left to right.
 template <class Algebra>
 struct array {
     using element = typename Algebra::element;
@@ -33,7 +33,7 @@ struct array {
     std::vector<element> elements, prefixes;
 };
 
-/// What a rank holds of it.
+/// The elements that a rank holds.
 template <class T, class Comm>
 std::vector<T> held_by(const Comm& comm, const std::vector<T>& all, const block_cyclic& layout) {
     std::vector<T> own;
@@ -70,7 +70,7 @@ void check_array(Comm& comm, const array<Algebra>& a, const block_cyclic& source
     expect_equal(out, held_by(comm, shifted, target), where + ", exclusive_scan");
 }
 
-/// The same of operations in flight, which ranks wait for in opposite orders, and of prepared ones.
+/// The same for operations in flight, which ranks wait for in opposite orders, and for prepared ones.
 template <class Algebra, class Comm, class... Options>
 void check_started_array(Comm& comm, const array<Algebra>& a, const block_cyclic& source, const block_cyclic& target,
                          const std::string& where, const Options&... options) {
@@ -113,7 +113,7 @@ inline std::string place_of(int ranks, const block_cyclic& source, const block_c
     return std::to_string(ranks) + " ranks, from " + source.text() + " to " + target.text();
 }
 
-/// Layouts that differ in what matters: uneven ends, few elements, one rank, blocks longer than the array.
+/// Layouts that differ in what matters: uneven ends, few elements, only one rank, blocks longer than the array.
 inline std::vector<block_cyclic> layouts_of(std::size_t n, int ranks) {
     constexpr std::size_t huge = std::numeric_limits<std::size_t>::max() / 8;
     return {{1, 0, n},
@@ -126,7 +126,7 @@ inline std::vector<block_cyclic> layouts_of(std::size_t n, int ranks) {
             {huge, huge - 3, n}};
 }
 
-/// Arrays of so many elements.
+/// Checks arrays of these lengths.
 template <class Algebra, class Comm>
 void check_arrays(Comm& comm, const std::vector<std::size_t>& lengths) {
     for (const std::size_t n : lengths) {

@@ -61,7 +61,7 @@ TEST_CASE("arrays are folded where ranks share no memory") {
 }
 
 TEST_CASE("arrays are folded by threads of processes, which exchange blocks of one length only") {
-    for (const int processes : {2, 3})  // what stands for a process is a thread
+    for (const int processes : {2, 3})  // a thread stands in for a process
         on_ranks(processes,
                  [](auto& across) { allfold::run(across, 2, [](auto& comm) { check_arrays<matrices>(comm); }); });
     SUCCEED();
@@ -128,7 +128,7 @@ TEST_CASE("blocks that are long beside what there is for each rank are folded in
 }
 
 TEST_CASE("arrays are folded by operators that take many elements at once") {
-    // What comes last, which depends on the order.
+    // The right operand, so the result depends on the order.
     const auto last =
         allfold::associative([](allfold::stretch<const int>, allfold::stretch<const int> right,
                                 allfold::stretch<int> out) { std::copy_n(right.data(), right.size(), out.data()); });
@@ -149,7 +149,7 @@ TEST_CASE("arrays are folded by operators that take many elements at once") {
 
 TEST_CASE("commutative operators fold what a rank holds first, and rank order is kept where it is asked for") {
     on_ranks(3, [](auto& comm) {
-        // The first of two operands: which is not commutative, but says so.
+        // The left operand: declared commutative, although it is not.
         const auto first = allfold::commutative([](int x, int) { return x; });
         const block_cyclic layout{2, 3, 20};  // its first element is on rank 1
         std::vector<int> all(20);
@@ -218,11 +218,11 @@ TEST_CASE("whether ranks fold what they hold first is asked of an operator that 
     for (const outcome& each : refused([&](auto& comm, const auto& array, int& total) {
              allfold::all_reduce(comm, array, total, first_if(comm.rank() == 1));
          }))
-        CHECK(each.says("rank 1 calls another collective of distributed arrays than rank 0"));
+        CHECK(each.says("rank 1 calls a different collective on distributed arrays than rank 0"));
     for (const outcome& each : refused([&](auto& comm, const auto& array, int& total) {
              allfold::all_reduce(comm, array, total, first_if(comm.rank() != 1), order::any);
          }))
-        CHECK(each.says("rank 1: it asks for order::any, but the operator says that it is not commutative"));
+        CHECK(each.says("rank 1: the call asks for order::any, but the operator is declared not commutative"));
 }
 
 TEST_CASE("what an operator folds is lifted, lowered, and has an identity") {
@@ -262,13 +262,13 @@ TEST_CASE("what an operator folds is lifted, lowered, and has an identity") {
 
 namespace {
 
-/// Elements [first, first + count), folded as the tree over their numbers.
+/// The fold of elements [first, first + count), bracketed as the tree over their indices.
 float tree_of(const std::vector<float>& x, std::size_t first, std::size_t count) {
     if (count == 1) return x[first];
     const std::size_t left = std::bit_ceil(count) / 2;
     return tree_of(x, first, left) + tree_of(x, first + left, count - left);
 }
-/// What stands before an element: the nodes that its number has, the largest first.
+/// The fold of the elements before index `end`: of one node for each bit of `end`, the largest first.
 std::optional<float> before(const std::vector<float>& x, std::size_t end) {
     std::optional<float> all;
     for (std::size_t at = 0; at < end;) {
@@ -282,12 +282,12 @@ std::optional<float> before(const std::vector<float>& x, std::size_t end) {
 }  // namespace
 
 TEST_CASE("under order::global arrays have the same bits for any number of ranks and any layout") {
-    // Of 896 elements 7 ranks have 7 sections, where elements are dealt one by one.
+    // If 896 elements are dealt out one by one, 7 ranks fold 7 sections.
     for (const std::size_t n : {1U, 7U, 64U, 333U, 896U}) {
         std::vector<float> all(n), inclusive(n), exclusive(n);
         for (std::size_t i = 0; i < n; ++i) {
             all[i] = floats::sample(static_cast<int>(i * 7 % 13), i) * (i % 5 == 0 ? 1e8F : i % 3 == 0 ? -1e-6F : 1.0F);
-            // Sums of 7 sections, of which each bracketing has other bits.
+            // Numbers for which every bracketing of the sums of 7 sections gives different bits.
             if (n == 896) all[i] = static_cast<float>(i * i * 7925 % 1000003) / 997;
             const auto below = before(all, i);
             exclusive[i] = below.value_or(0.0F);
@@ -297,7 +297,7 @@ TEST_CASE("under order::global arrays have the same bits for any number of ranks
         for (int ranks = 1; ranks <= 8; ++ranks)
             on_ranks(ranks, [&](auto& comm) {
                 auto layouts = layouts_of(n, comm.size());
-                layouts.push_back({64, 0, n});  // nothing moves, among so many ranks
+                layouts.push_back({64, 0, n});  // with these numbers of ranks, nothing has to move
                 layouts.push_back({48, 40, n});
                 for (const block_cyclic& source : layouts) {
                     const auto where = place_of(ranks, source, layouts[2]);
@@ -313,7 +313,7 @@ TEST_CASE("under order::global arrays have the same bits for any number of ranks
                     expect(same_bytes(y, held_by(comm, exclusive, source)), where + ", exclusive_scan");
                 }
             });
-        if (n == 333) {  // the numbers are such that the order of additions matters
+        if (n == 333) {  // for these numbers, the order of additions matters
             float in_a_row = 0;
             for (const float x : all) in_a_row += x;
             CHECK(in_a_row != expected);
@@ -335,7 +335,7 @@ TEST_CASE("order::global is for all that exact operators fold") {
 
 namespace {
 
-/// What all ranks are told; the communicator goes on.
+/// Every rank must fail with `code`, or because of a rank that does, and the communicator must remain usable.
 template <class Call>
 void require_error(errc code, const std::string& words, Call call) {
     const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
@@ -383,28 +383,27 @@ TEST_CASE("arrays that ranks describe otherwise, or hold otherwise, are refused 
         allfold::inclusive_scan(comm, distributed(x, all), distributed(y, block_cyclic{5, 0, 12}), sum());
     });
     require_error(errc::mismatch,
-                  "the source is block_cyclic{4, 0, 12}, and the target block_cyclic{4, 0, 11}: they must have",
+                  "the source is block_cyclic{4, 0, 12}, but the target is block_cyclic{4, 0, 11}: they must have",
                   [&](auto& comm, auto& x, auto& y) {
                       allfold::inclusive_scan(comm, distributed(x, all), distributed(y, block_cyclic{4, 0, 11}), sum());
                   });
-    require_error(errc::bad_partition, "block_cyclic{0, 0, 12} has blocks of no elements",
-                  [&](auto& comm, auto& x, auto& y) {
-                      allfold::all_reduce(comm, distributed(x, block_cyclic{0, 0, 12}), y[0], sum());
-                  });
+    require_error(errc::bad_partition, "block_cyclic{0, 0, 12} has empty blocks", [&](auto& comm, auto& x, auto& y) {
+        allfold::all_reduce(comm, distributed(x, block_cyclic{0, 0, 12}), y[0], sum());
+    });
     require_error(errc::bad_rank, "root 3 is not in [0, 3)", [&](auto& comm, auto& x, auto& y) {
         allfold::reduce(comm, distributed(x, all), y[0], sum(), allfold::root{3});
     });
-    require_error(errc::mismatch, "rank 1 names root -1, but rank 0 root 0", [&](auto& comm, auto& x, auto& y) {
+    require_error(errc::mismatch, "rank 1 names root -1, but rank 0 names root 0", [&](auto& comm, auto& x, auto& y) {
         allfold::reduce(comm, distributed(x, all), y[0], sum(), allfold::root{comm.rank() == 1 ? -1 : 0});
     });
-    require_error(errc::mismatch, "rank 2 calls another collective of distributed arrays than rank 0",
+    require_error(errc::mismatch, "rank 2 calls a different collective on distributed arrays than rank 0",
                   [&](auto& comm, auto& x, auto&) {
                       if (comm.rank() == 2)
                           allfold::inclusive_scan(comm, distributed(x, all), allfold::max());
                       else
                           allfold::inclusive_scan(comm, distributed(x, all), sum());
                   });
-    require_error(errc::mismatch, "rank 1 calls another collective of distributed arrays than rank 0",
+    require_error(errc::mismatch, "rank 1 calls a different collective on distributed arrays than rank 0",
                   [&](auto& comm, auto& x, auto& y) {
                       std::vector<double> longer(x.begin(), x.end());
                       if (comm.rank() == 1)
@@ -425,7 +424,7 @@ TEST_CASE("arrays that ranks describe otherwise, or hold otherwise, are refused 
         allfold::inclusive_scan(comm, distributed(std::span(memory).first(4), all),
                                 distributed(std::span(memory).subspan(is_first ? 1 : 0, 4), all), sum());
     });
-    require_error(errc::bad_argument, "the array has no elements, and the operator no identity",
+    require_error(errc::bad_argument, "the array has no elements and the operator has no identity",
                   [&](auto& comm, auto&, auto& y) {
                       const auto join = allfold::associative([](int a, int b) { return a + b; });
                       allfold::all_reduce(comm, distributed(std::vector<int>(), block_cyclic{4, 0, 0}), y[0], join);
@@ -463,7 +462,7 @@ TEST_CASE("what is wrong with an array in flight all ranks are told, before or w
              return allfold::inclusive_scan.start(comm, distributed(x, block_cyclic{comm.rank() == 1 ? 0U : 4U, 0, 12}),
                                                   sum());
          }))
-        CHECK(each.says("block_cyclic{0, 0, 12} has blocks of no elements"));
+        CHECK(each.says("block_cyclic{0, 0, 12} has empty blocks"));
     for (const outcome& each : outcomes([&](auto& comm, auto& x) {
              const auto picky = allfold::associative([&comm](int a, int b) {
                  if (comm.rank() == 1) throw std::runtime_error("out of memory");
@@ -482,9 +481,9 @@ TEST_CASE("what is wrong with an array in flight all ranks are told, before or w
             allfold::inclusive_scan.start(comm, distributed(x, layout), throws).wait();
         });
     };
-    // Of many short blocks what stands before each comes from another rank, so all wait for the one that finds it.
+    // With many short blocks, what precedes each block is computed by another rank, so all ranks wait for that one.
     for (const outcome& each : late(200, {1, 0, 600}, 599)) CHECK(each.says("at the last stage"));
-    // Of few, everyone finds that by itself, and may have come to the end.
+    // With few, every rank computes this itself, and may already have finished.
     CHECK(late(4, {2, 0, 12}, 10)[2].says("at the last stage"));
 }
 

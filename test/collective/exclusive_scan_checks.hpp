@@ -50,7 +50,7 @@ void check_exclusive_scan(Comm& comm, const problem<Algebra>& p, const std::stri
     expect(in.margins_are_untouched(), where + ", in place: written outside of the operand");
 }
 
-/// With every algorithm, in one window and in many.
+/// Checks every algorithm, in one window and in many.
 template <class Comm, class Algebra>
 void check_exclusive_scan_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm<1>(allfold::exclusive_scan, comm.size(), [&](const char* name, auto... algorithm) {

@@ -43,7 +43,7 @@ void check_gather(Comm& comm, const problem<Algebra>& p, int root, const allfold
     expect(x.margins_are_untouched(), where + ", in place: written outside of the operand");
 }
 
-/// With every algorithm, root and partition, in one window and in many.
+/// Checks every algorithm, root and partition, in one window and in many.
 template <class Comm, class Algebra>
 void check_gather_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm(allfold::gather, comm.size(), [&](const char* name, auto... algorithm) {

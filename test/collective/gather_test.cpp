@@ -73,7 +73,7 @@ TEST_CASE("sizes that do not fit are refused at the rank that has them, and rele
         allfold::gather(comm, mine, all);
     });
     CHECK(no_third[0].code == allfold::errc::bad_partition);
-    CHECK(no_third[0].says("10 elements of the output cannot come from 3 ranks in equal numbers"));
+    CHECK(no_third[0].says("10 elements of the output cannot be made up of equal blocks from 3 ranks"));
 }
 
 TEST_CASE("ranks that give gather other partitions find out, with figures") {

@@ -20,7 +20,7 @@ namespace test {
 
 using allfold::images;
 
-/// As many images as the numbers of a rank say: image i of all is operand i of a problem.
+/// The images of one rank, as many as its entry in `counts`: counted over all ranks, image i is operand i of a problem.
 template <class Algebra, class Comm>
 class rank_images {
   public:
@@ -48,7 +48,7 @@ class rank_images {
     std::size_t none_ = 0;
 };
 
-/// The last block takes most of it, and the second one nothing.
+/// The first block has a third of the elements, the last one all others.
 inline allfold::partition uneven_blocks(std::size_t n, int ranks) {
     std::vector<std::size_t> sizes(static_cast<std::size_t>(ranks));
     sizes.front() = n / 3;
@@ -99,7 +99,7 @@ void check_images(Comm& comm, const problem<Algebra>& p, const std::vector<int>&
             expect(x[i] != untouched || p.size() == 0, where + ", exclusive_scan: the identity");
 }
 
-/// The same of operations in flight, which ranks wait for in opposite orders, and of prepared ones.
+/// The same for operations in flight, which ranks wait for in opposite orders, and for prepared ones.
 template <class Algebra, class Comm, class Op>
 void check_started_images(Comm& comm, const problem<Algebra>& p, const std::vector<int>& counts, const Op& op,
                           const std::string& where) {
@@ -131,7 +131,7 @@ void check_started_images(Comm& comm, const problem<Algebra>& p, const std::vect
     x = mine.values;
     auto again = allfold::inclusive_scan.prepare(comm, mine.list(x), mine.list(y), op);
     auto folded = allfold::all_reduce.prepare(comm, mine.list(x), total, op);
-    for (int turn = 0; turn < 3; ++turn) {  // the second one of other values
+    for (int turn = 0; turn < 3; ++turn) {  // the second one with other values
         x.assign(x.size(), untouched);
         if (turn != 1) x = mine.values;
         total = untouched;
@@ -146,7 +146,7 @@ void check_started_images(Comm& comm, const problem<Algebra>& p, const std::vect
     }
 }
 
-/// Different numbers of images at the ranks, none where the operator has an identity.
+/// Checks different numbers of images on each rank, and none on some ranks if the operator has an identity.
 void check_images(auto& comm, const std::vector<std::size_t>& lengths) {
     const int size = comm.size();
     std::vector<int> some(static_cast<std::size_t>(size)), few = some;

@@ -39,7 +39,7 @@ TEST_CASE("the images of all ranks are folded, rank by rank") {
 }
 
 TEST_CASE("images are folded by operators that take many elements at once") {
-    struct map {  // x → factor·x + more: in another order it is another one
+    struct map {  // x → factor·x + more: the order of composition matters
         unsigned factor = 0, more = 0;
         [[nodiscard]] map then(const map& next) const { return {next.factor * factor, next.factor * more + next.more}; }
         bool operator==(const map&) const = default;
@@ -94,7 +94,7 @@ TEST_CASE("images are variables, tensors with gaps and lists; operators lift, an
 
 namespace {
 
-/// What all ranks are told, of whom rank 0 has it wrong: in a scan it need not wait for any other.
+/// Rank 0 makes a wrong call, and all ranks must fail. It is rank 0 because in a scan it need not wait for any other.
 template <class Call>
 void require_error(errc code, const std::string& words, Call call) {
     const auto outcomes = outcomes_on_ranks(3, [&](auto& comm) {
@@ -118,7 +118,7 @@ void require_error(errc code, const std::string& words, Call call) {
 
 TEST_CASE("images that do not fit are refused, and nobody waits for the rank that has them") {
     const auto join = allfold::associative([](int a, int b) { return a + b; });
-    require_error(errc::bad_argument, "rank 0: it has no images, and the operator no identity",
+    require_error(errc::bad_argument, "rank 0: there are no images and the operator has no identity",
                   [&](auto& comm, auto& x, auto& y, bool is_wrong) {
                       allfold::all_reduce(comm, is_wrong ? images<int>::none(4) : images(x), y, join);
                   });
@@ -136,12 +136,12 @@ TEST_CASE("images that do not fit are refused, and nobody waits for the rank tha
                       const std::size_t held = is_wrong ? 3 : blocks.extent(comm.rank());
                       allfold::reduce_scatter(comm, images(x, x), std::span(y).first(held), join, blocks);
                   });
-    require_error(errc::mismatch, "has 3",  // and another one 4: whichever rank finds it says so
+    require_error(errc::mismatch, "has 3",  // and another rank has 4: whichever finds it reports it
                   [&](auto& comm, auto& x, auto& y, bool is_wrong) {
                       const std::size_t n = is_wrong ? 3 : 4;
                       allfold::all_reduce(comm, images(std::span(x).first(n)), std::span(y).first(n), join);
                   });
-    require_error(errc::mismatch, "rank 0: there are 1 outputs of 2 images",
+    require_error(errc::mismatch, "rank 0: there are 1 outputs for 2 images",
                   [&](auto& comm, auto& x, auto& y, bool is_wrong) {
                       std::vector<int> z(4);
                       allfold::inclusive_scan(comm, images(x, x), is_wrong ? images(y) : images(y, z), join);
@@ -181,5 +181,6 @@ TEST_CASE("what is wrong with images in flight all ranks are told") {
         auto wrong = allfold::all_reduce.prepare(comm, comm.rank() == 1 ? images<int>::none(4) : images(x), y, join);
         wrong();
     });
-    for (const outcome& each : outcomes) CHECK(each.says("rank 1: it has no images, and the operator no identity"));
+    for (const outcome& each : outcomes)
+        CHECK(each.says("rank 1: there are no images and the operator has no identity"));
 }

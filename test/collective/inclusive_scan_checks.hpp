@@ -31,7 +31,7 @@ void check_inclusive_scan(Comm& comm, const problem<Algebra>& p, const std::stri
     expect(in.margins_are_untouched(), where + ", in place: written outside of the operand");
 }
 
-/// With every algorithm, in one window and in many.
+/// Checks every algorithm, in one window and in many.
 template <class Comm, class Algebra>
 void check_inclusive_scan_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm<1>(allfold::inclusive_scan, comm.size(), [&](const char* name, auto... algorithm) {

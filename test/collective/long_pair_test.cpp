@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// Between two ranks, long operands that are not folded are moved by both: each stores its part where it belongs, also
-// in memory of the other one.
+// With two ranks, long operands that are not folded are moved by both: each rank stores its part where it belongs, even
+// in the memory of the other one.
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -24,10 +24,10 @@ using namespace test;
 
 namespace {
 
-/// More than is copied between two ranks, also in half of it.
+/// Too long to be copied between two ranks, and so is half of it.
 const problem<integers> long_problem(2, 2 * allfold::choose_tuning{}.copied_bytes / sizeof(int) + 1003);
 
-/// Near and far.
+/// Runs two ranks that are near each other, and two that are far.
 template <class Fn>
 void on_pairs(Fn fn) {
     for (const auto& tuning : {allfold::thread_tuning(), scattered}) on_ranks(2, fn, tuning);

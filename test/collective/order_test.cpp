@@ -20,7 +20,7 @@ using allfold::order;
 
 namespace {
 
-/// Element i of the operands of ranks [low, high), bracketed as the canonical tree.
+/// The fold of element i over ranks [low, high), bracketed as the canonical tree.
 float fold_tree(const problem<floats>& p, int low, int high, std::size_t i) {
     if (high - low == 1) return p.operand(low)[i];
     const int cut = allfold::canonical_cut(p.ranks(), low, high);

@@ -21,7 +21,7 @@
 
 namespace test {
 
-/// Where operand r goes.
+/// Entry r is the destination of rank r's operand.
 using permutation = std::vector<int>;
 
 inline permutation shifted(int ranks, int by) {
@@ -30,7 +30,7 @@ inline permutation shifted(int ranks, int by) {
     return to;
 }
 
-/// Nobody moves; all in one cycle; pairs, and in odd numbers of ranks one that stays; any.
+/// No operand moves; all move in one cycle; pairs swap, and if P is odd the middle rank keeps its own; a random one.
 inline std::vector<permutation> permutations_of(int ranks) {
     const permutation none = shifted(ranks, 0);
     permutation mirrored = none, any = none;
@@ -70,7 +70,7 @@ void check_permute(Comm& comm, const permutation& to, rank_lengths lengths, cons
     expect(in.margins_are_untouched() && out.margins_are_untouched(), where + ": written outside of the operands");
 }
 
-/// And one in place, where all ranks have one length.
+/// One call in place, with the same length on all ranks.
 template <class Algebra, class Comm, class... Options>
 void check_permute_in_place(Comm& comm, const permutation& to, std::size_t count, const std::string& where,
                             const Options&... options) {
@@ -88,7 +88,7 @@ inline std::size_t some_elements(int) { return 259; }
 inline std::size_t many_elements(int) { return 9000; }
 inline std::size_t uneven_elements(int rank) { return static_cast<std::size_t>(3 * rank % 4 * 37); }
 
-/// Operands of one length.
+/// Checks operands of one length, out of place and in place.
 template <class Algebra, class Comm, class... Options>
 void check_permute_both_ways(Comm& comm, const permutation& to, rank_lengths lengths, const std::string& where,
                              const Options&... options) {
@@ -96,7 +96,7 @@ void check_permute_both_ways(Comm& comm, const permutation& to, rank_lengths len
     check_permute_in_place<Algebra>(comm, to, lengths(0), where, options...);
 }
 
-/// Lists and shifts, of one length.
+/// Checks lists and shifts, with operands of one length.
 template <class Algebra, class Comm, class... Options>
 void check_permutations(Comm& comm, const std::string& where, const Options&... options) {
     for (const rank_lengths lengths : {no_elements, one_element, some_elements}) {
@@ -108,14 +108,14 @@ void check_permutations(Comm& comm, const std::string& where, const Options&... 
     }
 }
 
-/// Of many lengths.
+/// Checks lists, with operands of many lengths.
 template <class Algebra, class Comm>
 void check_uneven_permutations(Comm& comm, const std::string& where) {
     for (const auto& to : permutations_of(comm.size()))
         check_permute<Algebra>(comm, to, uneven_elements, where + ", uneven", allfold::destinations(to));
 }
 
-/// With every algorithm, operands of one length and of many.
+/// Checks every algorithm, with operands of one length and of many.
 template <class Algebra, class Comm>
 void check_permute_with_all_algorithms(Comm& comm, const std::string& where) {
     check_permutations<Algebra>(comm, where);

@@ -169,12 +169,13 @@ TEST_CASE("a permutation that is a list can be planned, and proved before it run
 
 namespace {
 
-/// Whether by an option, which names a permutation, a rank sends to a peer.
+/// Whether `rank` sends to `peer` in the permutation that the option names.
 template <class Option>
 bool sends(const Option& named, int rank, int peer, int size) {
     return allfold::detail::call_options(named).setting_of(rank, size, 1).destination_of(rank) == peer;
 }
-/// Whether all that was written is what a rank has sent that agrees about it: that may come before the mismatch.
+/// Whether what was written is the operand of one rank, and both ranks agree that it is sent to this one: it may arrive
+/// before the mismatch is found.
 template <class OptionOf>
 bool is_rightful(const std::vector<int>& written, int rank, int size, OptionOf option) {
     for (int from = 0; from < size; ++from)
@@ -183,7 +184,7 @@ bool is_rightful(const std::vector<int>& written, int rank, int size, OptionOf o
     return false;
 }
 
-/// The outcomes of a permute of `count(rank)` elements. Where it fails nobody writes what is not for him.
+/// The outcomes of a permute of `count(rank)` elements. If it fails, no rank may write what was not meant for it.
 template <class Option>
 std::vector<outcome> refused(int size, Option option, rank_lengths count = some_elements) {
     return outcomes_on_ranks(size, [&](auto& comm) {
@@ -227,7 +228,7 @@ TEST_CASE("a list that is no permutation is refused on every rank, with what is 
         int x = 0;
         allfold::permute(comm, x);
     });
-    CHECK(says(none, errc::bad_argument, "where do operands go? Give shift{} or destinations{}"));
+    CHECK(says(none, errc::bad_argument, "no permutation given: pass shift{} or destinations{}"));
 }
 
 TEST_CASE("a list that is no permutation is refused where calls are remembered too") {
@@ -254,7 +255,7 @@ TEST_CASE("ranks whose permutations differ find out, with both of them, and writ
         CHECK(says(shifts, errc::mismatch, "permutes to {1, 0}"));
     }
     const auto many = refused(20, [](int rank) { return shift{rank == 7 ? 1 : 2}; }, one_element);
-    CHECK(says(many, errc::mismatch, "permutes by list number"));
+    CHECK(says(many, errc::mismatch, "permutes by a list with hash"));
 }
 
 TEST_CASE("an operand that is not as long as its receiver expects is refused with both figures") {

@@ -29,8 +29,8 @@
 #include "test/support/remote.hpp"
 
 /// @file
-/// Defects that implementations of collectives had, by what their trackers say: each one has a test here, by number,
-/// over memory that ranks share and by messages. Pitfall 25, a schedule that fails among many ranks only, is in
+/// Bugs that implementations of collectives have had, according to their issue trackers. Each one has a numbered test
+/// here, over shared memory and with messages. Pitfall 25, a schedule that fails only with many ranks, is tested in
 /// schedule/circulant_test.cpp.
 
 using namespace test;
@@ -39,7 +39,7 @@ using allfold::sum;
 
 namespace {
 
-/// On ranks that share memory, and on such that do not.
+/// Runs the check on ranks that share memory and on ranks that do not.
 template <class Check>
 void on_both(std::initializer_list<int> sizes, Check check) {
     for (const int size : sizes) {
@@ -60,7 +60,7 @@ std::vector<T> vector_of(std::span<const T> values) {
     return {values.begin(), values.end()};
 }
 
-/// Elements with others around them, which nobody may touch.
+/// Elements surrounded by others that must stay untouched.
 struct fenced {
     explicit fenced(std::size_t n) : memory(n + 4, -7) {}
     [[nodiscard]] std::span<int> inside() { return std::span(memory).subspan(2, memory.size() - 4); }
@@ -300,7 +300,7 @@ TEST_CASE("pitfall 12: numbers beyond 2^31") {
     CHECK(blocks(1).first == blocks(0).second);
     CHECK(allfold::all_reduce.plan(8, huge, sum()).schedule(0).rounds() > 0);
 
-    // Two blocks that lie 6 GiB apart, in memory of which hardly a page is ever used.
+    // Two blocks 6 GiB apart, in a mapping of which hardly a page is ever touched.
     on_ranks(2, [](auto& comm) {
         constexpr std::size_t apart = std::size_t{6} << 30, bytes = apart + 100;
         void* const memory =
@@ -365,7 +365,7 @@ TEST_CASE("pitfall 16: what is started again uses the data, and the addresses, o
         std::vector<std::vector<int>> buffers(3, std::vector<int>(50));
         std::vector<int> kept(50);
         auto again = allfold::all_reduce.prepare(comm, kept, sum());
-        for (int turn = 0; turn < 300; ++turn) {  // all cells of a channel are used again and again
+        for (int turn = 0; turn < 300; ++turn) {  // every cell of a channel is reused many times
             auto& x = buffers[static_cast<std::size_t>(turn) % 3];
             x.assign(50, turn + comm.rank());
             kept.assign(50, turn);
@@ -385,7 +385,7 @@ TEST_CASE("pitfall 17: the input may be written as soon as the call returns") {
             for (int turn = 0; turn < 40; ++turn) {
                 x.assign(n, turn);
                 allfold::all_reduce(comm, x, y, sum());
-                x.assign(n, 1 << 20);  // which nobody must see
+                x.assign(n, 1 << 20);  // no rank may see this
                 expect(y.front() == turn * comm.size() && y.back() == y.front(), where);
             }
         }

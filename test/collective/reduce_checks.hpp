@@ -37,7 +37,7 @@ void check_reduce(Comm& comm, const problem<Algebra>& p, int root, const std::st
     expect(in.margins_are_untouched(), where + ", in place: written outside of the operand");
 }
 
-/// With every algorithm and root, in one window and in many.
+/// Checks every algorithm and root, in one window and in many.
 template <class Comm, class Algebra>
 void check_reduce_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm<problem<Algebra>::level>(allfold::reduce, comm.size(), [&](const char* name, auto... algorithm) {

@@ -36,7 +36,7 @@ void check_reduce_scatter(Comm& comm, const problem<Algebra>& p, const allfold::
     expect(in.margins_are_untouched(), where + ", in place: written outside of the operand");
 }
 
-/// With every algorithm and partition, in one window and in many.
+/// Checks every algorithm and partition, in one window and in many.
 template <class Comm, class Algebra>
 void check_reduce_scatter_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm<problem<Algebra>::level>(

@@ -57,5 +57,5 @@ TEST_CASE("shards that are padded to one length hold their blocks in front, and 
     const auto blocks = allfold::partition::ceil(10, 4);
     CHECK(blocks.unpadded(shard, 3).size() == 1);
     CHECK_THROWS_WITH(blocks.unpadded(shard, 0),
-                      Catch::Contains("block 0 has 3 elements, and its shard has room for 2"));
+                      Catch::Contains("block 0 has 3 elements, but its shard has room for 2"));
 }

@@ -20,7 +20,7 @@
 #include "test/support/ranks.hpp"
 
 /// @file
-/// What scans of one pass over shared memory do beyond what all algorithms must.
+/// What one-pass scans over shared memory must do beyond what every algorithm must do.
 
 using namespace test;
 using allfold::direct;
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int group_sizes[]{2, 3, 4, 8};
 
-int sum_below(int rank) { return rank * (rank + 1) / 2; }  // of r + 1
+int sum_below(int rank) { return rank * (rank + 1) / 2; }  // the sum of r + 1 over the ranks below
 
 }  // namespace
 
@@ -133,7 +133,7 @@ TEST_CASE("vectors that exceed the cache are scanned past it") {
         const int r = comm.rank();
         std::vector<int> in(n + 1), out(n + 1, -1);
         std::iota(in.begin(), in.end(), r);
-        const std::span<int> x = std::span(in).first(n), y = std::span(out).subspan(1);  // apart from lines
+        const std::span<int> x = std::span(in).first(n), y = std::span(out).subspan(1);  // not aligned to cache lines
         const auto expect_prefixes = [&](std::span<const int> got, int operands, const char* what) {
             for (std::size_t i = 0; i < n; ++i) {
                 const int wanted = operands * static_cast<int>(i) + operands * (operands - 1) / 2;

@@ -41,7 +41,7 @@ void check_scatter(Comm& comm, const problem<Algebra>& p, int root, const allfol
     expect(x.margins_are_untouched(), where + ", in place: written outside of the operand");
 }
 
-/// With every algorithm, root and partition, in one window and in many.
+/// Checks every algorithm, root and partition, in one window and in many.
 template <class Comm, class Algebra>
 void check_scatter_with_all_algorithms(Comm& comm, const problem<Algebra>& p, const std::string& where) {
     for_each_algorithm(allfold::scatter, comm.size(), [&](const char* name, auto... algorithm) {

@@ -96,7 +96,7 @@ TEST_CASE("sizes that do not fit a scatter are refused at the rank that has them
         allfold::barrier(comm);
     });
     CHECK(no_third[0].code == allfold::errc::bad_partition);
-    CHECK(no_third[0].says("10 elements of the input cannot go to 3 ranks in equal numbers"));
+    CHECK(no_third[0].says("10 elements of the input cannot be divided equally among 3 ranks"));
 
     const auto no_root = outcomes_on_ranks(2, [](auto& comm) {
         std::vector<int> x(2);

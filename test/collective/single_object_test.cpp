@@ -59,7 +59,7 @@ TEST_CASE("a collective in place returns the single object that it has written")
             "reduce");
         std::string said = word_of(rank);
         expect(allfold::broadcast(comm, said) == "a" && said == "a", "broadcast");
-        allfold::all_reduce(comm, mine, sum{}, allfold::recursive_doubling{});  // need not be looked at
+        allfold::all_reduce(comm, mine, sum{}, allfold::recursive_doubling{});  // the returned reference may be ignored
         expect(mine == size * size, "all_reduce once more");
     });
     SUCCEED();

@@ -19,7 +19,7 @@ inline std::string name_of(allfold::in_sync in, allfold::out_sync out) {
     return "in " + std::to_string(static_cast<int>(in)) + ", out " + std::to_string(static_cast<int>(out));
 }
 
-/// Each collective with each mode, called, started and started again, ends with what it gives without one.
+/// Checks that collectives give the same results in this mode as without it: called, started, and started repeatedly.
 template <class Comm>
 void check_sync_mode(Comm& comm, allfold::in_sync in, allfold::out_sync out) {
     const int size = comm.size(), self = comm.rank();

@@ -26,12 +26,12 @@ using allfold::persistent;
 
 namespace {
 
-constexpr std::size_t long_enough = 100000;  // to be lent
+constexpr std::size_t long_enough = 100000;  // enough elements to be lent
 
 void await(const std::atomic<int>& stage, int wanted) {
     while (stage < wanted) std::this_thread::yield();
 }
-/// For long enough that it would have ended if it could.
+/// Polls for so long that an operation that can end does.
 bool ends(operation& op) {
     for (int i = 0; i < 300; ++i) {
         if (op.done()) return true;
@@ -55,11 +55,11 @@ TEST_CASE("each of the nine modes ends as early as it may, and not before") {
                 if (comm.rank() == 0) std::iota(x.begin(), x.end(), 1);
                 await(stage, comm.rank());
                 operation op = allfold::broadcast.start(comm, x, in, out, allfold::direct());
-                if (comm.rank() == 0) {  // alone: the root has its result, and all others are still to come
+                if (comm.rank() == 0) {  // the root has its result, and no other rank has entered yet
                     const bool may_end = in != in_sync::all && out == out_sync::none;
                     expect(ends(op) == may_end, mode + ": the root alone");
                     stage = 1;
-                } else if (comm.rank() == 1) {  // what it gets comes from the root
+                } else if (comm.rank() == 1) {  // its result comes from the root
                     const bool may_end = in != in_sync::all && out != out_sync::all;
                     if (may_end) await_end(op);
                     expect(ends(op) == may_end, mode + ": the second of three");
@@ -67,7 +67,7 @@ TEST_CASE("each of the nine modes ends as early as it may, and not before") {
                 }
                 op.wait();
                 for (std::size_t i = 0; i < x.size(); ++i) expect(x[i] == static_cast<int>(i) + 1, mode);
-                allfold::barrier(comm);  // before which nobody may write x
+                allfold::barrier(comm);  // no rank may write x before this
                 x.assign(x.size(), -1);
             });
         }
@@ -123,7 +123,7 @@ TEST_CASE("what a collective gives does not depend on when it begins and ends") 
 
 TEST_CASE("what is still read when its call has ended is waited for where its communicator ends") {
     for (const bool waits : {false, true}) {
-        std::vector<int> x(long_enough, 5);  // the root's, which outlives its rank
+        std::vector<int> x(long_enough, 5);  // the root's operand, which outlives its rank
         on_ranks(4, [&](auto& comm) {
             if (comm.rank() == 0) {
                 operation op = allfold::broadcast.start(comm, x, out_sync::none, allfold::direct());
@@ -183,7 +183,8 @@ TEST_CASE("a deadline counts while a call waits until all have entered, or left"
             const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
                 std::vector<int> x(10, 1);
                 if (comm.rank() == 1) {
-                    if (each.second == out_sync::all) allfold::all_reduce(comm, x, allfold::sum());  // and no barrier
+                    // Without a barrier at its end.
+                    if (each.second == out_sync::all) allfold::all_reduce(comm, x, allfold::sum());
                     await(has_failed, 1);
                     return allfold::barrier(comm);
                 }

@@ -13,8 +13,8 @@
 
 namespace test {
 
-/// The operands and results of several collectives, of lengths that a seed chooses: whatever the transport, some are
-/// bundled and some are not.
+/// The operands and results of several collectives, of lengths chosen by a seed: on any transport, some are bundled and
+/// some are not.
 struct mixed_parts {
     mixed_parts(int own, int ranks, unsigned seed)
         : self(own),
@@ -84,7 +84,7 @@ struct mixed_parts {
     std::vector<std::string> to_scan, scanned, folded;
 };
 
-/// Calls, starts and prepares collectives together, two bundles in flight at the same time among them.
+/// Calls, starts and prepares collectives together. Two of these bundles are in flight at the same time.
 template <class Comm>
 void check_together(Comm& comm, unsigned seed) {
     mixed_parts called(comm.rank(), comm.size(), seed), first(comm.rank(), comm.size(), seed + 1),

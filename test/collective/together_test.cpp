@@ -77,7 +77,7 @@ TEST_CASE("short messages of collectives together travel as one") {
     });
     CHECK(one == 3);
     CHECK(three >= one);
-    CHECK(three < 3 * one);  // packets of one peer may be late, and then part of what they could hold has gone already
+    CHECK(three < 3 * one);  // a packet may be late, and then part of what it could have held has been sent already
 }
 
 TEST_CASE("ranks that put different collectives together are told so") {
@@ -105,7 +105,7 @@ TEST_CASE("ranks that put different collectives together are told so") {
             allfold::together(comm, allfold::all_reduce.with(x, sum()));
         allfold::barrier(comm);
     });
-    tell([](auto& comm) {  // in length: bundled here, and there not
+    tell([](auto& comm) {  // in length: bundled on one rank, and not on the other
         std::vector<int> x(comm.rank() == 0 ? 10 : 5000, 1), y(10, 1);
         allfold::together(comm, allfold::all_reduce.with(x, sum()), allfold::all_reduce.with(y, sum()));
     });
@@ -148,7 +148,7 @@ TEST_CASE("what goes wrong in one of several collectives is thrown by all ranks"
 
 namespace {
 
-/// What ends before the communicator that it wraps.
+/// A wrapper that ends before the communicator that it wraps.
 struct remote_for_a_while : remote {
     using remote::remote;
     ~remote_for_a_while() { background().end(this); }

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Adds a header of the library and all that it includes.
+/// Adds a header of the library and everything that it includes.
 void add_included(const std::string& header, std::set<std::string>& all) {
     if (!all.insert(header).second) return;
     std::ifstream text("include/" + header);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// What a wrapper of another interface needs: operators that take many rows at once, laws and sizes that are known when
-// the program runs.
+// What a wrapper of another interface needs: operators that take many rows at once, and laws and sizes that are known
+// only at run time.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -44,7 +44,7 @@ bool overlap(stretch<const T> a, stretch<const T> b) {
     return std::less<>()(a.begin(), b.end()) && std::less<>()(b.begin(), a.end());
 }
 
-/// Throws where operands are not what `stretch` says that they are. Writes to `out` last what depends on both sides.
+/// Throws if the operands are not what `stretch` promises. Reads both operands of an element before it writes to `out`.
 template <class T, class F>
 void fold_each(stretch<const T> left, stretch<const T> right, stretch<T> out, F f) {
     require_sound(left.rows() == out.rows() && right.rows() == out.rows() && out.rows() > 0);
@@ -103,7 +103,7 @@ void check_stretches_of_matrices(Comm& comm, std::size_t n) {
 
 // Rows of several tensors
 
-/// The product of a matrix and the 3 vectors beside it: row by row, so that rows that are not told apart are noticed.
+/// The product of matrices, each with a vector of 3 numbers beside it: row by row, so mixed-up rows are noticed.
 const auto affine = allfold::associative([](const allfold::stretches<const matrix, const std::uint32_t>& left,
                                             const allfold::stretches<const matrix, const std::uint32_t>& right,
                                             const allfold::stretches<matrix, std::uint32_t>& out) {
@@ -111,7 +111,7 @@ const auto affine = allfold::associative([](const allfold::stretches<const matri
     const auto& [b, w] = right;
     const auto& [c, u] = out;
     for (std::size_t i = 0; i < c.rows(); ++i) {
-        const std::uint32_t scale = a[i].a + a[i].b;  // of what both rows of a matrix with equal sums have
+        const std::uint32_t scale = a[i].a + a[i].b;  // the sum of either row, as both rows have the same sum
         for (std::size_t j = 0; j < u.row_length(); ++j) u.row(i)[j] = v.row(i)[j] + scale * w.row(i)[j];
         c[i] = a[i] * b[i];
     }
@@ -127,7 +127,7 @@ T read(const std::byte* from) {
     return x;
 }
 
-/// Of affine maps x -> key·x + value. Throws where a value is not aligned to 32 bytes.
+/// Composes affine maps x -> key·x + value. Throws if a value is not aligned to 32 bytes.
 const auto aligned_maps = allfold::associative([](const allfold::stretches<const std::byte, const std::byte>& left,
                                                   const allfold::stretches<const std::byte, const std::byte>& right,
                                                   const allfold::stretches<std::byte, std::byte>& out) {
@@ -183,10 +183,10 @@ void check_aligned_maps(Comm& comm, std::size_t n) {
 
 // A wrapper
 
-/// What a user of such an interface writes.
+/// The kind of function that a user of such an interface writes.
 using callback = void (*)(const void* in, void* in_out, int* count, void* context);
 
-/// What the wrapper is told of it when the program runs.
+/// What the wrapper learns about it at run time.
 struct foreign_operator {
     callback function;
     bool commutes;
@@ -201,14 +201,15 @@ auto operator_of(const foreign_operator& given) {
                                    }));
 }
 
-/// What it is told of elements: words, each a length and letters. What is too long is cut, which is associative.
+/// What it learns about elements, which are words: a length, and letters. Letters that do not fit are cut off, so that
+/// joining words remains associative.
 struct word_type {
     std::size_t size;
     std::size_t alignment;
 };
 constexpr std::size_t letters_at = sizeof(std::uint32_t);
 
-/// in_out ← in, in_out
+/// in_out ← in followed by in_out
 void join_words(const void* in, void* in_out, int* count, void* context) {
     const auto& type = *static_cast<const word_type*>(context);
     for (int i = 0; i < *count; ++i) {
@@ -229,7 +230,7 @@ void join_words(const void* in, void* in_out, int* count, void* context) {
     }
 }
 
-/// Memory that is as aligned as it is said to be, and no more.
+/// Memory with exactly the stated alignment, and no stricter one.
 class aligned_bytes {
   public:
     aligned_bytes(std::size_t bytes, std::size_t alignment) : memory_(bytes + 256) {
@@ -245,7 +246,7 @@ class aligned_bytes {
 
 std::string word_of(int rank, std::size_t i) { return static_cast<char>('a' + rank) + std::to_string(i % 10); }
 
-/// Elements that nobody knows the type of, as a wrapper is given them.
+/// Elements of unknown type, as a wrapper gets them.
 struct words_of {
     words_of(const word_type& of, std::size_t count) : type(of), n(count), memory(of.size * count, of.alignment) {}
 
@@ -293,7 +294,7 @@ void check_words(Comm& comm, word_type type, std::size_t n) {
                               std::to_string(size);
     const auto op = operator_of({join_words, false, &type});
     const words_of in = words_at(type, rank, n);
-    for (int turn = 0; turn < 2; ++turn) {  // the second time it may be a call that is remembered
+    for (int turn = 0; turn < 2; ++turn) {  // the second call may be a remembered one
         words_of out(type, n);
         allfold::all_reduce(comm, in.constant(), out.rows(), op);
         expect_joined(out, size, 0, where + ", all_reduce");
@@ -315,7 +316,7 @@ void check_words(Comm& comm, word_type type, std::size_t n) {
 TEST_CASE("an operator may fold many elements at once, in rank order and wherever they lie") {
     const auto check = [](auto& comm) {
         for (const std::size_t n : {0U, 1U, 9U, 700U})
-            for (int turn = 0; turn < 2; ++turn) check_stretches_of_matrices(comm, n);  // then a call is remembered
+            for (int turn = 0; turn < 2; ++turn) check_stretches_of_matrices(comm, n);  // the second is remembered
     };
     for (int size = 1; size <= 8; ++size) {
         on_ranks(size, check);
@@ -349,7 +350,7 @@ TEST_CASE("an operator folds many elements at once that own memory") {
 }
 
 TEST_CASE("an operator folds many elements of a tensor with gaps at once, piece by piece") {
-    for (const std::size_t width : {3U, 40U}) {  // packed, and read where they lie
+    for (const std::size_t width : {3U, 40U}) {  // packed, or read in place
         on_ranks(3, [&](auto& comm) {
             constexpr std::size_t rows = 50;
             operand memory(rows * 2 * width, matrix{7, 7, 7, 7});
@@ -378,7 +379,7 @@ TEST_CASE("an operator folds many rows of several tensors at once") {
             state s;
             for (std::size_t i = 0; i < n; ++i) {
                 const auto k = static_cast<std::uint32_t>(rank + 1) * 3 + static_cast<std::uint32_t>(i);
-                s.a.push_back({k, 5, k - 1, 6});  // both rows have the same sum, and so have those of products
+                s.a.push_back({k, 5, k - 1, 6});  // both rows have the same sum, in products too
                 for (std::size_t j = 0; j < width; ++j) s.v.push_back(k * 7 + static_cast<std::uint32_t>(j));
             }
             return s;

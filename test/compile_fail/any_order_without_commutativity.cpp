@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: order::any needs a commutative operator: write allfold::commutative(op) if it is, or ask for no order, which keeps that of the ranks
+// expect: allfold: order::any needs a commutative operator: write allfold::commutative(op) if it is, or ask for no order, which keeps rank order
 
 #include "allfold/allfold.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: displacements say where blocks begin: say how long they are, with a partition, or input_blocks{} and output_blocks{}
+// expect: allfold: displacements specify only where blocks begin: specify their lengths with a partition, or input_blocks{} and output_blocks{}
 
 #include <vector>
 

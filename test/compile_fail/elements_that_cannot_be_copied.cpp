@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: elements are copied from rank to rank, and this type cannot be copied
+// expect: allfold: elements are copied from rank to rank, but this type cannot be copied
 
 #include <memory>
 #include <vector>

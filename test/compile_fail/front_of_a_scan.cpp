@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: at_front{} is for reduce_scatter in place, of an operand that is cut where it lies: out of place, the output holds the block alone
+// expect: allfold: at_front{} is for reduce_scatter in place, of a single operand without axis{}, shards{} or displacements{}: out of place, the output holds only the block
 
 #include <vector>
 

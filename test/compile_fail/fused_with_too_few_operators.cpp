@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: fused{...} needs one operator for each tensor of records, or member of a tuple, in their order, and each must fold the elements there
+// expect: allfold: fused{...} needs one operator for each tensor of records, or member of a tuple, in the same order; each must fold those elements, in records with a state of the same type
 
 #include <vector>
 

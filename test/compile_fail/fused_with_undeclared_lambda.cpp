@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: an operator in fused{...} is not declared associative on what it folds: write allfold::associative(op), or allfold::commutative(op), around it
+// expect: allfold: an operator in fused{...} is not declared associative on what it folds: wrap it in allfold::associative(op), or allfold::commutative(op)
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: the identity given to with_identity(op, e) does not fit what is folded: e must convert to the element type, and be a std::tuple of one value for each tensor where op folds rows
+// expect: allfold: the identity given to with_identity(op, e) does not fit what is folded: e must convert to the element type or, if op folds rows, be a std::tuple with one value for each tensor
 
 #include <vector>
 

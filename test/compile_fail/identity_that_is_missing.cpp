@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: this operator declares no identity, which rank 0 is to get: write with_identity(op, e), or pass a variable, which rank 0 keeps
+// expect: allfold: this operator declares no identity, which rank 0 would get: write with_identity(op, e), or pass a variable, which rank 0 leaves unchanged
 
 #include "allfold/allfold.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: a reduce_scatter of images has one block to write: pass one operand for it
+// expect: allfold: a reduce_scatter of images writes a single block: pass one operand as the output
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: the tensors of one list have one element type: make one call for each type
+// expect: allfold: all tensors of a list must have the same element type: make one call for each type
 
 #include <vector>
 

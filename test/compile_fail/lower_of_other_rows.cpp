@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: this operator's lower cannot be called with what it folds: write lower(state, contributions), which returns a value, or of rows lower(state, contributions, out)
+// expect: allfold: this operator's lower cannot be called with what it folds: write lower(state, contributions), which returns a value, or for rows lower(state, contributions, out)
 
 #include <vector>
 

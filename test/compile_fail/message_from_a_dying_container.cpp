@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: this argument would be gone before the message is: pass a variable or a view
+// expect: allfold: this argument would be destroyed before the operation completes: pass a variable or a view
 
 #include <vector>
 

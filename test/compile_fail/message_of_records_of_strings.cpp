@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: records in a message must have trivially copyable elements: send each tensor by itself
+// expect: allfold: records in a message must have trivially copyable elements: send each tensor separately
 
 #include <string>
 #include <vector>

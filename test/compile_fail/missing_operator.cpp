@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: this collective folds: give it an operator: sum{}, ...
+// expect: allfold: this collective needs an operator: pass one, such as sum{}
 
 #include <functional>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: the operator cannot be copied: let it refer to what it cannot copy, by a pointer or a std::shared_ptr
+// expect: allfold: the operator cannot be copied: hold the non-copyable part by pointer or std::shared_ptr
 
 #include <memory>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: this operator folds whole ranges, and a range is folded element by element: make it the one element of a view, std::span(&range, 1)
+// expect: allfold: this operator folds whole ranges, but a range is folded element by element: make it the only element of a view, std::span(&range, 1)
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: order::global is for operators that are exact, such as exact_sum, and for distributed arrays: ask for order::tree, or for less
+// expect: allfold: order::global is for operators that are exact, such as exact_sum, and for distributed arrays: ask for order::tree or a weaker level
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: a list of tensors is cut tensor by tensor: say how with tensors{...}.by(partition::ceil)
+// expect: allfold: a list of tensors is cut tensor by tensor: specify how with tensors{...}.by(partition::ceil)
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: this would move an address, not what lies there: pass a view of the elements, such as std::span(pointer, count)
+// expect: allfold: this would send an address, not the data it points to: pass a view of the elements, such as std::span(pointer, count)
 
 #include <chrono>
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: the elements of this range do not lie one after the other in memory: copy them to a std::vector, of char where they are bools
+// expect: allfold: the elements of this range are not contiguous in memory: copy them to a std::vector, of char if they are bools
 
 #include <deque>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: the elements here are ranges themselves, which this operator does not fold: pass a span or a tensor of what lies in them
+// expect: allfold: the elements here are themselves ranges, which this operator does not fold: pass a span or a tensor of what they contain
 
 #include <array>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: raw rows are no image, whose elements have a type
+// expect: allfold: raw rows cannot be an image, whose elements must have a type
 
 #include <cstddef>
 #include <vector>

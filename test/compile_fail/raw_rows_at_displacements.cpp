@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: of raw rows that are only moved pass the bytes, and count bytes
+// expect: if raw rows are only moved, pass their bytes, and count bytes
 
 #include <cstddef>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: raw rows are no tensor of a list, which has elements of a type: make one call for each
+// expect: allfold: raw rows cannot be part of a list, whose elements must have a type: make one call for each
 
 #include <cstddef>
 #include <vector>

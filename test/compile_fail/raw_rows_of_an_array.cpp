@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: raw rows are no part of a distributed array, whose elements have a type
+// expect: allfold: raw rows cannot be part of a distributed array, whose elements must have a type
 
 #include <cstddef>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: raw rows are folded as they are, and this operator has a lift: give them a type
+// expect: allfold: raw rows are folded unconverted, but this operator has a lift: give them a type
 
 #include <cstddef>
 #include <vector>
@@ -12,7 +12,7 @@ using state = std::byte;
 using state = std::size_t;
 #endif
 
-/// Lifts whatever is not a state.
+/// Lifts whatever is smaller than a state.
 struct count_ones {
     static constexpr allfold::law_set laws = allfold::law::associative | allfold::law::commutative;
     state operator()(state a, state b) const { return static_cast<state>(std::size_t(a) + std::size_t(b)); }

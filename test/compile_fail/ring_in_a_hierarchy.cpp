@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: between processes only their first threads talk: name two_level, two_level_halving or no algorithm
+// expect: allfold: only the first thread of each process communicates with other processes: name two_level, two_level_halving or no algorithm
 
 #include <vector>
 

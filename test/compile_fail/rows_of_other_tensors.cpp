@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: the operator can neither be called as op(left, right, out) on these rows nor as T(const T&, const T&) on each of their element types: give it one such const call operator
+// expect: allfold: the operator can be called neither as op(left, right, out) on these rows nor as T(const T&, const T&) on each of their element types: give it such a const call operator
 
 #include "allfold/algebra/diagnose.hpp"
 #include "allfold/algebra/online_softmax.hpp"

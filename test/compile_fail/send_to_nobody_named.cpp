@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: a send says to{rank}, a receive or probe from{rank} or from{any}, an exchange both, each once
+// expect: allfold: a send takes to{rank}, a receive or probe from{rank} or from{any}, an exchange both, each once
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: start and prepare return an operation, not the partition by which the output lies: pass a variable for that after the output
+// expect: allfold: start and prepare return an operation, not the partition of the output: pass a variable for that after the output
 
 #include <vector>
 

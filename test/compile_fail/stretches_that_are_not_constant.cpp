@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: an operator that takes many rows at once is called as op(stretch<const T> left, stretch<const T> right, stretch<T> out) while const; in_out(f) makes one of f(in, in_out)
+// expect: allfold: an operator that takes many rows at once must be callable as op(stretch<const T> left, stretch<const T> right, stretch<T> out) when const; in_out(f) makes one from f(in, in_out)
 
 #include <cstddef>
 #include <vector>

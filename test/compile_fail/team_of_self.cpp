@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: this communicator forms no teams: make them of what it stands for, threads, MPI processes or a hierarchy
+// expect: allfold: this communicator cannot form teams: form them from a communicator of threads, MPI processes or a hierarchy
 
 #include "allfold/collective/subset.hpp"
 #include "allfold/transport/self.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: the first argument is the communicator: *team of a team, *pointer of a pointer to one
+// expect: allfold: the first argument must be the communicator: pass *team for a team, *pointer for a pointer to one
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: two options of one kind in one call: give one algorithm, one window, one order level
+// expect: allfold: two options of the same kind in one call: pass one algorithm, one window, one order level
 
 #include <chrono>
 #include <functional>

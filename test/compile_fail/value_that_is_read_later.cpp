@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// expect: allfold: out_sync is for operands that outlive the call, which others may read later: pass variables
+// expect: allfold: out_sync is for operands that outlive the call, since others may read them later: pass variables
 
 #include <array>
 #include <utility>

@@ -10,7 +10,7 @@
 #endif
 
 /// @file
-/// A user's test with Catch2, of either version.
+/// A user's test with Catch2, version 2 or 3.
 
 TEST_CASE("all ranks get the sum, whatever comes first") {
     const auto program = [](allfold::explored_communicator& comm) {

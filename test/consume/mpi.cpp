@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
         allfold::mpi::communicator comm{MPI_COMM_WORLD};
         std::vector<float> x(8, 1.F);
         allfold::all_reduce(comm, x, allfold::sum{});
-        // Under an mpirun of another MPI there are two jobs of one rank each.
+        // Under the mpirun of a different MPI there are two jobs of one rank each.
         right = comm.size() == ranks && x == std::vector<float>(8, ranks);
         std::cout << "rank " << comm.rank() << " of " << comm.size() << (right ? " holds" : " does not hold")
                   << " the sum\n";

@@ -124,7 +124,7 @@ by_vcpkg() {
     cmake -D port="$copy/packaging/vcpkg/ports/allfold" -D DOWNLOADS="$copy/downloads" -D work="$copy/work" \
         -D CURRENT_PACKAGES_DIR="$copy/installed" -P test/consume/vcpkg/stand_in.cmake
     project cmake vcpkg_consumer -D CMAKE_PREFIX_PATH="$copy/installed" -D way=vcpkg -D components=mpi
-    echo "not run: vcpkg itself, which is not to be had here; stand-ins for its functions ran the port"
+    echo "not run: vcpkg itself, which is not available here; stand-ins for its functions ran the port"
 }
 
 ways=("${@:2}")

@@ -77,13 +77,13 @@ TEST_CASE("an array lies on one rank, in a block for each rank, and in blocks wi
 }
 
 TEST_CASE("blocks of nothing, positions that nobody has and elements that are not there are refused") {
-    require_error(errc::bad_partition, "block_cyclic{0, 0, 4} has blocks of no elements",
+    require_error(errc::bad_partition, "block_cyclic{0, 0, 4} has empty blocks",
                   [] { static_cast<void>(block_cyclic{0, 0, 4}.extent(0, 2)); });
     require_error(errc::bad_partition, "has positions beyond",
                   [] { static_cast<void>(block_cyclic{1, greatest - 3, 4}.extent(0, 2)); });
     require_error(errc::bad_argument, "block_cyclic{2, 0, 4} has no element 4",
                   [] { static_cast<void>(block_cyclic{2, 0, 4}.owner(4, 2)); });
-    require_error(errc::bad_argument, "rank 1 has no element 2 of its 2",
+    require_error(errc::bad_argument, "rank 1 has no element 2: it holds 2",
                   [] { static_cast<void>(block_cyclic{2, 0, 4}.global_index(1, 2, 2)); });
     require_error(errc::bad_rank, "rank 2 is not in [0, 2)",
                   [] { static_cast<void>(block_cyclic{2, 0, 4}.extent(2, 2)); });

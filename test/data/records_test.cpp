@@ -233,7 +233,7 @@ TEST_CASE("records whose tensors lie in the output in another order, or twice, a
             };
             expect_overlap(
                 [](auto& comm, auto& a, auto& b) { allfold::all_reduce(comm, records(a, b), records(b, a), sum()); },
-                "input, tensor 1 and output, tensor 0 share memory");
+                "input tensor 1 and output tensor 0 share memory");
             expect_overlap([](auto& comm, auto& a, auto&) { allfold::all_reduce(comm, records(a, a), sum()); },
                            "tensors 0 and 1 of the output share memory");
             expect_overlap([](auto& comm, auto& a,

@@ -22,7 +22,7 @@
 #include "test/support/two_worlds.hpp"
 
 /// @file
-/// Handles of operations that are used in ways that nobody planned.
+/// Handles of operations, used in ways that they are not meant for.
 
 using namespace test;
 using namespace std::chrono_literals;
@@ -80,7 +80,7 @@ TEST_CASE("an operation in flight that outlives its communicator reports an erro
         std::atomic<bool> gone = false;
         const auto outcomes = outcomes_on_ranks(2, [&](auto& comm) {
             const auto r = static_cast<std::size_t>(comm.rank());
-            if (comm.rank() == 1) {  // until rank 0 has gone
+            if (comm.rank() == 1) {  // waits until rank 0 has left
                 while (!gone) std::this_thread::yield();
                 std::this_thread::sleep_for(20ms);
                 allfold::all_reduce(comm, x[1], sum(), allfold::ring());
@@ -233,7 +233,7 @@ TEST_CASE("an operation that is destroyed by an exception tells its peers which 
         };
         CHECK_THROWS_AS(on_ranks(2, body), std::range_error);
         INFO(text);
-        CHECK(text.find("all_reduce: rank 0 of 2 stops: rank 1 failed: the user's own") != std::string::npos);
+        CHECK(text.find("all_reduce: aborted on rank 0 of 2: rank 1 failed: the user's own") != std::string::npos);
     }
 }
 
@@ -262,7 +262,7 @@ TEST_CASE("wait_some returns each operation once") {
         std::vector<int> x(7, 1);
         std::vector<operation> operations;
         for (int& each : x) operations.push_back(allfold::all_reduce.start(comm, each, sum()));
-        operations[3].wait();  // has been told already
+        operations[3].wait();  // already reported
         std::vector<int> seen(x.size());
         for (std::vector<std::size_t> some; !(some = wait_some(operations)).empty();)
             for (const std::size_t which : some) ++seen[which];
@@ -463,8 +463,8 @@ TEST_CASE("a prepared operation may be started anew while a slow rank is still i
 }
 
 TEST_CASE("operations whose communicator has ended are tested, and waited for in any number, without it") {
-    // What is thrown is not read: the other rank may free it, and the thread sanitizer does not see how its owners are
-    // counted.
+    // The exception is not read: the other rank may free it, and the thread sanitizer does not see the reference count
+    // that makes this safe.
     const auto succeeds = [](auto call) {
         try {
             call();
@@ -479,7 +479,7 @@ TEST_CASE("operations whose communicator has ended are tested, and waited for in
                 std::vector<operation> over(2);
                 std::vector<int> x(1000, 1), y(1000, 1);
                 const bool starts = completes || comm.rank() == 0;
-                static_cast<void>(succeeds([&] {  // unless the other rank leaves before this one is through
+                static_cast<void>(succeeds([&] {  // fails if the other rank leaves before this one is done
                     const auto both = allfold::subset(comm, allfold::rank_list{0, 1});
                     if (!starts) return;
                     over[0] = allfold::all_reduce.start(*both, x, sum());

@@ -27,7 +27,7 @@ namespace {
 
 constexpr allfold::law_set commutes = allfold::law::associative | allfold::law::commutative;
 
-/// States have the type of values, and are others all the same.
+/// States have the same type as values, but mean something else.
 struct sum_of_squares {
     static constexpr auto laws = commutes;
     double operator()(double a, double b) const { return a + b; }
@@ -38,7 +38,7 @@ struct root_mean_square : sum_of_squares {
     static double lower(double sum, int contributions) { return std::sqrt(sum / contributions); }
 };
 
-/// Both ways, of rows: (x, y[D]) are folded as (x², 2·y[D]), and become (√x², y[D] + contributions).
+/// Lifts and lowers rows: (x, y[D]) are folded as (x², 2·y[D]), and become (√x², y[D] + contributions).
 struct norm_of_rows {
     static constexpr auto laws = commutes;
     using values = allfold::row<const double, const float>;
@@ -64,7 +64,7 @@ constexpr int group_sizes_here[] = {1, 3};
 #else
 constexpr int group_sizes_here[] = {1, 2, 3, 4};
 #endif
-/// In a cell, in a slot, lent and in one pass.
+/// Short enough for a cell, short enough for a slot, and long enough to be lent and folded in one pass.
 constexpr std::size_t lengths[] = {1, 700, 100000};
 
 template <class Range>

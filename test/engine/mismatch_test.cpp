@@ -34,7 +34,7 @@ using allfold::sum;
 
 namespace {
 
-/// Runs `call(comm)` on all ranks and then a barrier, in which a rank that noticed nothing learns of the failure.
+/// Runs `call(comm)` on all ranks and then a barrier, where a rank that has not noticed the failure learns of it.
 template <class Call>
 std::vector<outcome> outcomes_of(int size, Call call) {
     return outcomes_on_ranks(size, [&](auto& comm) {
@@ -43,8 +43,8 @@ std::vector<outcome> outcomes_of(int size, Call call) {
     });
 }
 
-/// At least one rank must fail with `code` and a text that has all of `parts`, all others with the same code, or
-/// because of one that did.
+/// At least one rank must fail with `code` and a text that has all of `parts`. All others must fail with the same code,
+/// or because of a rank that did.
 void check_failure(const std::vector<outcome>& outcomes, errc code, std::initializer_list<std::string_view> parts) {
     const auto is_cause = [&](const outcome& o) {
         return o.code == code && std::ranges::all_of(parts, [&](auto part) { return o.says(part); });
@@ -61,7 +61,7 @@ void check_failure(const std::vector<outcome>& outcomes, errc code, std::initial
     }
 }
 
-/// Every rank finds the fault by itself.
+/// Every rank must find the fault by itself.
 void check_everywhere(const std::vector<outcome>& outcomes, errc code, std::initializer_list<std::string_view> parts) {
     for (std::size_t r = 0; r < outcomes.size(); ++r) {
         INFO("rank " << r << ": " << outcomes[r].text);
@@ -77,7 +77,7 @@ struct plain_sum {
 };
 
 constexpr int group_sizes_here[] = {2, 3, 5};
-/// In a cell, in a slot, lent.
+/// Short enough for a cell, short enough for a slot, and long enough to be lent.
 constexpr std::size_t lengths[] = {3, 1000, 100000};
 
 }  // namespace
@@ -274,9 +274,9 @@ TEST_CASE("two lambdas of one signature in one function are different operators"
     });
     check_failure(outcomes, errc::mismatch, {"all_reduce", "folds with", "lambda", "rank 1"});
     for (const auto& each : outcomes) UNSCOPED_INFO(each.text);
-#if !defined(__clang__)  // which spells out where a lambda stands
-    CHECK(outcomes[0].says("spelled the same"));
-    CHECK(outcomes[0].says("lambdas of one function are different operators"));
+#if !defined(__clang__)  // clang spells out where a lambda is defined
+    CHECK(outcomes[0].says("different type of the same name"));
+    CHECK(outcomes[0].says("each lambda expression is a distinct operator"));
 #endif
 }
 
@@ -478,7 +478,7 @@ TEST_CASE("an algorithm that does not exist for the number of ranks is a bad arg
                             allfold::all_reduce(comm, x, sum(), allfold::mirrored_doubling());
                         }),
             errc::bad_argument,
-            {"all_reduce", "has no schedule for", std::to_string(size) + " ranks", "it has some for 1, 2, 4, 8"});
+            {"all_reduce", "has no schedule for", std::to_string(size) + " ranks", "it supports 1, 2, 4, 8"});
 }
 
 TEST_CASE("records whose tensors differ in their rows are a bad argument") {
@@ -530,8 +530,8 @@ TEST_CASE("a mismatch in the background is thrown where the operation is waited 
 }
 
 TEST_CASE("an operator that says on one rank only that it is commutative is a mismatch that names both") {
-    for (const bool asks : {false, true})  // with an order of the caller's the levels are the same
-        for (const int before : {0, 3})    // calls that agree, the latter ones of which are remembered
+    for (const bool asks : {false, true})  // if the caller names an order, the levels are the same
+        for (const int before : {0, 3})    // preceding calls that agree, of which the later ones are remembered
             check_failure(outcomes_of(3,
                                       [&](auto& comm) {
                                           std::vector<int> x(10);
@@ -545,8 +545,7 @@ TEST_CASE("an operator that says on one rank only that it is commutative is a mi
                                           for (int i = 0; i < before; ++i) call(true), call(false);
                                           call(comm.rank() != 1);
                                       }),
-                          errc::mismatch,
-                          {"all_reduce", "rank 1", "says that it is commutative", "says that it is not commutative"});
+                          errc::mismatch, {"all_reduce", "rank 1", "declared commutative", "declared not commutative"});
 }
 
 TEST_CASE("what needs a commutative operator is a bad argument for one that says that it is not") {
@@ -593,7 +592,8 @@ TEST_CASE("raw rows that are not aligned as they are said to be are a bad argume
                                 allfold::raw_rows(y.data(), 2, size, other));
         });
     };
-    check_everywhere(outcomes(4, 16, 8, 8), errc::bad_argument, {"the input", "multiple of the 8 bytes"});
+    check_everywhere(outcomes(4, 16, 8, 8), errc::bad_argument,
+                     {"the input", "multiple of its stated alignment of 8 bytes"});
     check_everywhere(outcomes(0, 12, 8, 8), errc::bad_argument, {"elements of 12 bytes", "aligned to 8"});
     check_everywhere(outcomes(0, 24, 12, 12), errc::bad_argument, {"aligned to 12", "power of two"});
     check_everywhere(outcomes(0, 128, 128, 128), errc::bad_argument, {"aligned to 128", "at most 64"});

@@ -30,7 +30,7 @@ using allfold::sum;
 
 namespace {
 
-/// Short ones ride in a cell, those of 1000 ints in a buffer, the longest are lent.
+/// Short messages are sent in a cell, those of 1000 ints in a buffer, and the longest are lent.
 constexpr std::size_t lengths[] = {0, 1, 1000, 50000};
 
 int total_of(int ranks) { return ranks * (ranks + 1) / 2; }
@@ -44,7 +44,7 @@ struct job {
     std::vector<int> in, out;
 };
 
-/// What an exception says; nothing where there is none.
+/// The text of the exception that `body` throws; empty if it throws none.
 template <class Body>
 std::string text_thrown(Body body) {
     try {
@@ -55,7 +55,7 @@ std::string text_thrown(Body body) {
     return {};
 }
 
-/// Until the flag is up. Other ranks may be asleep meanwhile.
+/// Waits until the flag is set. Other ranks may fall asleep meanwhile.
 void await(const std::atomic<bool>& flag) {
     while (!flag) std::this_thread::yield();
 }
@@ -176,7 +176,7 @@ TEST_CASE("wait_all takes operations one by one as well as a range of them") {
 TEST_CASE("wait_any and wait_some return when one of several operations is done") {
     std::atomic<bool> go = false;
     on_ranks(3, [&](auto& comm) {
-        // Rank 2, on which the first operation depends, comes only when rank 0 has seen the end of the second one.
+        // Rank 2, on which the first operation depends, does not start before rank 0 has seen the second one complete.
         if (comm.rank() == 2) await(go);
         int late = comm.rank(), soon = comm.rank();
         std::vector<operation> operations;
@@ -272,7 +272,7 @@ TEST_CASE("every collective can be prepared") {
         for (int turn = 0; turn < 3; ++turn) {
             std::ranges::fill(x, r + turn);
             for (persistent& each : everything) each();
-            // x: r + turn; inclusive scan: sum of 0..r + (r + 1)·turn; exclusive scan of that.
+            // x: r + turn; its inclusive scan: sum of 0..r + (r + 1)·turn; then the exclusive scan of that.
             expect(y == std::vector(3, 3 + 3 * turn), "wrong all_gather of the reduce_scatter");
             const int scans[] = {0, turn, 1 + 3 * turn};
             expect(x[0] == scans[r], "wrong exclusive scan of the inclusive scan");
@@ -371,12 +371,12 @@ TEST_CASE("a function given to then is called once, at the end of the operation,
                 std::string calls;
                 operation late = allfold::all_reduce.start(comm, first.in, first.out, sum());
                 late.then([&] {
-                    first.expect_sum(size);  // may be used already
+                    first.expect_sum(size);  // the result may be used already
                     calls += 'a';
                 });
                 late.then([&](const std::exception_ptr& failure) { calls += failure ? '!' : 'b'; });
                 operation early = allfold::all_reduce.start(comm, second.in, second.out, sum());
-                early.wait();  // pushes on the other one as well
+                early.wait();  // makes progress on the other one as well
                 late.wait();
                 expect(calls == "ab", "called: " + calls);
                 late.then([&] { calls += 'c'; });
@@ -448,7 +448,7 @@ TEST_CASE("a function given to then hears of a failure if it asks for one, and w
         int x = 1;
         operation op = allfold::all_reduce.start(comm, x, sum());
         const std::string told = text_thrown([&] {
-            op.then([] { throw boom(); });  // at once if it is done already
+            op.then([] { throw boom(); });  // called at once if the operation is done already
             op.wait();
         });
         expect(told == "boom", "told: " + told);
@@ -466,7 +466,7 @@ TEST_CASE("a function given to then that waits for its own operation is told so"
         op.then([&] { op.wait(); });
         is_set = true;
         const std::string told = text_thrown([&] { op.wait(); });
-        expect(told.find("a function that an operation calls at its end waits for that operation") != told.npos, told);
+        expect(told.find("a continuation must not wait for its own operation") != told.npos, told);
     });
     SUCCEED();
 }
@@ -488,7 +488,7 @@ TEST_CASE("a function given to then may wait for any of several operations, if t
             if (has_other)
                 expect(told.empty() && (first == 1 || comm.rank() == 1), "the other one: " + told);
             else if (comm.rank() == 0)
-                expect(told.find("at its end waits for that operation") != told.npos, "nothing else: " + told);
+                expect(told.find("must not wait for its own operation") != told.npos, "nothing else: " + told);
             if (has_other && comm.rank() == 1) both[1].wait();
         }
     });
@@ -504,7 +504,7 @@ TEST_CASE("a prepared operation starts again although a function at its end has 
                 again.start();
                 const bool throws = start != 1 && comm.rank() == 0;
                 std::string told;
-                if (throws)  // called at once if it is done already
+                if (throws)  // called at once if the operation is done already
                     told = text_thrown([&] { again.then([] { throw std::runtime_error("boom"); }); });
                 const std::string at_end = text_thrown([&] { again.wait(); });
                 expect((told.empty() ? at_end : told) == (throws ? "boom" : ""), "what is thrown");

@@ -20,7 +20,7 @@ using allfold::detail::store;
 
 namespace {
 
-/// Rows of two columns: what matrices and their numbers become.
+/// An operator on rows of two columns: it multiplies matrices, and appends the digits of numbers.
 struct of_rows {
     void operator()(allfold::row<const test::matrix, const int> a, allfold::row<const test::matrix, const int> b,
                     allfold::row<test::matrix, int> out) const {
@@ -29,11 +29,11 @@ struct of_rows {
     }
 };
 
-/// Which memory the prefixes are written to.
+/// Where the prefixes are written.
 enum class to { others, the_own, the_next };
 
-/// Folds the prefixes of `count` operands of `rows` rows and looks at them, and at what lies around them. `make(k, i)`
-/// is row i of operand k.
+/// Folds the prefixes of `count` operands of `rows` rows, and checks them and the memory around them. `make(k, i)` is
+/// row i of operand k.
 template <class Op, class T, class Make>
 void check(const Op& op, int count, std::size_t rows, to where, store how, const Make& make) {
     std::vector<test::guarded<T>> operands, others;

@@ -27,7 +27,7 @@ using allfold::sum;
 
 namespace {
 
-/// Short ones ride in a cell, those of 1000 ints in a buffer, the longest are lent.
+/// Short messages are sent in a cell, those of 1000 ints in a buffer, and the longest are lent.
 constexpr std::size_t lengths[] = {0, 1, 1000, 50000};
 
 }  // namespace
@@ -44,7 +44,7 @@ TEST_CASE("a progress thread makes operations complete while their owner compute
                     own.then([&] { ++ended; });
                     return own;
                 });
-                while (ended == 0) std::this_thread::yield();  // nothing of allfold is called
+                while (ended == 0) std::this_thread::yield();  // this thread makes no call to allfold
                 ended = 0;
                 for (const int each : x) expect(each == size * (size + 1) / 2, "sum");
                 while (!sums.done()) std::this_thread::yield();
@@ -68,7 +68,7 @@ TEST_CASE("operations of a progress thread may be waited for in any order, and w
                     all.push_back(
                         helper.start([&, i](auto& mine) { return allfold::all_reduce.start(mine, data[i], sum()); }));
             int calls = 0;
-            for (operation& each : all) each.then([&calls] { ++calls; });  // by this thread
+            for (operation& each : all) each.then([&calls] { ++calls; });  // called by this thread
             std::size_t told = 0;
             while (allfold::wait_any(all) < count) ++told;
             expect(told == count && calls == static_cast<int>(count), "told " + std::to_string(told));
@@ -91,7 +91,7 @@ TEST_CASE("a progress thread runs blocking calls too, one after the other") {
                 helper.start([&](auto& mine) { allfold::broadcast(mine, text, allfold::root{2}); });
         }
         expect(text == "abc", text);
-        allfold::barrier(comm);  // it is the rank's own again
+        allfold::barrier(comm);  // the communicator belongs to the rank again
     });
     SUCCEED();
 }

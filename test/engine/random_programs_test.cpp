@@ -13,7 +13,7 @@
 #include "test/support/watchdog.hpp"
 
 /// @file
-/// No deadline hides a hang; the watchdog tells the seed.
+/// There is no deadline that could hide a hang; the watchdog reports the seed.
 
 using namespace test;
 

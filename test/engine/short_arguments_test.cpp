@@ -29,7 +29,7 @@
 #include "test/support/ranks.hpp"
 
 /// @file
-/// Calls that are made again and whose operator lifts: to the same bits as in the engine, where all go that name a
+/// Repeated calls with an operator that lifts. They give the same bits as the engine, which runs all calls that name a
 /// schedule.
 
 using namespace test;
@@ -42,13 +42,13 @@ using wide_sum = widened<allfold::sum, double>;
 constexpr auto tree = allfold::order::tree;
 constexpr std::size_t lengths[] = {0, 1, 2, 3, 7, 64, 300, 1500};
 
-/// How many calls were such as the communicator remembered.
+/// How many calls the communicator has found among those that it remembers.
 std::uint64_t found_by(communicator& comm) {
     const auto* const calls = static_cast<const allfold::detail::short_calls*>(comm.background().kept.get());
     return calls != nullptr ? calls->found() : 0;
 }
 
-/// Makes a call three times, the last two of which go the short way where `is_short`.
+/// Makes a call three times. If `is_short`, the last two must take the short path.
 template <class Call>
 void thrice(communicator& comm, bool is_short, const std::string& where, Call call) {
     call();
@@ -59,8 +59,8 @@ void thrice(communicator& comm, bool is_short, const std::string& where, Call ca
     }
 }
 
-/// Calls check(comm, n, may_be_short, where) for all lengths, on ranks that remember short calls and on those whose
-/// channels have no room for most.
+/// Calls check(comm, n, may_be_short, where) for all lengths, on ranks that remember short calls, and on ranks whose
+/// channels have no room for most of them.
 template <class Check>
 void on_some_ranks(Check check) {
     for (const bool is_patient : {true, false})
@@ -135,7 +135,7 @@ TEST_CASE("elements that are folded all at once travel as they are in calls that
 
 namespace {
 
-/// A collective of in to an output that holds elements of another type, or of the same, and in place.
+/// Checks a collective whose output has elements of the same or of another type, and if of the same, in place too.
 template <class Collective, class Op, class Out, class Algorithm, class... Options>
 void check_states(communicator& comm, const Collective& collective, std::size_t n, bool is_short,
                   const std::string& where, Op op, Out none, Algorithm algorithm, Options... options) {
@@ -212,7 +212,7 @@ TEST_CASE("operands that are lifted from other types, or lowered to them, are ot
 
 namespace {
 
-/// Aligned to more than messages are, where they lie.
+/// Aligned more strictly than messages are in the memory of the transport.
 struct alignas(32) aligned {
     float number = 0;
 };
@@ -223,7 +223,7 @@ struct mean_of_aligned : allfold::mean {
     }
 };
 
-/// A sum whose states exist only where there is something to add.
+/// A sum whose states cannot exist without something to add: there is no default constructor and no identity.
 struct sum_of_given {
     struct state {
         explicit constexpr state(double x) : total(x) {}
@@ -259,7 +259,7 @@ TEST_CASE("elements of any alignment, and states without a default, are lifted i
                 expect(x[static_cast<std::size_t>(comm.rank())] == 1.5F * static_cast<float>(P), "in place");
                 float kept = 1.5F;
                 allfold::exclusive_scan(comm, kept, sum_of_given());
-                const int below = comm.rank() == 0 ? 1 : comm.rank();  // the first one keeps its own: no identity
+                const int below = comm.rank() == 0 ? 1 : comm.rank();  // without an identity, rank 0 keeps its own
                 expect(kept == 1.5F * static_cast<float>(below), "exclusive_scan");
             }
         });
@@ -293,7 +293,9 @@ TEST_CASE("ranks that lift different types in calls that are made again are told
 
 TEST_CASE("a plan says so only where states are few") {
     on_ranks(2, [](communicator& comm) {
-        const auto says = [&](const auto& plan) { return plan.why().find("short when it is") != std::string::npos; };
+        const auto says = [&](const auto& plan) {
+            return plan.why().find("repeated calls take the short path") != std::string::npos;
+        };
         expect(says(allfold::all_reduce.plan<float>(comm, 2048, wide_sum())), "512 states of 8 bytes");
         expect(!says(allfold::all_reduce.plan<float>(comm, 2052, wide_sum())), "513 states");
         expect(says(allfold::reduce_scatter.plan<float>(comm, 2052, wide_sum())), "elements as they are");

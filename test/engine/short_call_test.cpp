@@ -34,14 +34,14 @@
 #include "test/support/ranks.hpp"
 
 /// @file
-/// Calls that are made again, which their communicator remembers: all others are made once in most tests.
+/// Repeated calls, which their communicator remembers. Most other tests make each call once.
 
 using namespace test;
 using communicator = allfold::thread_communicator;
 
 namespace {
 
-/// How many calls of a communicator were such that it remembered.
+/// How many calls a communicator has found among those that it remembers.
 std::uint64_t short_calls_of(communicator& comm) {
     const auto* const calls = static_cast<const allfold::detail::short_calls*>(comm.background().kept.get());
     return calls != nullptr ? calls->found() : 0;
@@ -53,7 +53,7 @@ bool goes_the_short_way(communicator& comm, Call call) {
     return short_calls_of(comm) == before + 1;
 }
 
-/// The same operator as `matrices`, other operands.
+/// The operator of `matrices`, with other operands.
 struct other_matrices : matrices {
     static element sample(int rank, std::size_t i) { return matrices::sample(rank + 5, i + 3); }
 };
@@ -69,7 +69,7 @@ void check_folds(communicator& comm, std::size_t n, const std::string& where) {
     check_broadcast(comm, p, root, where);
 }
 
-/// With other data each time. Blocks as a call without a partition cuts them.
+/// Checks the collectives with blocks, cut as in a call without a partition. The data depends on `salt`.
 void check_blocks(communicator& comm, std::size_t n, int salt, const std::string& where) {
     const auto P = static_cast<std::size_t>(comm.size()), self = static_cast<std::size_t>(comm.rank());
     const auto sample = [&](std::size_t rank, std::size_t i) {
@@ -173,7 +173,7 @@ TEST_CASE("a blocking call of a few elements that is made again goes the short w
 
 namespace {
 
-/// Lists of some lengths that lie in the order in which they are not folded; twice, with other data.
+/// Checks lists of tensors of these lengths, which lie in memory in reverse order: three times, with other data.
 void check_remembered_lists(communicator& comm, const std::vector<std::size_t>& lengths, bool goes_short) {
     const int rank = comm.rank(), size = comm.size();
     std::size_t total = 0;
@@ -187,7 +187,7 @@ void check_remembered_lists(communicator& comm, const std::vector<std::size_t>& 
             from.add(std::span(in).subspan(end, lengths[t]));
             to.add(std::span(out).subspan(end, lengths[t]));
         }
-        const auto for_each_element = [&](auto visit) {  // visit(number in the list, number in memory)
+        const auto for_each_element = [&](auto visit) {  // visit(index in the list, index in memory)
             std::size_t number = 0, end = total;
             for (const std::size_t length : lengths) {
                 end -= length;
@@ -233,7 +233,7 @@ TEST_CASE("lists are remembered too") {
             check_remembered_lists(comm, std::vector<std::size_t>(33, 1), false);
             check_remembered_lists(comm, {1000, 700, 300}, false);
         });
-    on_ranks(2, [](auto& comm) {  // what is alike to one rank differs from what it is to another one
+    on_ranks(2, [](auto& comm) {
         std::vector<int> x(6, 1);
         const std::span all(x);
         for (int turn = 0; turn < 3; ++turn)
@@ -246,6 +246,7 @@ TEST_CASE("lists are remembered too") {
         const std::size_t cut = 2;
         for (int turn = 0; turn < 3; ++turn)
             allfold::all_reduce(comm, allfold::tensors(all.first(cut), all.subspan(cut)), allfold::sum());
+        // Rank 0 remembers its list, rank 1 does not.
         const std::size_t own = 2 + static_cast<std::size_t>(comm.rank());
         allfold::all_reduce(comm, allfold::tensors(all.first(own), all.subspan(own)), allfold::sum());
     });
@@ -258,9 +259,9 @@ TEST_CASE("lists of which each tensor is cut are remembered by how they are cut"
         on_ranks(P, [&](communicator& comm) {
             using allfold::partition;
             std::vector<int> in(11), back(11),
-                own(11);  // the shards in one piece of memory: nothing of back is between
+                own(11);  // the shards are contiguous, in memory apart from `back`
             for (int turn = 0; turn < 6; ++turn) {
-                const auto how = turn % 2 == 0 ? &partition::even : &partition::ceil;  // as long in all
+                const auto how = turn % 2 == 0 ? &partition::even : &partition::ceil;  // the same total length
                 const auto self = static_cast<std::size_t>(comm.rank());
                 const std::size_t first = how(4, P).extent(comm.rank()), second = how(7, P).extent(comm.rank());
                 for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<int>((self + 1) * (i + 1)) + turn;
@@ -288,7 +289,7 @@ TEST_CASE("lists whose tensors lie between each other are remembered, and copied
         std::vector<int> memory(16);
         const auto tensor_at = [&](std::size_t first) { return std::span(memory).subspan(first, 4); };
         for (int turn = 0; turn < 5; ++turn) {
-            const bool shares = turn == 4;  // then the first result lies where the second operand is
+            const bool shares = turn == 4;  // the first result then lies where the second operand is
             const std::array<std::size_t, 2> in{0, 8}, out{shares ? 8U : 4U, 12};
             const auto value = [turn](int rank, std::size_t i) { return (rank + 1) * (static_cast<int>(i) + turn); };
             for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = value(comm.rank(), i);
@@ -341,7 +342,8 @@ TEST_CASE("remembered calls and operations in flight find their partners, whoeve
             for (int turn = 0; turn < 300; ++turn) {
                 int a = comm.rank(), b = comm.rank() + 1, c = 1;
                 auto first = allfold::all_reduce.start(comm, a, allfold::sum());
-                if ((turn + comm.rank()) % 2 == 0) first.wait();  // so that some are idle in the next call
+                // Some ranks then have nothing in flight in the next call.
+                if ((turn + comm.rank()) % 2 == 0) first.wait();
                 allfold::all_reduce(comm, b, allfold::sum());
                 allfold::broadcast(comm, c, allfold::root{turn % P});
                 first.wait();
@@ -367,7 +369,7 @@ TEST_CASE("who sleeps is woken by what is sent to all") {
                 }
             },
             impatient);
-        return steady_clock::now() - start < seconds(5);  // nobody sleeps for more than a second at a time
+        return steady_clock::now() - start < seconds(5);  // no rank sleeps for more than a second at a time
     });
     CHECK(is_soon);
 }
@@ -396,7 +398,7 @@ TEST_CASE("of two messages on a lane none overtakes the other") {
 
 TEST_CASE("what some post for all at once finds its partners, also where others find no room to do so") {
     constexpr std::size_t in_flight = allfold::detail::bulletin::cells + 2;
-    constexpr int copied = 10000, lent = 50000;  // in blocks that are short
+    constexpr int copied = 10000, lent = 50000;  // in ints; the blocks are short
     for (const int P : {3, 4, 8})
         for (const int n : {copied, lent})
             on_ranks(P, [&](communicator& comm) {
@@ -585,7 +587,7 @@ TEST_CASE("bad arguments of a call that was made before are found before anythin
 
 TEST_CASE("a plan says whether a call will be short when it is made again") {
     on_ranks(2, [](communicator& comm) {
-        const auto says = [&](const auto& plan, const char* what = "short when it is made again") {
+        const auto says = [&](const auto& plan, const char* what = "repeated calls take the short path") {
             return plan.why().find(what) != std::string::npos;
         };
         constexpr auto copied = "through memory of the transport";

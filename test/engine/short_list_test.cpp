@@ -20,7 +20,7 @@
 #include "test/support/ranks.hpp"
 
 /// @file
-/// Calls of lists that are made again: what of the lists may differ from the last time, and what must not.
+/// Repeated calls with lists: what may differ from the lists of the last call, and what must not.
 
 using namespace test;
 using communicator = allfold::thread_communicator;
@@ -49,7 +49,7 @@ std::vector<std::size_t> shards_of(const std::vector<std::size_t>& lengths, cons
     return own;
 }
 
-/// reduce_scatter and all_gather, of lists, and of a list and one tensor, and in place: each three times.
+/// Checks reduce_scatter and all_gather with lists, with a list and one tensor, and in place: three times each.
 void check_cut_lists(communicator& comm, const std::vector<std::size_t>& lengths, bool is_remembered) {
     const int P = comm.size();
     const std::size_t n = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
@@ -116,7 +116,7 @@ TEST_CASE("a remembered list is cut anew: its tensors may lie in several pieces 
         std::array<int, 8> sums{};
         std::array<int, 4> shard{};
         for (int turn = 0; turn < 4; ++turn) {
-            const bool has_gaps = turn > 1;  // between rows of two, of which there are as many elements
+            const bool has_gaps = turn > 1;  // there are gaps between rows of two, and as many elements
             const std::ptrdiff_t stride = has_gaps ? 4 : 2;
             const allfold::tensor<int, 2> rows(memory.data(), {3, 2}, {stride, 1});
             const std::span<int> last = std::span(memory).subspan(14);
@@ -166,5 +166,5 @@ TEST_CASE("a list is cut into blocks of what belongs to them of each tensor") {
         ++block.back();
         CHECK_FALSE(cut.has_block(b, block));
     }
-    CHECK_FALSE(allfold::detail::cut_list<int>(list, 7).is_plain());  // of more pieces than are remembered
+    CHECK_FALSE(allfold::detail::cut_list<int>(list, 7).is_plain());  // more pieces than can be remembered
 }

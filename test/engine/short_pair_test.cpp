@@ -21,8 +21,8 @@
 #include "test/support/ranks.hpp"
 
 /// @file
-/// Calls of two ranks that are made again, byte by byte: what fits into a cell, and just does not; what is copied in
-/// one way, and in another.
+/// Repeated calls of two ranks, of every length in bytes: messages that just fit into a cell and that just do not, and
+/// messages that are copied in one way or another.
 
 using namespace test;
 
@@ -33,7 +33,7 @@ using bytes = std::vector<byte>;
 
 constexpr byte untouched = 0xEE;
 
-/// The right operand, unless it is 0: its order matters.
+/// The right operand, unless it is 0. It is not commutative, so the order matters.
 constexpr auto latest = allfold::associative([](byte a, byte b) { return b != 0 ? b : a; });
 
 [[nodiscard]] byte sample(int rank, std::size_t i, int turn) {
@@ -51,7 +51,7 @@ constexpr auto latest = allfold::associative([](byte a, byte b) { return b != 0 
     return out;
 }
 
-/// What a call writes, and one byte behind it.
+/// The output of a call, and one byte after it.
 class guarded_output {
   public:
     explicit guarded_output(std::size_t n) : memory_(n + 1, untouched) {}
@@ -91,19 +91,19 @@ void check_bytes(Comm& comm, std::size_t n, int turn) {
     joined.insert(joined.end(), second.begin(), second.end());
     allfold::all_gather(comm, in, all.span());
     all.require(joined, where + ": all_gather");
-    bytes other(second);  // what rank 1 has; rank 0 has `joined`
+    bytes other(second);  // the input of rank 1; that of rank 0 is `joined`
     other.insert(other.end(), first.begin(), first.end());
     const std::span<const byte> twice(rank == 0 ? joined : other);
     allfold::reduce_scatter(comm, twice, block.span(), latest);
     block.require(rank == 0 ? fold(first, second) : fold(second, first), where + ": reduce_scatter");
     allfold::all_to_all(comm, twice, swapped.span());
-    bytes wanted = rank == 0 ? first : second;  // of rank 0, and then of rank 1
+    bytes wanted = rank == 0 ? first : second;  // the block from rank 0, followed by that from rank 1
     const bytes& theirs = rank == 0 ? second : first;
     wanted.insert(wanted.end(), theirs.begin(), theirs.end());
     swapped.require(wanted, where + ": all_to_all");
 }
 
-/// Rows of two columns, one of which is a byte long.
+/// Rows of two columns, one of which is one byte wide.
 template <class Comm>
 void check_rows(Comm& comm, std::size_t width, std::size_t rows, int turn) {
     bytes a = operand(comm.rank(), rows, turn), b = operand(comm.rank(), rows * width, turn);
@@ -208,13 +208,13 @@ TEST_CASE(
 
 TEST_CASE("a message is used where it lies only if its lane, its signature and its length are as expected") {
     constexpr std::uint32_t signature = 77;
-    for (const std::size_t length : {std::size_t{8}, std::size_t{200}}) {  // in a cell, and in a buffer
+    for (const std::size_t length : {std::size_t{8}, std::size_t{200}}) {  // sent in a cell, and in a buffer
         allfold::thread_world world(2);
         auto sender = world.communicator(0), receiver = world.communicator(1);
         const allfold::signature what{};
         const allfold::lane on = sender.open(what, 1);
         REQUIRE(receiver.open(what, 1) == on);
-        REQUIRE_FALSE(receiver.try_receive(0, on, [](auto&&) {}));  // from now on it knows the other one
+        REQUIRE_FALSE(receiver.try_receive(0, on, [](auto&&) {}));  // from now on it knows the sender
         bytes sent(length, byte{5});
         const allfold::part whole{reinterpret_cast<std::byte*>(sent.data()), length};
         REQUIRE(

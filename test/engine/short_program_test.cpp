@@ -17,7 +17,7 @@ namespace {
 constexpr row_functions bytes_functions{};
 constexpr std::size_t row_bytes = 1;
 
-/// What a program is made of: an all_gather of bytes, of which nothing is lent.
+/// What a short program is made from: an all_gather of bytes in which nothing is lent.
 struct planned_gather {
     struct ranks {
         int self, all;
@@ -55,7 +55,7 @@ TEST_CASE("what is copied to the result and sent from there is sent from the inp
             CHECK_FALSE(first.sends_result);
             CHECK_FALSE(first.is_local_first);
             REQUIRE(first.to.size() == 1);
-            CHECK(first.to[0].rows.first == 0);  // of the input, which is this rank's block alone
+            CHECK(first.to[0].rows.first == 0);  // a row of the input, which is just this rank's block
             CHECK(first.to[0].bytes == call.blocks.extent(rank));
         }
 }

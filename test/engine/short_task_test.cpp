@@ -43,7 +43,7 @@ std::uint64_t remembered_by(communicator& comm) {
 
 int sum_of_ranks(int size) { return size * (size - 1) / 2; }
 
-/// All that one rank puts in flight at once: each collective on operands of its own.
+/// Everything that one rank has in flight at once: each collective, with operands of its own.
 class everything {
   public:
     everything(communicator& comm, std::size_t n, int salt)
@@ -69,7 +69,7 @@ class everything {
                     in_.begin() + static_cast<std::ptrdiff_t>(blocks_.offset(comm_.rank() + 1)));
         from_root_ = in_;
     }
-    /// use(collective, arguments...)
+    /// Calls use(collective, arguments...) for each collective.
     template <class Use>
     void for_each(Use use) {
         const auto op = matrices::operation();
@@ -116,7 +116,7 @@ class everything {
     std::vector<matrix> in_, sums_, prefixes_, earlier_, at_root_, block_, own_, gathered_, from_root_;
 };
 
-/// A tensor that is declared a view, wrongly.
+/// A tensor wrongly declared to be a view: it owns its elements.
 struct owning_tensor {
     using element_type = int;
     static constexpr std::size_t rank() { return 1; }
@@ -181,7 +181,7 @@ TEST_CASE("prepared calls of a few elements are started again and again, on each
                             for (std::size_t i = prepared.size(); i-- > 0;)
                                 while (!prepared[i].done()) std::this_thread::yield();
                         all.verify("P = " + std::to_string(P) + ", turn " + std::to_string(turn));
-                        allfold::barrier(comm);  // nobody writes what others still wait for
+                        allfold::barrier(comm);  // no rank refills data that others still wait for
                     }
                 },
                 tuning);
@@ -190,7 +190,7 @@ TEST_CASE("prepared calls of a few elements are started again and again, on each
 
 TEST_CASE("what a rank has started before others does not keep away what they wait for") {
     on_ranks(2, [](communicator& comm) {
-        constexpr std::size_t count = 120;  // more than a channel holds, and its receiver keeps
+        constexpr std::size_t count = 120;  // more than a channel holds and its receiver keeps
         std::vector<int> x(count);
         std::vector<persistent> prepared;
         for (int& each : x) prepared.push_back(allfold::all_reduce.prepare(comm, each, allfold::sum()));
@@ -209,7 +209,7 @@ TEST_CASE("what a rank has started before others does not keep away what they wa
 TEST_CASE("what has come for a call that is given up is let go") {
     std::array<operation, 3> left;
     std::array<std::vector<matrix>, 3> x;
-    std::atomic<int> ready = 0;  // before that no rank may fail: another may still wait for it
+    std::atomic<int> ready = 0;  // until all are ready, no rank may fail: another may still wait for it
     const auto outcomes = outcomes_on_ranks(3, [&](communicator& comm) {
         const auto self = static_cast<std::size_t>(comm.rank());
         x[self].resize(20);
@@ -417,7 +417,7 @@ TEST_CASE("a call in flight that outlives its communicator reports an error, tho
         if (self == 0) left[0] = allfold::all_reduce.start(comm, x[0], allfold::sum());
     });
     CHECK_THROWS_WITH(left[0].wait(), Catch::Contains("its communicator ended"));
-    CHECK_THROWS_WITH(prepared[1].start(), Catch::Contains("whose communicator ended"));
+    CHECK_THROWS_WITH(prepared[1].start(), Catch::Contains("the communicator of this prepared operation has ended"));
     CHECK_THROWS_WITH(left[0].done(), Catch::Contains("its communicator ended"));
 }
 
@@ -429,7 +429,7 @@ TEST_CASE("what is declared a view and is none is refused in the background, als
         owning_tensor x{vector};
         allfold::all_reduce.start(comm, x, allfold::sum()).wait();
     });
-    CHECK((outcomes[0].says("elements of its own") || outcomes[1].says("elements of its own")));
+    CHECK((outcomes[0].says("its own elements") || outcomes[1].says("its own elements")));
 }
 
 TEST_CASE("a communicator whose calls are in flight may go to another thread") {

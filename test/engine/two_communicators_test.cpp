@@ -122,7 +122,7 @@ TEST_CASE("wait_any hears that a rank has left any of its communicators") {
             [&](auto& a) {
                 int x = 1, y = 1;
                 if (a.rank() == 1) {
-                    static_cast<void>(second.communicator(1));  // and leaves
+                    static_cast<void>(second.communicator(1));  // rank 1 leaves this one
                     while (!told) std::this_thread::yield();
                     allfold::all_reduce(a, x, sum());
                     return;

@@ -55,7 +55,7 @@ for algorithm in recursive_doubling ring recursive_halving mirrored_doubling dir
 done
 succeeds 'named by the caller' --window 4096 --algorithm ring
 succeeds 'write' "${files[@]}" --out o.npy --trace trace.json
-[ "$(wc -c <o.npy)" -eq "$(wc -c <"$data/q.npy")" ] || fail 'o.npy has another size than q.npy'
+[ "$(wc -c <o.npy)" -eq "$(wc -c <"$data/q.npy")" ] || fail 'o.npy differs in size from q.npy'
 grep -q 'local attention' trace.json || fail 'the trace lacks a phase'
 
 # A picture: well-formed, with a bar for each phase, and an arrow for each message that shows its bytes.
@@ -147,14 +147,14 @@ cd ..
 cp "$data/q.npy" mine.npy && ln -s mine.npy alias.npy && cp mine.npy copy.npy
 self=(--q mine.npy --k mine.npy --v mine.npy)
 succeeds 'float64 reference' "${self[@]}" --out own.npy
-refuses '--out mine.npy is the file of --q mine.npy' "${self[@]}" --out mine.npy
-refuses '--trace ./alias.npy is the file of --q mine.npy' "${self[@]}" --trace ./alias.npy
-refuses '--plot ./x is the file of --out x' --out x --plot ./x
-refuses '--trace whole/../x is the file of --out x' --out x --trace whole/../x
+refuses '--out mine.npy is the same file as --q mine.npy' "${self[@]}" --out mine.npy
+refuses '--trace ./alias.npy is the same file as --q mine.npy' "${self[@]}" --trace ./alias.npy
+refuses '--plot ./x is the same file as --out x' --out x --plot ./x
+refuses '--trace whole/../x is the same file as --out x' --out x --trace whole/../x
 ln -s x dangling
-refuses '--trace dangling is the file of --out x' --out x --trace dangling
+refuses '--trace dangling is the same file as --out x' --out x --trace dangling
 cp "$data/k.npy" kept.npy
-refuses "is the file of the demo's data" --out "$data/k.npy"
+refuses "is the same file as the demo's data" --out "$data/k.npy"
 cmp -s kept.npy "$data/k.npy" || { fail "the demo's data changed" && cp kept.npy "$data/k.npy"; }
 cmp -s mine.npy copy.npy || fail 'an input changed'
 [ ! -e x ] || fail 'a refused output exists'
@@ -186,7 +186,7 @@ refuses "attention: --k: $empty" --q q.npy --k '' --v v.npy
 refuses "attention: --v: $empty" --q q.npy --k k.npy --v ''
 for option in --out --trace --plot; do
     refuses "attention: $option: $empty" $option ''
-    refuses "attention: $option: nothing stands behind the =" $option= --causal
+    refuses "attention: $option: there is no value after the =" $option= --causal
 done
 refuses '--causal-from requires --causal' --causal-from top-left
 refuses '--causal-from' --causal --causal-from middle
@@ -252,5 +252,5 @@ for dev in ../repository/dev ../tools/demo; do
     [ "$(cat out)" = "$(printf '%s\n' "$scratch/user" '--q q.npy')" ] || fail "$dev demo is not where the user is"
 done
 
-[ $failures -eq 0 ] && echo "the attention program does as it should"
+[ $failures -eq 0 ] && echo "the attention program works as expected"
 exit $((failures > 0))

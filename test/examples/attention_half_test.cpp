@@ -12,7 +12,7 @@ namespace {
 constexpr int patterns = 65536;
 constexpr std::uint16_t infinity = 0x7c00;
 
-/// What a pattern means, straight from the definition of the format.
+/// The value of a bit pattern, straight from the definition of the format.
 double meaning(int bits) {
     const int exponent = (bits >> 10) & 0x1f, mantissa = bits & 0x3ff;
     const double sign = bits & 0x8000 ? -1.0 : 1.0;

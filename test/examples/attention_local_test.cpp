@@ -136,7 +136,7 @@ TEST_CASE("a key whose score is -inf counts as masked, a NaN is not hidden") {
 
 namespace {
 
-/// The vectors of all processors, whatever this is compiled for.
+/// The vectors of all architectures, whatever this is compiled for.
 #define VECTORS                                                                                                       \
     (attention::simd::vector<float, 16>), (attention::simd::vector<float, 32>), (attention::simd::vector<float, 64>), \
         (attention::simd::vector<double, 16>), (attention::simd::vector<double, 32>),                                 \
@@ -147,7 +147,7 @@ constexpr T infinity = std::numeric_limits<T>::infinity();
 template <class T>
 constexpr T not_a_number = std::numeric_limits<T>::quiet_NaN();
 
-/// Two parts of the keys, merged by the operator of the library and normalised.
+/// Attends to two parts of the keys, merges them by the operator of the library, and normalises.
 template <class Vector, class T = attention::simd::element<Vector>>
 std::vector<T> attend_in_two(const problem<T>& p, std::size_t cut) {
     auto left = attention::detail::attend_by<Vector>(p, {0, cut});
@@ -164,7 +164,7 @@ std::vector<T> attend_in_two(const problem<T>& p, std::size_t cut) {
     return result;
 }
 
-/// NaN and infinities are to be where they are expected.
+/// NaN and infinities must be where they are expected.
 template <class T>
 void check_near(const std::vector<T>& found, const std::vector<double>& expected, double bound) {
     REQUIRE(found.size() == expected.size());
@@ -221,7 +221,8 @@ TEMPLATE_TEST_CASE("m is the largest score exactly, and scores of ten million do
     problem<T> p;
     p.size = {.heads = 1, .queries = 2, .keys = 600, .depth = 1, .value_depth = 1};
     p.q = {1, -1};
-    for (std::size_t j = 0; j < p.size.keys; ++j) {  // the first half far below the second, which is far from its end
+    // The first half is far below the second, whose maximum is far from its end.
+    for (std::size_t j = 0; j < p.size.keys; ++j) {
         const T sign = j < 300 ? T(-1) : T(1);
         p.k.push_back(sign * T(1e7) + static_cast<T>(j * 77 % 300));
         p.v.push_back(sign);

@@ -74,7 +74,7 @@ refuses 'cut.npy: the header promises' 3 --q "$data/q.npy" --k cut.npy --v "$dat
 refuses 'gone.npy: not found' 5 --q gone.npy --k cut.npy --v cut.npy
 refuses '--ranks' 2 --ranks 3
 refuses '--trace: the name of the file is empty' 2 --trace ''
-refuses '--trace never.npy is the file of --out' 2 --trace never.npy
+refuses '--trace never.npy is the same file as --out' 2 --trace never.npy
 refuses '--algorithm' 2 --algorithm fastest
 refuses 'all_reduce: rank 0: mirrored doubling has no schedule for 3 ranks' 3 --algorithm mirrored_doubling
 

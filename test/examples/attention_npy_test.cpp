@@ -21,7 +21,7 @@ using npy::extents;
 
 namespace {
 
-/// A file in the temporary directory that goes away with its test.
+/// A file in the temporary directory that is removed at the end of its test.
 class scratch_file {
   public:
     explicit scratch_file(const std::string& content = {}) { std::ofstream(path_, std::ios::binary) << content; }
@@ -60,7 +60,7 @@ std::string file_with(std::string_view header, const std::string& data, char maj
 
 npy::array read_content(const std::string& content) { return npy::read(scratch_file(content).path()); }
 
-/// The message for a bad file, without the name of the file in front, which must be there.
+/// The message for a bad file without its prefix, which must be the name of the file.
 std::string complaint_about(const std::string& content) {
     const scratch_file file(content);
     try {
@@ -145,8 +145,7 @@ TEST_CASE("an array in Fortran order is read into C order, for every type and nu
             for (const std::size_t extent : some) text += std::to_string(extent) + ",", count *= extent;
             INFO("shape " << text);
 
-            // Position c0 + 2 (c1 + 3 (c2 + 4 c3)) holds c0, c1, c2, c3 as decimal digits, which C order then counts
-            // up.
+            // Position c0 + 2 (c1 + 3 (c2 + 4 c3)) holds the decimal digits c0, c1, c2, c3: these ascend in C order.
             std::vector<double> fortran(count), c;
             for (std::size_t i = 0; i < count; ++i) {
                 std::size_t rest = i;
@@ -245,7 +244,7 @@ TEST_CASE("a header that is not the dictionary of a .npy file is refused where i
     CHECK(complaint_about_header("") == "the header has its end at character 0 where '{' is expected");
     CHECK(complaint_about_header("[]") == "the header has '[' at character 0 where '{' is expected");
     CHECK(complaint_about_header("{'descr' '<f4'}") == "the header has ''' at character 9 where ':' is expected");
-    CHECK(complaint_about_header("{'descr: ") == "the header has a string without an end");
+    CHECK(complaint_about_header("{'descr: ") == "the header has an unterminated string");
     CHECK(complaint_about_header("{'descr': 4}") == "the header has '4' at character 10 where a string is expected");
     CHECK(complaint_about_header("{'shape': 2}") == "the header has '2' at character 10 where '(' is expected");
     CHECK(complaint_about_header("{'shape': (-2,)}") ==
@@ -259,7 +258,7 @@ TEST_CASE("a header that is not the dictionary of a .npy file is refused where i
     CHECK(complaint_about_header("{'descr': '<f4', 'fortran_order': False}") == "the header lacks 'shape'");
     CHECK(complaint_about_header("{'descr': '<f4', 'shape': (2,)}") == "the header lacks 'fortran_order'");
     CHECK(complaint_about_header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} + 1") ==
-          "the header goes on after its '}'");
+          "the header continues after its '}'");
     CHECK(complaint_about_header(std::string_view("{\x01", 2)) ==
           "the header has byte 1 at character 1 where a string is expected");
 }

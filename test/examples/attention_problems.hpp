@@ -15,7 +15,7 @@
 #include "examples/attention/reference.hpp"
 
 /// @file
-/// Attention problems from a seed, computed on one rank or in parts, for the tests of the attention program.
+/// Attention problems drawn from a seed, computed on one rank or in parts, for the tests of the attention program.
 
 namespace test {
 
@@ -38,7 +38,7 @@ attention::problem<T> random_problem(attention::sizes size, bool causal, double 
             .v = draw(size.heads * size.keys * size.value_depth)};
 }
 
-/// The merge of partial results from its definition, in double and without any care: for finite m only.
+/// The merge of partial results by its definition, in double and without special cases: for finite m only.
 template <class T>
 std::vector<double> merged(const std::vector<attention::partial<T>>& parts, std::size_t value_depth) {
     const std::size_t rows = parts.front().m.size();

@@ -31,7 +31,7 @@ TEST_CASE("what is not finite where it should be is infinitely far off, and only
     CHECK(share(3, 5) == 0.5);
     CHECK(share(not_a_float, not_a_float) == 0);
     CHECK(share(inf, inf) == 0);
-    CHECK(share(not_a_float, inf) == 0);  // 0 times infinity, where the weight is smaller than any float
+    CHECK(share(not_a_float, inf) == 0);  // 0 times infinity, if the weight is smaller than any float
     CHECK(share(not_a_float, 1) == inf);
     CHECK(share(1, not_a_float) == inf);
     CHECK(share(inf, -inf) == inf);
@@ -70,13 +70,13 @@ TEMPLATE_TEST_CASE("rounding never exceeds what the check allows", "", float, do
     }
     passes(random_problem<T>({.heads = 3, .queries = 9, .keys = 1, .depth = 1, .value_depth = 1}, false, 100));
 
-    // Large scores that differ by little: their own rounding decides.
+    // Large scores that differ little: their own rounding dominates.
     auto close = random_problem<T>(size, false, 0.01);
     for (auto input : {&problem<T>::q, &problem<T>::k})
         for (T& x : close.*input) x += 100;
     passes(close);
 
-    // Equal weights and values: all roundings go the same way, and grow with the number of keys.
+    // Equal weights and values: all rounding errors have the same sign, and grow with the number of keys.
     problem<T> p{.size = {.heads = 1, .queries = 1, .keys = 20000, .depth = 1, .value_depth = 1},
                  .scale = 1,
                  .causal = false,
@@ -86,7 +86,7 @@ TEMPLATE_TEST_CASE("rounding never exceeds what the check allows", "", float, do
     passes(p);
     p.v.assign(20000, std::numeric_limits<T>::denorm_min() * 3);
     passes(p);
-    // Growing scores: the sums are taken relative to another maximum again and again.
+    // Growing scores: the sums are rescaled to a new maximum again and again.
     p.q = {1};
     p.v.assign(20000, T(0.1));
     for (std::size_t j = 0; j < 20000; ++j) p.k[j] = static_cast<T>(j) * T(1e-4);
@@ -131,7 +131,7 @@ TEST_CASE("a wrong row is found among rows of much larger values") {
     CHECK(!found.good());
     CHECK(found.element == results + 20);
 
-    // Also where all rows see all values, and the others take the large one.
+    // Also if all rows see all values, and the other row takes the large one.
     problem<float> q{.size = {.heads = 1, .queries = 2, .keys = 2, .depth = 1, .value_depth = 1},
                      .scale = 1,
                      .causal = false,
@@ -151,7 +151,7 @@ TEST_CASE("infinite input lets nothing else pass") {
             (p.*input)[3] = bad;
             auto result = attend_to_all(p);
             CHECK(compare(p, result).good());
-            const std::size_t finite = 127;  // the last element, of the other head
+            const std::size_t finite = 127;  // the last element, in the other head
             REQUIRE(std::isfinite(result[finite]));
             for (const float wrong : {result[finite] + 0.01f, not_a_float, inf}) {
                 result[finite] = wrong;
@@ -160,7 +160,7 @@ TEST_CASE("infinite input lets nothing else pass") {
             }
         }
 
-    // In the row itself: another element than that of the infinite value.
+    // In the row itself: an element other than the one with the infinite value.
     auto p = random_problem<float>(size, false);
     p.v[0] = inf;
     auto result = attend_to_all(p);

@@ -38,7 +38,7 @@ succeeds 'z"' file.csv --record 2
 refuses 'csv_index: --record: there are 3 records' file.csv --record 4
 
 # A long one, however it is cut; and what Python makes of it.
-succeeds 'both ways find the same records' --make 100K long.csv --check
+succeeds 'both methods find the same records' --make 100K long.csv --check
 [ "$(wc -c <long.csv)" -ge 102400 ] || fail 'a short file'
 records=$(sed -n 's/.*, \([0-9]*\) records.*/\1/p' out)
 for ranks in 1 2 3 4 5 6 7 8 12 13 16; do
@@ -60,12 +60,12 @@ END
 fi
 succeeds 'ratio of 2 turns' long.csv --turns 2 --ranks 2
 mkdir passing
-TMPDIR=$PWD/passing succeeds 'a made file: ' --make 20K --turns 1
-[ -z "$(ls -A passing)" ] || fail 'the made file is left'
+TMPDIR=$PWD/passing succeeds 'a generated file: ' --make 20K --turns 1
+[ -z "$(ls -A passing)" ] || fail 'the generated file is left'
 
 # Bad files and bad command lines.
 refuses 'csv_index: nowhere.csv: cannot be read: No such file or directory' nowhere.csv
-refuses '.: is no file of bytes' .
+refuses '.: is not a regular file' .
 : >empty.csv
 refuses 'csv_index: empty.csv: is empty' empty.csv
 printf '\357\273\277' >empty.csv
@@ -73,11 +73,11 @@ refuses 'csv_index: empty.csv: is empty' empty.csv
 printf 'a,b\n1,"2\n3,4\n5,6\n' >open.csv
 refuses 'csv_index: open.csv: record 2, which begins at byte 4, has a quote that is never closed' open.csv
 refuses 'record 2, which begins at byte 4' open.csv --check --ranks 7
-refuses 'long.csv is there already' --make 1K long.csv
+refuses 'long.csv already exists' --make 1K long.csv
 refuses '--make: ' --make 0
 refuses '--stretches: 1, 2 or 4, not 3' long.csv --stretches 3
 refuses 'csv_index: nowhere/x.csv: cannot be written' --make 1K nowhere/x.csv
-refuses "'more.csv' is one argument too many" long.csv more.csv
+refuses "unexpected argument 'more.csv'" long.csv more.csv
 
 [ $failures -eq 0 ] && echo 'the index of CSV files is right'
 exit $((failures > 0))

@@ -12,7 +12,7 @@ program=$(realpath "$1")
 
 succeeds 'explore [FOLDER]' --help
 succeeds '5040 executions, all there are: no fault found'
-for said in 'barrier, round 1 of 2, for rank 2, which has returned' 'is never received' 'writes it before it is done' \
+for said in 'barrier, round 1 of 2, for rank 2, which has returned' 'is never received' 'changes it before the operation is done' \
     'replay: '; do
     grep -qF "$said" out || fail "nothing says '$said'"
 done
@@ -20,9 +20,9 @@ mkdir pictures
 succeeds 'picture: pictures/fault6.svg' pictures
 [ "$(grep -l '^<svg.*' pictures/*.svg | wc -l)" -eq 6 ] || fail 'not six pictures'
 
-refuses 'explore: nowhere: is no folder' nowhere
-refuses "there is no option '--fast'" --fast
-refuses "'more' is one argument too many" pictures more
+refuses 'explore: nowhere: is not a directory' nowhere
+refuses "unknown option '--fast'" --fast
+refuses "unexpected argument 'more'" pictures more
 
 [ $failures -eq 0 ] && echo 'every mistake is found'
 exit $((failures > 0))

@@ -52,12 +52,12 @@ refuses 'fsdp_step: nowhere.txt: cannot be read: No such file or directory' --da
 : >empty.txt
 refuses 'empty.txt: has no digits' --data empty.txt
 (cat few.txt && echo '7 0012') >short.txt
-refuses 'short.txt: line 201: is no digit with 64 shades behind it' --data short.txt
+refuses 'short.txt: line 201: is not a digit followed by 64 shades' --data short.txt
 sed '$s/.$/h/' few.txt >shade.txt
-refuses "shade.txt: line 200: 'h' is no shade" --data shade.txt
+refuses "shade.txt: line 200: 'h' is not a shade" --data shade.txt
 refuses '--held-out: there are 195 digits in all' --data few.txt --held-out 195
-refuses "--ranks: '257' is no number from 1 to 256" --ranks 257
-refuses "'2' is one argument too many" 2
+refuses "--ranks: '257' is not a number from 1 to 256" --ranks 257
+refuses "unexpected argument '2'" 2
 
 [ $failures -eq 0 ] && echo 'the curve is the same on any number of ranks'
 exit $((failures > 0))

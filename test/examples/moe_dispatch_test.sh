@@ -31,10 +31,10 @@ succeeds '100 tokens of 100; 75 went to another rank and back' --tokens 100 --ra
 [ -s two ] && cmp -s two five || fail 'experts get other tokens on other ranks'
 
 refuses 'moe_dispatch: --top: a token cannot go to 2 of 1 expert' --experts 1
-refuses "moe_dispatch: --top: '3' is no number from 1 to 2" --top 3
-refuses "'-1' is no number" --tokens=-1
-refuses "'0' is no number" --ranks 0
-refuses "'data' is one argument too many" data
+refuses "moe_dispatch: --top: '3' is not a number from 1 to 2" --top 3
+refuses "'-1' is not a number" --tokens=-1
+refuses "'0' is not a number" --ranks 0
+refuses "unexpected argument 'data'" data
 
 [ $failures -eq 0 ] && echo 'tokens find their experts and back'
 exit $((failures > 0))

@@ -44,28 +44,28 @@ succeeds 'rank 0  sends to 3' permute --algorithm direct --ranks 4 --root 3
 succeeds 'not tried for more than 128 ranks' all_reduce --algorithm recursive_doubling --ranks 1000000 --bytes 64M
 grep -q '1.25 GiB of the rank that sends most' out || fail 'another volume'
 succeeds 'that were counted' all_reduce --algorithm ring --ranks 1000000
-succeeds 'not all were counted' broadcast --ranks 1000000
+succeeds 'Not all ranks were counted' broadcast --ranks 1000000
 succeeds 'not tried for more than 4 ranks' barrier --algorithm dissemination --ranks 5 --prove 4
 
 # Bad command lines.
-refuses "schedule: there is no collective 'all_reducer'" all_reducer
+refuses "schedule: unknown collective 'all_reducer'" all_reducer
 refuses "all_reduce has no algorithm 'bruck', but all_read" all_reduce --algorithm bruck
 refuses 'mirrored_doubling has no schedule for 5 ranks' all_reduce --algorithm mirrored_doubling --ranks 5
-refuses "schedule: --ranks: '0' is no number from 1 to 1048576" all_reduce --ranks 0
-refuses "'12x' is no number" all_reduce --ranks 12x
-refuses "'9999999999G' is no number" all_reduce --bytes 9999999999G
+refuses "schedule: --ranks: '0' is not a number from 1 to 1048576" all_reduce --ranks 0
+refuses "'12x' is not a number" all_reduce --ranks 12x
+refuses "'9999999999G' is not a number" all_reduce --bytes 9999999999G
 refuses '--ranks: P is missing' all_reduce --ranks
 refuses '--ranks: P is missing' all_reduce --ranks --steps
 refuses '--ranks is given twice' all_reduce --ranks 3 --ranks=4
 refuses '--steps takes no value' all_reduce --steps=yes
-refuses "there is no option '--frobnicate'" all_reduce --frobnicate
-refuses "'all_to_all' is one argument too many" all_reduce all_to_all
+refuses "unknown option '--frobnicate'" all_reduce --frobnicate
+refuses "unexpected argument 'all_to_all'" all_reduce all_to_all
 refuses 'which one?' --ranks 3
-refuses 'rank 8 is none of 8 ranks' reduce --root 8
-refuses '8 ranks are no groups of 3' reduce --group 3
+refuses 'rank 8 is outside [0, 8)' reduce --root 8
+refuses '8 ranks cannot be divided into groups of 3' reduce --group 3
 refuses 'one algorithm is drawn at a time' reduce --draw out.svg
 refuses 'at most 64 ranks' all_reduce --algorithm ring --ranks 65 --draw out.svg
 refuses 'nowhere/out.svg: cannot be written' all_reduce --algorithm ring --draw nowhere/out.svg
 
-[ $failures -eq 0 ] && echo 'the program for schedules does as it should'
+[ $failures -eq 0 ] && echo 'the program for schedules works as expected'
 exit $((failures > 0))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// Every header, and enough calls that what stands in their templates is compiled too.
+// Every header, and enough calls to compile the bodies of their templates too.
 #ifdef ALLFOLD_AFTER_QT
 #include <QtCore/QtCore>
 #if __has_include(<X11/Xlib.h>)
@@ -74,7 +74,7 @@ int main() {
         allfold::run(processes, 2, [](auto& threads) { allfold::barrier(threads); });
     });
 #endif
-#ifdef __SIZEOF_INT128__  // an integer to <type_traits> in gnu++20, and none in c++20
+#ifdef __SIZEOF_INT128__  // an integer according to <type_traits> in gnu++20, but not in c++20
     static_assert(allfold::exact_operator<allfold::sum, allfold::detail::int128>);
     static_assert(allfold::operator_with_identity<allfold::min, allfold::detail::int128>);
 #endif

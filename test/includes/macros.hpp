@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// The macros of other libraries, as their headers define them: of Qt, <windows.h>, and X11.
+// The macros of other libraries, as their headers define them: Qt, <windows.h>, X11, and Apple.
 #pragma once
 
 // Qt
@@ -27,6 +27,6 @@
 #define True 1
 #define False 0
 
-// Apple's AssertMacros.h has these besides `check`.
+// Apple's AssertMacros.h, which also has `check`.
 #define verify(assertion) ((void)(assertion))
 #define require(assertion, label) ((void)(assertion))

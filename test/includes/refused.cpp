@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSL-1.0
-// A program of somebody else's. libstdc++ undefines min and max where it comes after them.
+// Someone else's program. libstdc++ undefines min and max if it is included after they are defined.
 #include <cstddef>
 #ifdef ALLFOLD_DEFINE_MIN
 #define min(a, b) ((a) < (b) ? (a) : (b))

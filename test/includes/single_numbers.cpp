@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSL-1.0
-// A program whose messages are single numbers on the stack, of which an optimising compiler knows that nothing lies
-// beside them: it warns of nothing.
+// A program whose messages are single numbers on the stack, which an optimising compiler knows to have nothing beside
+// them: it must not warn.
 #include "allfold/message.hpp"
 #include "allfold/transport/thread.hpp"
 

@@ -160,14 +160,14 @@ TEST_CASE("lists of tensors and rows of records are one message") {
             sent = send.start(comm, own, to{other});
             const records narrow(into, tensor<std::int16_t, 2>(places.data(), {n + 1, 2}));
             expect_error(outcome_of([&] { receive(comm, narrow, from{other}); }), errc::mismatch,
-                         {"rows of 8 bytes, and rank", "rows of 10"});
+                         {"rows of 8 bytes, but rank", "rows of 10"});
             sent.wait();
             expect(places == before, "untouched");
         }
         const std::span<int> null(static_cast<int*>(nullptr), 3);
         std::vector<int> two(2);
         expect_error(outcome_of([&] { send(comm, tensors(two, null), to{other}); }), errc::bad_argument,
-                     {"without memory"});
+                     {"null pointer with a non-zero length"});
         std::vector<float> none;
         operation sent = send.start(comm, records(none, none), to{other}, mode::synchronous);
         message found = probe(comm, from{other});

@@ -64,7 +64,8 @@ TEST_CASE("what explore leaves out has the outcome of what it explores, also wit
         if (!all.found.complete()) continue;
         const outcomes some = outcomes_of(program, reduced);
         ++compared;
-        of_one_order += some.found.executions() <= 2 && all.found.executions() > 2 ? 1 : 0;  // one with sends held, one without
+        // Two executions: one with sends held, one with sends that wait.
+        of_one_order += some.found.executions() <= 2 && all.found.executions() > 2 ? 1 : 0;
         executions += some.found.executions();
         without += all.found.executions();
         INFO("program " << i << ": " << program.text() << explain(some.found)

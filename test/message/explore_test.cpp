@@ -25,7 +25,7 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// Programs that send messages, explored in every order in which these may arrive.
+/// Programs that send messages, explored in every order of arrival.
 
 using allfold::explain;
 using allfold::exploration;
@@ -210,8 +210,9 @@ TEST_CASE("a rank that waits with a send takes in what has come before its next 
 }
 
 TEST_CASE("a rank that waits with a send takes in what has come before that of another communicator") {
-    // If the first send of rank 0 waits, rank 1 waits for the second one. The message of rank 1 arrives meanwhile; if
-    // sends are held, it may arrive after the message in the team. The program cannot tell the difference.
+    // If the first send of rank 0 waits for its receive, rank 1 waits in turn for the second one. The message of rank 1
+    // arrives meanwhile; if sends are held, it may arrive after the message in the team. The program cannot tell the
+    // difference.
     for (const bool asks_at_last : {false, true}) {
         const exploration found = explore(2, [asks_at_last](explored_communicator& comm) {
             auto team = allfold::subset(comm, allfold::rank_list({0, 1}));
@@ -273,8 +274,8 @@ TEST_CASE("a message that has come, and is never received, is found too, and so 
     REQUIRE(found.findings().size() == 1);
     CHECK((found.first().what == verdict::never_received && found.executions() == 1));
     const std::string lost = " from rank 1 to rank 0 is never received: send to rank 0";
-    CHECK(found.first().text == "a message of 8 bytes under tag 0" + lost + " (its 1st call)\n" +
-                                    "    a message of 8 bytes under tag 2" + lost + ", tag 2 (its 3rd call)");
+    CHECK(found.first().text == "a message of 8 bytes with tag 0" + lost + " (its 1st call)\n" +
+                                    "    a message of 8 bytes with tag 2" + lost + ", tag 2 (its 3rd call)");
 }
 
 TEST_CASE("buffered sends never wait, and a send to nobody is no choice") {
@@ -350,7 +351,7 @@ TEST_CASE("a test of a user's own says that a program has no fault, or which one
     const allfold::explored_without_fault of_three(3, held());
     CHECK_FALSE(of_three.match(appends));
     CHECK_THAT(of_three.toString(), Catch::Matchers::ContainsSubstring("rank 0 returns 21, but 12") &&
-                                        Catch::Matchers::ContainsSubstring("rank 0   gets 1 (message) of rank 1"));
+                                        Catch::Matchers::ContainsSubstring("rank 0   gets 1 (message) from rank 1"));
     const allfold::without_fault matcher;
     CHECK_FALSE(matcher.match(explore(3, appends)));
     CHECK_THAT(matcher.toString(), Catch::Matchers::ContainsSubstring("different values: rank 0 returns 21, but 12"));
@@ -379,7 +380,7 @@ TEST_CASE("a fault names the calls, where they stand if the program says it, and
     CHECK_THAT(history, ContainsSubstring("rank 1 calls send to rank 0, tag 1 (its 1st call, explore_test.cpp:") &&
                             ContainsSubstring("rank 0 calls receive from any rank, any tag (its 1st call)") &&
                             ContainsSubstring("rank 1   posts 1 (message) to rank 0\n") &&
-                            ContainsSubstring("rank 0   gets 1 (message) of rank 1\n") &&
+                            ContainsSubstring("rank 0   gets 1 (message) from rank 1\n") &&
                             ContainsSubstring("rank 2 has returned\n"));
     const std::string picture = allfold::draw(found);
     INFO(picture);
@@ -427,7 +428,7 @@ TEST_CASE("memory of an operation in flight that the program writes is found: se
         sent.wait();
     };
     finds([&](explored_communicator& comm) { sends(comm, false); },
-          "rank 0 writes it before it is done: send to rank 1 (its 1st call)");
+          "rank 0 changes it before the operation is done: send to rank 1 (its 1st call)");
     const auto receives = [](explored_communicator& comm, bool waits_first) {
         int y = 0;
         if (comm.rank() == 1) return allfold::send(comm, y, to{0});
@@ -437,7 +438,7 @@ TEST_CASE("memory of an operation in flight that the program writes is found: se
         got.wait();
     };
     finds([&](explored_communicator& comm) { receives(comm, false); },
-          "rank 0 writes it before it is done: receive from rank 1 (its 1st call)");
+          "rank 0 changes it before the operation is done: receive from rank 1 (its 1st call)");
     const auto receives_two = [](explored_communicator& comm) {
         int x = 0, y = 0;
         if (comm.rank() == 1) {
@@ -450,7 +451,7 @@ TEST_CASE("memory of an operation in flight that the program writes is found: se
         first.wait();  // this also takes in the message of the other receive
         second.wait();
     };
-    finds(receives_two, "rank 0 writes it before it is done: receive from rank 1, tag 2 (its 2nd call)");
+    finds(receives_two, "rank 0 changes it before the operation is done: receive from rank 1, tag 2 (its 2nd call)");
     const auto folds = [](explored_communicator& comm, bool waits_first) {
         std::vector<int> x(3, comm.rank()), y(3);
         auto sum = allfold::all_reduce.start(comm, x, y, allfold::sum());
@@ -460,7 +461,7 @@ TEST_CASE("memory of an operation in flight that the program writes is found: se
         return y;
     };
     finds([&](explored_communicator& comm) { folds(comm, false); },
-          "rank 1 writes it before it is done: all_reduce (its 1st call)");
+          "rank 1 changes it before the operation is done: all_reduce (its 1st call)");
     const auto in_place = [](explored_communicator& comm) {
         std::vector<int> x(4, comm.rank());
         allfold::reduce_scatter.start(comm, x, allfold::sum()).wait();
@@ -603,7 +604,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
              allfold::receive(here(comm), x, from{0});
          },
          verdict::failed,
-         {"rank 0 sends to rank 1 under tag 0 in mode::ready, and rank 1 had not posted a receive",
+         {"rank 0 sends to rank 1 with tag 0 in mode::ready, but rank 1 had not posted a receive",
           ": send to rank 1 (its 1st call, explore_test.cpp:"}},
         {2,  // the same, between two calls of its receiver
          [](explored_communicator& comm) {
@@ -616,7 +617,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
              allfold::receive(comm, x, from{0}, tag{1});
          },
          verdict::failed,
-         {"mode::ready, and rank 1 had not posted a receive",
+         {"mode::ready, but rank 1 had not posted a receive",
           ": send to rank 1, tag 1 (its 2nd call, explore_test.cpp:"}},
         {2,  // never received; its sender keeps it until it has been sent
          [](explored_communicator& comm) {
@@ -635,7 +636,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
              first.wait();
          },
          verdict::failed,
-         {"rank 1 has room for 2 elements, and rank 0 has sent 3",
+         {"rank 1 has room for 2 elements, but rank 0 sent 3",
           ": receive from rank 0 (its 1st call, explore_test.cpp:"}},
         {2,  // a message of another type
          [](explored_communicator& comm) {
@@ -644,7 +645,7 @@ TEST_CASE("mistakes with messages have their verdicts, with the ranks and what t
              allfold::receive(here(comm), x, from{0});
          },
          verdict::disagreement,
-         {"rank 1 receives elements of type float, and rank 0 has sent elements of type int",
+         {"rank 1 receives elements of type float, but rank 0 sent elements of type int",
           ": receive from rank 0 (its 1st call, explore_test.cpp:"}},
         {2,  // operators that differ
          [](explored_communicator& comm) {
@@ -724,8 +725,8 @@ TEST_CASE("a communicator that a rank keeps is told, and may be used, and end, w
     CHECK(found.first().what == verdict::never_freed);
     CHECK_THAT(found.first().text,
                Catch::Matchers::StartsWith(
-                   "rank 0 has returned, and keeps a communicator of 2 ranks, made at explore_test.cpp:") &&
-                   Catch::Matchers::ContainsSubstring("\n    rank 1 has returned, and keeps a communicator"));
+                   "rank 0 has returned but still holds a communicator of 2 ranks, created at explore_test.cpp:") &&
+                   Catch::Matchers::ContainsSubstring("\n    rank 1 has returned but still holds a communicator"));
     int x = 0;
     auto& late = *kept[0];
     CHECK_THROWS_AS(allfold::barrier(here(late)), allfold::error);
@@ -739,5 +740,5 @@ TEST_CASE("a communicator that a rank keeps is told, and may be used, and end, w
     });
     INFO(explain(used));
     REQUIRE(!used.ok());
-    CHECK_THAT(used.first().text, Catch::Matchers::ContainsSubstring("kept beyond its execution"));
+    CHECK_THAT(used.first().text, Catch::Matchers::ContainsSubstring("used after its execution has ended"));
 }

@@ -102,7 +102,7 @@ TEST_CASE("a message in flight that is started again, or whose communicator ends
         again = send.prepare(comm, y, to{1}, mode::synchronous);
         again.start();
         expect_error(outcome_of([&] { again.start(); }), errc::bad_argument,
-                     {"rank 0 starts a prepared operation that is in flight and waits for rank 1"});
+                     {"rank 0 starts a prepared operation that is still in flight and waits for rank 1"});
         all.push_back(receive.start(comm, x, from{1}));
         all.push_back(send.start(comm, y, to{1}, mode::synchronous));
     }

@@ -30,10 +30,10 @@ TEST_CASE("thousands of messages that nobody expects keep nobody from going on, 
         } else if (comm.rank() == 1) {
             int last = 0;
             std::array<int, 16> y{};
-            allfold::barrier(comm);  // with the messages of rank 0 sent, and no receive posted
+            allfold::barrier(comm);  // all messages have been started, and no receive is posted
             receive(comm, last, from{0}, tag{2});
             expect(last == 42, "the last one first");
-            // No more of the messages that were held have been copied than was agreed.
+            // Messages that were held have been copied only up to the agreed limit.
             std::size_t copied = 0;
             const auto& office = allfold::detail::office_of(comm);
             office.for_each_held([&](const auto& held) { copied += held.data.empty() ? 0 : 64 + held.data.size(); });

@@ -158,10 +158,12 @@ TEST_CASE("arguments are checked before anything is sent") {
         expect_error(outcome_of([&] { receive(comm, x, from{-1}); }), errc::bad_rank, {"receive", "-1"});
         expect_error(outcome_of([&] { send(comm, x, to{0}, tag{-1}); }), errc::bad_argument, {"negative tag"});
         expect_error(outcome_of([&] { send(comm, x, to{0}, tag{any}); }), errc::bad_argument, {"tag{any}"});
-        expect_error(outcome_of([&] { send(comm, null, to{0}); }), errc::bad_argument, {"without memory"});
-        expect_error(outcome_of([&] { receive(comm, null, from{any}); }), errc::bad_argument, {"without memory"});
+        expect_error(outcome_of([&] { send(comm, null, to{0}); }), errc::bad_argument,
+                     {"null pointer with a non-zero length"});
+        expect_error(outcome_of([&] { receive(comm, null, from{any}); }), errc::bad_argument,
+                     {"null pointer with a non-zero length"});
         expect_error(outcome_of([&] { send(comm, x, to{1 - comm.rank()}, mode::buffered); }), errc::bad_argument,
-                     {"mode::buffered", "4 bytes", "0 bytes"});
+                     {"mode::buffered", "4 bytes", "0 of the 0 attached bytes"});
         // `none` is a peer like any other.
         send(comm, x, to{none});
         expect(receive(comm, x, from{none}) == status{}, "from nobody");

@@ -22,8 +22,8 @@
 
 using namespace test;
 
-// A started receive is a note (message/detail/receive_note.hpp) as long as it only has to wait for its message. A receive
-// with a deadline is never a note. Whatever happens, both must behave the same.
+// A started receive is a note (message/detail/receive_note.hpp) as long as it only has to wait for its message; if it
+// has a deadline, it is never a note. Whatever happens, both must behave the same.
 
 namespace {
 

@@ -48,7 +48,7 @@ TEST_CASE("a probe hands out a message that nobody else gets") {
             expect(s.elements == 3000 && exact[0] == 1 && exact.back() == 1 && !first, "received late");
             expect(first.about() == status{0, 1, 3000, false}, "told afterwards too");
             expect_error(outcome_of([&] { receive(second, std::span<int>(static_cast<int*>(nullptr), 6000)); }),
-                         errc::bad_argument, {"elements without memory"});
+                         errc::bad_argument, {"null pointer with a non-zero length"});
             expect(static_cast<bool>(second), "still to be received");
             operation last = receive.start(second, y);
             for (const int i : {4, 5, 6}) {

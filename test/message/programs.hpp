@@ -115,7 +115,7 @@ inline std::vector<step_of_program> random_messages(std::mt19937& random, int si
 }
 
 /// Every rank starts its own steps in program order, except that receives are started in a random order which preserves
-/// the order within each sender and tag. Checks that each receives what a sequential matching gives it.
+/// the order within each sender and tag. Checks that each rank receives what a sequential matching gives it.
 template <class Comm>
 void run_program(Comm& comm, const std::vector<step_of_program>& program, unsigned seed) {
     using namespace allfold;

@@ -10,7 +10,7 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// How often MPI is called: this program stands between allfold and MPI as a profiler does.
+/// How often MPI is called: this program interposes between allfold and MPI, as a profiler does.
 
 namespace {
 
@@ -18,7 +18,7 @@ struct {
     long sends = 0, receives = 0, lengths = 0;
 } calls;
 
-/// Of those that ranks make together.
+/// Counts of the calls that ranks make together.
 struct collective_calls {
     int duplicates = 0, groups = 0, barriers = 0, gathers = 0, others = 0;
     friend bool operator==(const collective_calls&, const collective_calls&) = default;
@@ -102,7 +102,7 @@ TEST_CASE("a call that is made again asks MPI for one message, and not for its l
     std::vector<int> in(12, 1), out(12), all(24);
     const auto count = [&](auto call) {
         for (int warm = 0; warm < 3; ++warm) call();
-        // Where other programs run a rank may come late, and then the engine takes over.
+        // If other programs run, a rank may be late, and then the engine takes over.
         long lengths = times;
         for (int batch = 0; batch < 30 && lengths > times / 2; ++batch) {
             calls = {};

@@ -21,7 +21,7 @@ using communicator = allfold::mpi::communicator;
 
 namespace {
 
-/// With an envelope, in one message of its own, in windows.
+/// Sent with the envelope, in one message by itself, and in windows.
 constexpr std::size_t lengths[] = {3, 20000, 1000000};
 
 /// Runs `call(comm)` and then a barrier, in which a rank that noticed nothing learns of the failure.
@@ -41,7 +41,7 @@ struct boom : std::runtime_error {
     boom() : std::runtime_error("boom") {}
 };
 
-/// The rank that does something else than the others.
+/// The rank that does something different from the others.
 constexpr int odd = 1;
 
 void check_named(const outcome& mine, const std::string& reason) {
@@ -130,7 +130,7 @@ TEST_CASE("ranks that wait for each other in different calls find out") {
                                          allfold::reduce(comm, x, sum(), allfold::root{comm.rank() == odd ? odd : 0});
                                      }),
                   errc::mismatch, {"names root 0", "names root 1"});
-    for (const std::size_t n : {lengths[1], lengths[2]})  // both lend, and wait for each other to read
+    for (const std::size_t n : {lengths[1], lengths[2]})  // both roots lend, and wait for each other to read
         check_failure(outcome_on_the_job("roots of a broadcast",
                                          [&](auto& comm) {
                                              std::vector<int> x(n);
@@ -185,8 +185,7 @@ TEST_CASE("blocks of other lengths than their receivers expect are mismatches") 
                                              std::vector<int> in(P * sent[0]), out(P * n);
                                              if (comm.rank() == odd) out.resize(out.size() + 1);
                                              auto mine = expected;
-                                             if (comm.rank() == odd)
-                                                 ++mine[odd];  // what it sends itself is as it should be
+                                             if (comm.rank() == odd) ++mine[odd];  // what it sends to itself is correct
                                              using allfold::partition;
                                              allfold::all_to_all(comm, in, out,
                                                                  allfold::input_blocks{partition::sizes(sent)},
@@ -239,7 +238,7 @@ TEST_CASE("a rank that throws between collectives releases the others") {
                                                allfold::all_reduce(comm, x, sum());
                                            }
                                        }),
-                    "rank 1 failed: it was left by an exception");
+                    "rank 1 failed: it exited with an exception");
 }
 
 TEST_CASE("nothing of a failed communicator is left for the next one, to which MPI may give its number") {
@@ -252,7 +251,8 @@ TEST_CASE("nothing of a failed communicator is left for the next one, to which M
             std::vector<int> x(2000, 1);
             auto unanswered = allfold::all_reduce.start(comm, x, sum());
             if (comm.size() == 1) unanswered.wait();
-            throw boom();  // all at once: who has heard of one does not wait for the other control messages
+            // All at once: a rank that has learned of one failure does not wait for the other control messages.
+            throw boom();
         });
         MPI_Barrier(mine);
         int left = 0;
@@ -276,7 +276,7 @@ TEST_CASE("who polls an operation learns of a failure too") {
                                        while (!operation.done()) std::this_thread::yield();
                                        throw std::logic_error("it is done, though a rank took no part");
                                    }),
-                "rank 1 failed: it was left by an exception");
+                "rank 1 failed: it exited with an exception");
 }
 
 TEST_CASE("a rank that leaves is named by those who wait for it") {
@@ -324,14 +324,15 @@ TEST_CASE("memory that MPI still has is not freed when somebody does not react t
         return;
     }
     const watchdog watch("who does not react");
-    for (const auto late : {80ms, 100ms, 300ms}) {  // once others have given up, or have gone
+    for (const auto late : {80ms, 100ms, 300ms}) {  // once others have abandoned the calls, or have left
         std::vector<int> operand(300000, 1);
         const auto mine = outcome_of([&] {
             communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.patience = 50ms});
-            std::vector<std::string> words(200, std::string(1000, 'x'));  // they are lent as bytes of the engine's
+            std::vector<std::string> words(200, std::string(1000, 'x'));  // lent as bytes that the engine owns
             const allfold::deadline limit{std::chrono::steady_clock::now() + 20ms};
             const allfold::window whole{std::size_t{1} << 30};
-            MPI_Barrier(MPI_COMM_WORLD);  // when the late one comes the time of all is up, however busy the machine is
+            // When the late rank arrives, all deadlines have passed, however busy the machine is.
+            MPI_Barrier(MPI_COMM_WORLD);
             if (comm.rank() == odd) std::this_thread::sleep_for(late);
             auto lent = allfold::broadcast.start(comm, operand, whole, limit);
             auto encoded =
@@ -370,7 +371,7 @@ TEST_CASE("a deadline names those who wait for this rank, and their collective")
         return;
     }
     const watchdog watch("who waits for whom");
-    // How soon the first has said that it waits is for the machine to say: once it has, that is enough.
+    // How soon the first rank reports that it waits depends on the machine: once is enough.
     bool first_is_named = false;
     for (auto patience = 200ms; !first_is_named && patience < 10s; patience *= 2) {
         const auto mine = outcome_of([patience] {

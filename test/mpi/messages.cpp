@@ -35,7 +35,7 @@ using allfold::to;
 
 namespace {
 
-/// What an error says.
+/// The text of the error that `body` throws.
 template <class Body>
 std::string refusal(errc code, Body body) {
     try {

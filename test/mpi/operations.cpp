@@ -24,7 +24,7 @@ using allfold::ring;
 using allfold::sum;
 using test::watchdog;
 
-/// Short ones come with their envelopes, long ones in pieces of their own.
+/// Short ones are sent with their envelopes, long ones in separate pieces.
 constexpr std::size_t lengths[] = {3, 300, 60000};
 
 TEST_CASE("over MPI too, operations on two communicators may be waited for in opposite orders") {
@@ -44,7 +44,7 @@ TEST_CASE("over MPI too, operations on two communicators may be waited for in op
 
 TEST_CASE("over MPI too, prepared operations may be started in another order on every rank") {
     const watchdog watch("prepared operations over MPI");
-    // Few tags, so that several lanes share one.
+    // Few tags, so that several lanes share each.
     allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.tags = 2});
     for (const std::size_t n : lengths) {
         std::vector<std::vector<int>> x(4, std::vector<int>(n));

@@ -14,7 +14,7 @@
 #include "test/mpi/support/outcome.hpp"
 #include "test/support/catch.hpp"
 
-/// Short calls that are made again and again are remembered: with two ranks all of these.
+/// Short calls that are repeated are remembered; with two ranks, all of those made here.
 
 using namespace test;
 using namespace std::chrono_literals;
@@ -24,10 +24,10 @@ using communicator = allfold::mpi::communicator;
 
 namespace {
 
-/// In one message, and in chunks, for which receives are posted before they come.
+/// Sent in one message, and in chunks, whose receives are posted before they arrive.
 constexpr std::size_t lengths[] = {1, 12, 5000};
 constexpr int times = 4;
-/// The rank that does something else than the others in the end.
+/// The rank that does something different from the others in the end.
 constexpr int odd = 1;
 
 bool alone() {
@@ -54,7 +54,7 @@ std::vector<int> values_of(int rank, int turn, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) x[i] = value_of(rank, turn, i);
     return x;
 }
-/// Of the ranks [first, last).
+/// The sums of the values of ranks [first, last).
 std::vector<int> sums_of(int first, int last, int turn, std::size_t n, int modulus = 1 << 30) {
     std::vector<int> all(n);
     for (int r = first; r < last; ++r)
@@ -62,7 +62,7 @@ std::vector<int> sums_of(int first, int last, int turn, std::size_t n, int modul
     return all;
 }
 
-/// Of another operation each time, though of one type.
+/// A different operation for each modulus, but always of the same type.
 auto sum_modulo(int modulus) {
     return allfold::commutative([modulus](int a, int b) { return (a + b) % modulus; });
 }
@@ -123,7 +123,7 @@ TEST_CASE("a call that is made again gives what its own operands say") {
 TEST_CASE("calls that are made again keep their places among operations in flight, and push them on") {
     const watchdog watch("repeated calls and operations in flight");
     communicator comm(MPI_COMM_WORLD);
-    std::vector<int> rounds(300000);  // in several rounds
+    std::vector<int> rounds(300000);  // sent in several rounds
     for (int turn = 0; turn < times; ++turn)
         for (const std::size_t n : lengths) {
             std::vector<int> one(n, 1), three(n, 3);
@@ -190,7 +190,7 @@ TEST_CASE("a call that goes to the transport's own collective does so though it 
     const allfold::tensor<int, 1> every_other(x.data(), {10}, {2});
     for (int turn = 0; turn < times; ++turn) {
         x.assign(20, 1);
-        // Only those ranks whose elements are contiguous could remember it.
+        // Only ranks whose elements are contiguous could remember this call.
         allfold::all_reduce.start(comm, comm.rank() == odd ? every_other : all, sum()).wait();
         CHECK(x[0] == comm.size());
         x.assign(20, 1);
@@ -230,7 +230,7 @@ TEST_CASE("columns that are folded again give what their own operands say") {
 TEST_CASE("what a rank sends ahead of the others arrives as it was sent") {
     const watchdog watch("sent ahead");
     communicator comm(MPI_COMM_WORLD);
-    constexpr int ahead = 2000;  // more than MPI takes over at once
+    constexpr int ahead = 2000;  // more than MPI buffers at once
     for (const std::size_t n : {std::size_t{12}, std::size_t{250}, std::size_t{900}, std::size_t{5000}}) {
         std::vector<int> x(n);
         int wrong = 0;
@@ -254,7 +254,7 @@ TEST_CASE("a rank that only sends hears of a failure") {
         if (comm.rank() == odd) throw std::runtime_error("boom");
         for (const auto until = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < until;) {
             allfold::broadcast(comm, x);
-            std::this_thread::sleep_for(100us);  // so few that MPI always takes them over
+            std::this_thread::sleep_for(100us);  // slowly enough that MPI can always buffer them
         }
     });
     CHECK((mine.says("boom") || mine.code == errc::peer_failed));
@@ -276,7 +276,7 @@ TEST_CASE("what is not allfold's is refused in a call that was made before, thou
         allfold::barrier(comm);
         allfold::barrier(comm);
     });
-    check_failure(failed, errc::transport, {"from rank 0", "is no message of allfold's"});
+    check_failure(failed, errc::transport, {"from rank 0", "that is not allfold's"});
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -307,7 +307,7 @@ TEST_CASE("input and output that overlap in part are refused the second time too
     allfold::all_reduce(comm, all.first(20), all.first(20), sum());
     CHECK(x[0] == comm.size());
     CHECK(x[39] == comm.size());
-    MPI_Barrier(MPI_COMM_WORLD);  // who is still in the call before would hear of the first one that is refused
+    MPI_Barrier(MPI_COMM_WORLD);  // a rank that is still in the previous call would learn of the first refusal
     const auto mine = outcome_of([&] { allfold::all_reduce(comm, all.first(20), all.subspan(10, 20), sum()); });
     CHECK(mine.code == errc::overlap);
 }

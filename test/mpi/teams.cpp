@@ -33,7 +33,7 @@ namespace {
 
 [[nodiscard]] rank_list all_of(const communicator& comm) { return rank_list::strided(0, comm.size()); }
 
-/// Whether the team and the parent fold as they should.
+/// Checks that the team and the parent fold as they should.
 void check_sums(communicator& parent, communicator& some) {
     int x = 1, y = 1;
     allfold::all_reduce(some, x, sum());
@@ -62,7 +62,7 @@ TEST_CASE("who polls an operation on the parent takes nothing of a team in makin
     communicator comm(MPI_COMM_WORLD);
     int x = 1;
     auto op = allfold::all_reduce.prepare(comm, x, allfold::sum());
-    // Where no rank fails it may be called without the barrier before it.
+    // If no rank fails, it may be called without the barrier before it.
     const auto together = [&] { return comm.form_team(all_of(comm)); };
     allfold::team<communicator> all;
     if (comm.rank() == 0) {
@@ -95,7 +95,7 @@ TEST_CASE("teams are made without end, and old ones go on") {
     const test::watchdog watch("many teams over MPI");
     communicator comm(MPI_COMM_WORLD);
     const auto first = subset(comm, all_of(comm));
-    for (int i = 0; i < 2500; ++i) {  // more than MPI has tags for
+    for (int i = 0; i < 2500; ++i) {  // more than there are tags
         const auto pair = subset(comm, rank_list::strided(i % comm.size(), 1));
         const auto all = subset(comm, all_of(comm));
         if (i % 500 == 0 && pair) check_sums(*pair, *pair);
@@ -144,7 +144,7 @@ TEST_CASE("threads of a process use a team each at once, which share a communica
                 allfold::all_reduce(*all, x, allfold::sum());
                 const int sum = size * (size - 1) / 2 + size * (turn + static_cast<int>(which));
                 wrong[which] += x != std::vector<int>(x.size(), sum) ? 1 : 0;
-                if (turn % 50 == 49) {  // a team of the team, whose carrier others may look at as well
+                if (turn % 50 == 49) {  // a team of the team, whose carrier other threads may poll as well
                     const auto nested = subset(*all, all_of(*all));
                     allfold::barrier(*nested);
                 }
@@ -177,7 +177,7 @@ TEST_CASE("processes that give different lists of members hear of it") {
         }
         if (!is_short) CHECK((mine.code == errc::mismatch || mine.code == errc::peer_failed));
         if (is_short && !is_odd_one) CHECK((mine.code == errc::mismatch || mine.code == errc::peer_failed));
-        allfold::barrier(comm);  // in which the odd one answers
+        allfold::barrier(comm);  // in which the odd rank answers
         CHECK(test::on_any_rank(mine.code == errc::mismatch || is_short));
     }
 }
@@ -207,7 +207,7 @@ TEST_CASE("a process that returns without joining a team, or leaves it, releases
 TEST_CASE("a failure in a team of processes ends that one, and neither its parent nor others") {
     const test::watchdog watch("a failure in a team over MPI");
     communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate,
-                      {.patience = std::chrono::hours(1)});  // nobody has to give up
+                      {.patience = std::chrono::hours(1)});  // no rank gives up waiting
     const auto other = subset(comm, all_of(comm));
     for (const std::size_t length : {std::size_t{3}, std::size_t{20000}, std::size_t{1000000}}) {
         const auto mine = test::outcome_of([&] {
@@ -242,7 +242,7 @@ TEST_CASE("what fails in flight while processes make their first team releases t
             const auto all = it == way::split ? allfold::split(comm, allfold::color{0}) : subset(comm, all_of(comm));
             in_flight.wait();
             if (comm.size() == 1) throw std::runtime_error("boom");
-            allfold::barrier(comm);  // who is through already hears of it
+            allfold::barrier(comm);  // a rank that is already done learns of it here
         });
         INFO(mine.text);
         CHECK((mine.text == "boom" || mine.code == errc::peer_failed));
@@ -256,7 +256,7 @@ TEST_CASE(
     for (const bool leaves_first : {true, false}) {
         auto all = subset(comm, all_of(comm));
         if (comm.rank() < comm.size() - 1 || comm.size() == 1) {
-            std::vector<std::vector<float>> pieces(40, std::vector<float>(512, 1));  // many short ones: one long copy
+            std::vector<std::vector<float>> pieces(40, std::vector<float>(512, 1));  // many short parts: one long copy
             allfold::tensors<float> list;
             for (auto& each : pieces) list.add(each);
             allfold::broadcast(*all, list);

@@ -62,7 +62,7 @@ struct allfold::serializer<word_counts> {
 
 namespace {
 
-/// As KaMPIng, MPL and Boost.MPI wrap a communicator.
+/// These wrap a communicator as KaMPIng, MPL and Boost.MPI do.
 struct like_kamping {
     [[nodiscard]] MPI_Comm mpi_communicator() const { return MPI_COMM_WORLD; }
 };
@@ -73,7 +73,7 @@ struct like_boost {
     operator MPI_Comm() const { return MPI_COMM_WORLD; }
 };
 
-/// A sum, but of other values than its arguments.
+/// A sum, but of the squares of its arguments.
 struct sum_of_squares : sum {
     [[nodiscard]] int lift(int x) const { return x * x; }
 };
@@ -171,7 +171,7 @@ TEST_CASE("operators of one type with different state work at the same time") {
 
 TEST_CASE("columns that only their alignment makes too long to be copied are not changed before they are read") {
     allfold::mpi::communicator comm(MPI_COMM_WORLD, allfold::mpi::duplicate, {.eager_bytes = 65536});
-    constexpr std::size_t rows = 6553;  // of 10 bytes: 65530; with the gaps between columns more than eager_bytes
+    constexpr std::size_t rows = 6553;  // of 10 bytes: 65530; more than eager_bytes with the gaps between columns
     for (int turn = 0; turn < 20; ++turn) {
         std::vector<std::uint8_t> a(rows, 1), b(rows, 2);
         std::vector<double> c(rows, 3);
@@ -311,7 +311,7 @@ TEST_CASE("a plan says what is delegated, and why") {
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), allfold::order::rank)));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), allfold::ring())));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, sum(), allfold::window{100})));
-    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::max())));  // of floats: NaN
+    CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::max())));  // of floats, which may be NaN
     CHECK(delegated(all_reduce.plan<int>(comm, 1000, allfold::max())) == several);
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::commutative([](float a, float b) { return a + b; }))));
     CHECK_FALSE(delegated(all_reduce.plan(comm, 1000, allfold::mean(), delegate::always)));
@@ -357,7 +357,7 @@ TEST_CASE("what fails in flight while ranks agree on MPI's own collective releas
         auto in_flight = allfold::all_reduce.start(comm, x, op);
         allfold::all_reduce(comm, y, allfold::sum());
         in_flight.wait();
-        allfold::barrier(comm);  // who is through already hears of it
+        allfold::barrier(comm);  // a rank that is already done learns of it here
     });
     INFO(mine.text);
     CHECK((mine.text == "boom" || mine.code == allfold::errc::peer_failed));
@@ -471,7 +471,7 @@ TEST_CASE("a long message goes where the sink wants it, if it is the one that is
 
 namespace {
 
-/// A sink that keeps the sizes that it is asked about and gets, and has `room` for a message.
+/// A sink that records the sizes that it is asked about and that it gets, and has `room` for a message.
 struct measuring_sink {
     std::span<std::byte> room;
     std::size_t& asked;
@@ -494,7 +494,7 @@ TEST_CASE("a receiver learns exactly how many bytes were sent, before it has to 
     const allfold::lane on = comm.open(allfold::signature(), 1);
     std::atomic<int> lent{0};
     std::vector<std::byte> memory(60000), room(30000);
-    // Without bytes, with the envelope, by itself, of many short parts and so as one copy, and in pieces.
+    // Empty, with the envelope, by itself, in many short parts and therefore as one copy, and in pieces.
     for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{256}, std::size_t{257}, std::size_t{30000}})
         for (const std::size_t part_bytes : {n, std::size_t{37}}) {
             std::vector<allfold::part> parts;
@@ -503,7 +503,7 @@ TEST_CASE("a receiver learns exactly how many bytes were sent, before it has to 
             while (!comm.try_post(next, on, {parts, n, 1, true, 7, &lent})) comm.progress();
             std::size_t asked = n, arrived = 1234567;
             std::fill(room.begin(), room.end(), std::byte{0x55});
-            const std::size_t expected = n == 257 ? 200 : 30000;  // less than what comes, more, or as many
+            const std::size_t expected = n == 257 ? 200 : 30000;  // less than what arrives, more, or as many
             while (!comm.try_receive(before, on, measuring_sink{std::span(room).first(expected), asked, arrived}))
                 comm.progress();
             INFO(n << " bytes in parts of " << part_bytes);
@@ -522,7 +522,8 @@ TEST_CASE("what is not allfold's on a borrowed communicator is refused, whatever
     }
     const watchdog watch("foreign messages");
     allfold::mpi::tuning numbers;
-    numbers.patience = std::chrono::milliseconds(100);  // nothing tells the sender how many bytes were not for allfold
+    // Nothing tells the sender how many of its bytes were not for allfold.
+    numbers.patience = std::chrono::milliseconds(100);
     for (const std::size_t n : {std::size_t{5}, std::size_t{32}, std::size_t{500}}) {
         MPI_Comm mine;
         MPI_Comm_dup(MPI_COMM_WORLD, &mine);
@@ -535,7 +536,7 @@ TEST_CASE("what is not allfold's on a borrowed communicator is refused, whatever
             allfold::broadcast(comm, x);
             allfold::barrier(comm);
         });
-        check_failure(failed, errc::transport, {"from rank 0", "is no message of allfold's"});
+        check_failure(failed, errc::transport, {"from rank 0", "that is not allfold's"});
         MPI_Barrier(MPI_COMM_WORLD);
     }
 }

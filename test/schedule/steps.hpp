@@ -49,8 +49,7 @@ inline std::string name_of(const allfold::peers& who, const allfold::schedule au
 
 inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks, int of) {
     if (of == 0) return "";
-    if (of == 1 && (blocks.size() != 1 || blocks[0] == 0))
-        return name_of(s);  // scratch may hold several copies of the single block
+    if (of == 1 && (blocks.size() != 1 || blocks[0] == 0)) return name_of(s);  // scratch may hold copies of it
     std::string text = name_of(s) + "{";
     for (int i = 0; i < blocks.size(); ++i) text += (i ? "," : "") + std::to_string(blocks[i]);
     return text + "}";
@@ -63,9 +62,8 @@ inline std::string with_blocks(allfold::slot s, const allfold::block_set& blocks
 inline std::string text_of_local(const allfold::local_work& work, int blocks) {
     const allfold::block_set& targets = work.targets.empty() ? work.blocks : work.targets;
     if (work.what == allfold::local_work::kind::identity) return with_blocks(work.into, targets, blocks) + "=identity";
-    const std::string left = work.targets.empty()
-                                 ? name_of(work.left)
-                                 : with_blocks(work.left, work.blocks, blocks);  // copied under other numbers
+    const std::string left =
+        work.targets.empty() ? name_of(work.left) : with_blocks(work.left, work.blocks, blocks);  // under other numbers
     const std::string copied = with_blocks(work.into, targets, blocks) + "=" + left;
     return work.what != allfold::local_work::kind::fold ? copied : copied + "+" + name_of(work.right);
 }

@@ -440,7 +440,7 @@ TEST_CASE("a broken step of a two-level schedule is noticed") {
     const proof beyond = prove_edited(allfold::all_reduce, 6, 2, [](int r, int round, step& s) {
         if (r == 4 && round == 0) s.from = peers::range(4, 7);
     });
-    CHECK(allfold::explain(beyond) == "P = 6, rank 4, round 0: names rank 6, which is no other rank of the 6");
+    CHECK(allfold::explain(beyond) == "P = 6, rank 4, round 0: names rank 6, which is not another of the 6 ranks");
     const proof below = prove_edited(allfold::all_reduce, 6, 2, [](int r, int round, step& s) {
         if (r == 0 && round == 0) s.from = peers::range(-1, 2);
     });

@@ -12,7 +12,7 @@
 
 namespace {
 
-/// Writes its name down whenever it is pushed on or dropped, and leaves after so many pushes.
+/// Logs its name whenever it makes progress, is dropped or is orphaned. Leaves after `pushes` calls of `progress`.
 class scribe : public allfold::background::work {
   public:
     scribe(char name, std::string& log, int pushes = 100) : name_(name), log_(log), left_(pushes) {}
@@ -91,7 +91,7 @@ TEST_CASE("background work is told when its communicator ends, in flight or not"
     CHECK(log == "!a!b");
     CHECK_FALSE(allfold::background::in_flight());
     allfold::background other;
-    other.add(b);  // it may be used again
+    other.add(b);  // it may be reused
     other.attach(c, &log);
     other.end(&log);
     CHECK(log == "!a!b!c");
@@ -127,7 +127,7 @@ TEST_CASE("background work is pushed on by the thread that used its communicator
     }).join();
     CHECK(log == "a");
     CHECK_FALSE(allfold::background::in_flight());
-    all.take_over();  // from a thread that is gone
+    all.take_over();  // from a thread that has ended
     CHECK(allfold::background::in_flight());
     allfold::background::progress_all();
     CHECK(log == "aa");
@@ -193,7 +193,7 @@ TEST_CASE(
         std::thread other_;
     } last(all);
     all.add(last);
-    others.add(other);  // or there would be nothing to walk along inside
+    others.add(other);  // otherwise the inner traversal would have nothing to visit
     allfold::background::progress_all();
     last.join();
     CHECK_FALSE(last.had_it_too_soon);

@@ -33,7 +33,7 @@ struct group {
     std::vector<bulletin> all{3};
     std::array<bulletin_reader, 2> readers{bulletin_reader(all, 1), bulletin_reader(all, 2)};
 
-    /// Rank 0 posts bytes of this value; false where there is no room. `far`: past all caches.
+    /// Rank 0 posts bytes of this value; returns false if there is no room. `far`: bypassing all caches.
     bool post(lane on, std::uint8_t value, std::size_t bytes = 4, bool far = false) {
         std::vector<std::byte> what(bytes, static_cast<std::byte>(value));
         const part p{what.data(), bytes};
@@ -41,7 +41,7 @@ struct group {
         all[0].post(on, {{&p, 1}, bytes, 1, true, hash}, 2, far);
         return true;
     }
-    /// What a reader finds, and is through with; -1 for nothing.
+    /// What a reader finds, and is done with; -1 if it finds nothing.
     int read(std::size_t reader, lane on) {
         const cell* const found = readers[reader].find(0, on);
         if (found == nullptr) return -1;
@@ -102,7 +102,7 @@ TEST_CASE("a rank knows whether some of its readers are far, each of which it as
     CHECK_FALSE(next_is_far(nobody));
     CHECK(next_is_far(anybody));
     CHECK(g.all[0].was_far());
-    CHECK(next_is_far(nobody));  // of the other one
+    CHECK(next_is_far(nobody));  // asks about the other reader; the first is still far
     CHECK_FALSE(g.all[0].is_far(g.all, 0, 100, anybody));
 }
 

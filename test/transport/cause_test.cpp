@@ -14,7 +14,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/ranks.hpp"
 
-// What is thrown by `run`, and what the other ranks are told, when one of them fails: the cause.
+// If a rank fails, `run` throws the cause, and the other ranks are told the cause.
 
 using namespace test;
 using allfold::operation;
@@ -33,14 +33,14 @@ auto fragile_sum(bool fails) {
     });
 }
 
-/// An operator throws while its rank waits in another call, which is the one that is told.
+/// An operator throws while its rank waits in another call, which then throws.
 void fail_in_the_background(int culprit, auto& comm, auto... algorithm) {
     std::vector<int> x(1000, 1);
     operation a = allfold::all_reduce.start(comm, x, fragile_sum(comm.rank() == culprit), algorithm...);
     for (;;) allfold::barrier(comm);
 }
 
-/// What the other ranks are told when an operation is destroyed because its rank is left by an exception.
+/// How each rank ends if an operation is destroyed because an exception leaves its rank.
 template <class Thrown>
 std::vector<outcome> outcomes_of_unwinding(Thrown thrown) {
     return outcomes_on_ranks(3, [&](auto& comm) {
@@ -75,7 +75,7 @@ TEST_CASE("run throws the cause although its rank has thrown something else afte
 }
 
 TEST_CASE("the run of a hierarchy throws the cause as well") {
-    const auto body = [](auto& comm) { fail_in_the_background(0, comm); };  // by default, the first rank folds
+    const auto body = [](auto& comm) { fail_in_the_background(0, comm); };  // by default, the first rank does the fold
     CHECK_THROWS_AS(on_ranks(2, [&](auto& across) { allfold::run(across, 2, body); }), boom);
 }
 

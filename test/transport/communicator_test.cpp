@@ -20,7 +20,7 @@ struct smallest_arrival {
     std::span<const allfold::part> parts() const;
 };
 
-/// What the concept asks for, and nothing else.
+/// What the concept requires, and nothing else.
 struct smallest_communicator : allfold::transport_defaults {
     static constexpr bool shares_memory = false;
     using arrival_type = smallest_arrival;
@@ -38,7 +38,7 @@ struct smallest_communicator : allfold::transport_defaults {
     allfold::background& background();
 };
 
-// Each lacks one thing. A deleted member hides the one of the base.
+// Each lacks one requirement. A deleted member hides that of the base.
 struct without_rank : smallest_communicator {
     int rank() const = delete;
 };
@@ -84,7 +84,7 @@ struct with_other_arrivals : smallest_communicator {
     using arrival_type = int;
 };
 struct without_shares_memory : smallest_communicator {
-    struct shares_memory;  // hides the one of the base
+    struct shares_memory;  // hides the member of the base
 };
 struct without_progress : smallest_communicator {
     void progress() = delete;
@@ -186,7 +186,7 @@ TEST_CASE("the hash of a signature depends on all that ranks must agree about, a
     CHECK(differs([](auto& s) { s.borders = 8; }));
     CHECK(differs([](auto& s) { s.ranks = 8; }));
     CHECK(differs([](auto& s) { s.type_id = 43; }));
-    CHECK_FALSE(differs([](auto& s) { s.element_type = "only for people"; }));  // type_id has a hash of it
+    CHECK_FALSE(differs([](auto& s) { s.element_type = "only for people"; }));  // type_id contains a hash of it
     for (std::uint64_t n = 0; n < 1000; ++n) {
         allfold::signature other = base;
         other.elements = n;

@@ -16,9 +16,9 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-constexpr std::size_t most = std::size_t{1} << 30;  // so that it is measured again
+constexpr std::size_t most = std::size_t{1} << 30;  // enough for a new measurement each time
 
-/// A peer whose counter goes on, and is then looked at.
+/// A peer whose counter is incremented, or not, before it is read.
 struct peer {
     nanoseconds limit;
     std::atomic<std::uint32_t> counter{0};

@@ -17,7 +17,7 @@
 #include "test/support/ranks.hpp"
 
 /// @file
-/// Tests of the doorbell, whichever is chosen when this is included.
+/// Tests of the doorbell, whichever one is selected where this is included.
 
 namespace {
 

@@ -69,7 +69,8 @@ constexpr std::size_t most_in_chunks = 4096;
 
 bool is_message(const std::vector<std::byte>& came) { return detail::open_envelope(came, most_in_chunks).has_value(); }
 
-/// What comes with an envelope: an introduction of so many lines, a table where there is one, and `rest` bytes.
+/// An envelope with what is sent along: an introduction of `introduced` lines, a table if there is one, and `rest`
+/// bytes.
 std::vector<std::byte> head_of(std::uint8_t introduced, std::size_t rest,
                                std::optional<detail::payload_table::head> table = {},
                                std::initializer_list<detail::payload_range> ranges = {}) {
@@ -128,13 +129,13 @@ TEST_CASE("chunks that would be written outside of a buffer are no message") {
         return is_message(head_of(0, came, detail::payload_table::head{bytes, 64, late}));
     };
     CHECK(in_chunks(most_in_chunks, 0, 100));
-    CHECK_FALSE(in_chunks(most_in_chunks, 100, 100));  // the begin comes along, or last
+    CHECK_FALSE(in_chunks(most_in_chunks, 100, 100));  // the beginning is sent along or last, not both
     CHECK_FALSE(in_chunks(most_in_chunks, 0));
     CHECK_FALSE(in_chunks(100, 0, 100));
     CHECK_FALSE(in_chunks(100, 0, ~std::uint32_t{0}));
     CHECK(in_chunks(most_in_chunks, 100));
     CHECK_FALSE(in_chunks(most_in_chunks + 1, 100));
-    CHECK_FALSE(in_chunks(100, 100));  // none is left
+    CHECK_FALSE(in_chunks(100, 100));  // nothing is left for chunks
     CHECK_FALSE(in_chunks(99, 100));
     CHECK_FALSE(is_message(head_of(0, 100, detail::payload_table::head{1000, 64}, {{0, 900}})));
 }

@@ -19,20 +19,20 @@ using allfold::detail::sender;
 
 namespace {
 
-// A model of ranks with operations in flight: all orders in which they may act are explored, with the rule of the
-// transport or with another one. A state in which nobody can act, and not everybody is through, is a deadlock.
+// A model of ranks with operations in flight: all orders in which they may act are explored, under the rule of the
+// transport or a variant of it. A state in which no rank can act although not all are done is a deadlock.
 
 constexpr std::uint32_t cells = 1, buffers = 1, most_kept = 1;
 constexpr std::size_t max_ranks = 3, lanes = 3, max_rounds = 3;
 using book = allfold::detail::posted_messages<cells, buffers>;
 
-/// What one rank does in one round: masks of peers. What it receives it keeps until all has come.
+/// What one rank does in one round, as masks of peers. It keeps what it receives until everything has arrived.
 struct round_of_rank {
     unsigned to = 0, from = 0;
 };
 using algorithm = std::array<std::array<round_of_rank, max_rounds>, max_ranks>;
 
-/// Everybody's operand goes to everybody.
+/// Every rank sends its operand to all others.
 algorithm all_to_all(std::size_t ranks) {
     algorithm a{};
     for (std::size_t r = 0; r < ranks; ++r) {
@@ -41,14 +41,14 @@ algorithm all_to_all(std::size_t ranks) {
     }
     return a;
 }
-/// Twice to the next rank.
+/// Every rank sends to the next one, twice.
 algorithm ring(std::size_t ranks) {
     algorithm a{};
     for (std::size_t r = 0; r < ranks; ++r)
         for (std::size_t i = 0; i < 2; ++i) a[r][i] = {1u << (r + 1) % ranks, 1u << (r + ranks - 1) % ranks};
     return a;
 }
-/// From `root` to the next rank, and on, until it comes back.
+/// From `root` to the next rank, and so on until it is back at `root`.
 algorithm circle(std::size_t ranks, std::size_t root) {
     algorithm a{};
     for (std::size_t i = 0; i < ranks; ++i) {
@@ -63,7 +63,7 @@ struct program {
     std::size_t ranks;
     std::array<algorithm, lanes> calls;
     bool in_buffers;        // messages are too long for a cell
-    bool prepared = false;  // calls are starts of two prepared operations by turns
+    bool prepared = false;  // calls alternately start two prepared operations
     /// waits[r][l]: the lanes that rank r waits for before it starts lane l, as a mask.
     std::array<std::array<unsigned, lanes>, max_ranks> waits{};
 };
@@ -93,7 +93,7 @@ struct call_in_flight {
     std::array<message, max_ranks> kept{};
 };
 
-/// Compared by the bytes of its parts.
+/// Compared by a hash of the bytes of its parts.
 struct state {
     std::array<std::array<channel, max_ranks>, max_ranks> from_to{};
     std::array<std::array<call_in_flight, lanes>, max_ranks> calls{};
@@ -102,12 +102,12 @@ struct state {
 static_assert(std::has_unique_object_representations_v<message> &&
               std::has_unique_object_representations_v<call_in_flight>);
 
-/// The rule of the transport, whole or with a part of it missing.
+/// The rule of the transport, complete or with a part missing.
 struct rule {
-    bool own_memory = true;       // for what finds no buffer because of a later lane
+    bool own_memory = true;       // for a message that finds no buffer because of a later lane
     bool knows_unordered = true;  // that the lane of a prepared operation does not tell when it was started
-    bool takes_in_urgent = true;  // what is before an urgent message
-    bool copies_early = false;    // as it once was: no bound for what comes too early, and nothing overtakes
+    bool takes_in_urgent = true;  // everything ahead of an urgent message
+    bool copies_early = false;    // a former rule: early messages are unbounded, and none overtakes
     lane first_lane = 0;
 };
 
@@ -133,8 +133,8 @@ class model {
     }
 
   private:
-    /// Of what matters for all that may follow: not how it came about. States are told apart by 64 bits: among a
-    /// million two alike are improbable, and would hide one branch.
+    /// A hash of everything that affects what may follow, but not of how the state came about. Its 64 bits tell states
+    /// apart: among a million, a collision is improbable, and would hide one branch.
     [[nodiscard]] std::uint64_t hash_of(const state& s) const {
         std::uint64_t h = 0;
         const auto add = [&](const auto& part) {
@@ -154,7 +154,7 @@ class model {
         for (std::uint32_t n = c.taken; n != c.sender.sent(); ++n) add(c.cell[n % cells]);
         add(c.early_count);
         for (std::uint32_t i = 0; i < c.early_count; ++i) add(c.early[i]);
-        const std::uint32_t urgent = c.urgent - c.taken - 1;  // as takes_early has it
+        const std::uint32_t urgent = c.urgent - c.taken - 1;  // as takes_early computes it
         add(urgent <= cells ? urgent : ~0u);
     }
 
@@ -165,7 +165,7 @@ class model {
             state next = now;
             move(next);
             const std::uint64_t after = hash_of(next);
-            if (after == before) return;  // what a sender has heard, say, is no move
+            if (after == before) return;  // a sender that has only learned something has not moved
             moved = true;
             if (seen_.insert(after).second) open_.push_back(next);
         };
@@ -185,7 +185,7 @@ class model {
                 if (!is_done(c)) return false;
         return true;
     }
-    /// Whether it has something in flight, so that it looks at its channels.
+    /// Whether the rank has something in flight, so that it looks at its channels.
     [[nodiscard]] bool waits(const state& s, std::size_t r) const {
         for (const auto& c : s.calls[r])
             if (c.started && !is_done(c)) return true;
@@ -203,12 +203,12 @@ class model {
         }
     }
 
-    /// As far as it goes: what others do in between could only let it go further.
+    /// Advances as far as possible: what others do in between could only let it get further.
     void poll(state& s, std::size_t r, std::size_t l) {
         while (advance(s, r, l)) {
         }
     }
-    /// One post or one receive, or the end of a round.
+    /// Makes one post or one receive, or ends a round.
     bool advance(state& s, std::size_t r, std::size_t l) {
         auto& c = s.calls[r][l];
         if (!c.started || is_done(c)) return false;
@@ -300,7 +300,7 @@ class model {
     }
     static void release(channel& c, message&& kept) { release(c, kept); }
 
-    /// A rank that looks at its channels at all.
+    /// What a rank does whenever it looks at its channels at all.
     void answer(state& s, std::size_t r) {
         if (!rule_.copies_early && !s.is_called[r]) return;
         s.is_called[r] = 0;
@@ -319,7 +319,7 @@ class model {
     report report_;
 };
 
-/// Programs of three calls on so many ranks, in which the last rank waits before each start, or nobody does. Of three
+/// Programs of three calls on `ranks` ranks, in which the last rank waits before each start, or none does. For three
 /// ranks, which have many more states, only those in which a message may wait for another rank's, and one rank waits.
 std::vector<program> programs(std::size_t ranks) {
     const std::array all{all_to_all(ranks), ring(ranks), circle(ranks, 0), circle(ranks, ranks - 1)};
@@ -335,8 +335,8 @@ std::vector<program> programs(std::size_t ranks) {
     return result;
 }
 
-/// The first of two prepared operations is started again: by one rank as soon as it is through, by the last one when
-/// both are.
+/// Programs in which the first of two prepared operations is started again: by the last rank when both are done, by the
+/// others as soon as the first one is.
 std::vector<program> programs_with_restarts(std::size_t ranks) {
     const std::array all{all_to_all(ranks), ring(ranks), circle(ranks, 0), circle(ranks, ranks - 1)};
     std::vector<program> result;
@@ -349,7 +349,7 @@ std::vector<program> programs_with_restarts(std::size_t ranks) {
     return result;
 }
 
-/// How many of the programs may end in a deadlock. All are explored, or all up to the first deadlock.
+/// How many of the programs may end, and how many may deadlock. All are explored, or all up to the first deadlock.
 struct verdict {
     std::size_t programs = 0, ends = 0, deadlocks = 0, states = 0;
 };

@@ -23,7 +23,7 @@ using allfold::sum;
 
 namespace {
 
-/// Has something of its own of all that may be left out, and counts what it is asked to do.
+/// Has its own version of every optional member, and counts calls.
 struct complete : allfold::self {
     static constexpr bool has_groups = true;
     using native_function = void (*)(complete&, const allfold::native_operands&);
@@ -52,7 +52,7 @@ struct complete : allfold::self {
     std::string ran;
 };
 
-/// Has only what it must, and cannot be the outer transport of a hierarchy.
+/// Has only the required members, and cannot be the outer transport of a hierarchy.
 struct plain : allfold::self {
     template <allfold::pending_work Work>
     bool look_around(Work&, std::optional<std::chrono::steady_clock::time_point>) = delete;

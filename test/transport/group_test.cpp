@@ -55,7 +55,7 @@ TEST_CASE("groups have sizes and ranks, are translated, compared and combined") 
         expect(a.translate(0, b) == 1 && a.translate(1, b) == -1 &&
                    a.translate(std::array{0, 1, 2}, all) == ranks{4, 0, 2},
                "translated");
-        // Numbers are those of the group, not of the communicator.
+        // Numbers are ranks in the group, not in the communicator.
         expect(ranks_of(a.include({2, 0})) == ranks{2, 4} && ranks_of(a.exclude({1})) == ranks{4, 2}, "of a group");
         expect(ranks_of(all.include({rank_range{1, 5, 2}, rank_range{4, 0, -4}})) == ranks{1, 3, 5, 4, 0}, "ranges");
         expect(ranks_of(all.exclude({rank_range{0, 4, 2}, rank_range{5, 5}})) == ranks{1, 3}, "all but ranges");

@@ -26,7 +26,7 @@
 #include "test/support/ranks.hpp"
 #include "test/support/teams.hpp"
 
-// Threads of threads: what stands for a process here is a thread. All collectives, over MPI: test/mpi/hierarchy.cpp.
+// Threads of threads: a thread stands in for each process. All collectives, over MPI: test/mpi/hierarchy.cpp.
 
 using namespace test;
 using namespace std::chrono_literals;
@@ -94,7 +94,7 @@ TEST_CASE("all_to_all in two levels needs blocks of one length, and says so") {
         });
     });
     CHECK(outcomes[0].code == errc::bad_partition);
-    CHECK(outcomes[0].says("two-level needs blocks of one length"));
+    CHECK(outcomes[0].says("two-level needs blocks of equal length"));
 }
 
 TEST_CASE("permute in two levels needs operands of one length, and says so") {
@@ -111,7 +111,7 @@ TEST_CASE("permute in two levels needs operands of one length, and says so") {
         });
     });
     CHECK(outcomes[0].code == errc::bad_partition);
-    CHECK(outcomes[0].says("two-level needs blocks of one length"));
+    CHECK(outcomes[0].says("two-level needs blocks of equal length"));
 }
 
 TEST_CASE("ranks of a hierarchy are numbered process by process") {
@@ -248,7 +248,7 @@ TEST_CASE("a rank of a team of a hierarchy that throws, leaves or comes too late
         }));
         INFO(how << ": " << all[1].text << " / " << all[3].text);
         CHECK((all[0].succeeded() && all[2].succeeded()));
-        if (how == throws) CHECK((all[1].code == errc::peer_failed && all[1].says("left by an exception")));
+        if (how == throws) CHECK((all[1].code == errc::peer_failed && all[1].says("exited with an exception")));
         if (how == leaves) CHECK((all[1].code == errc::peer_failed && all[1].says("without taking part")));
         if (how == is_late) CHECK((all[1].code == errc::timeout && all[3].code == errc::timeout));
         if (how == calls_another) {
@@ -262,7 +262,7 @@ TEST_CASE("who waits for a process that has returned is told so, whatever it has
     outcome told;
     static_cast<void>(outcomes_on_ranks(2, [&](auto& across) {
         allfold::run(across, 1, [&](auto& comm) {
-            const auto both = allfold::subset(comm, {0, 1});  // passes on messages as long as it lives
+            const auto both = allfold::subset(comm, {0, 1});  // relays messages as long as it lives
             allfold::barrier(*both);
             if (comm.rank() == 0) told = outcome_of([&] { allfold::barrier(comm); });
         });
@@ -326,7 +326,7 @@ TEST_CASE("members that give different lists hear of it although they exchange n
                     const auto team = allfold::subset(comm, given);
                     int x = 1;
                     if (comm.rank() == 0) allfold::broadcast(*team, x, allfold::root{1});
-                    allfold::barrier(comm);  // the others wait here for ever, unless rank 0 throws
+                    allfold::barrier(comm);  // the others wait here forever unless rank 0 throws
                 } catch (...) {
                     mine = outcome_of_exception();
                     throw;
@@ -335,7 +335,7 @@ TEST_CASE("members that give different lists hear of it although they exchange n
         }));
         INFO(all[0].text);
         CHECK(all[0].code == errc::mismatch);
-        CHECK(all[0].says("ranks 3 and 0 of the hierarchy give different lists of members"));
+        CHECK(all[0].says("ranks 3 and 0 of the hierarchy passed different lists of members"));
         CHECK(!all[3].succeeded());
     }
 }
@@ -346,7 +346,7 @@ TEST_CASE("a rank that only sends to another process does not run ahead without 
     on_threads_of_threads(2, 2, [&](auto& comm) {
         constexpr int all = 1500;
         const auto team = allfold::subset(comm, {1, 3});
-        if (comm.rank() == 3)  // until the sender stops, or has sent all
+        if (comm.rank() == 3)  // until the sender has stopped, or has sent everything
             for (int seen = -1; seen != sent; std::this_thread::sleep_for(20ms)) seen = sent;
         for (int i = 0; team && i < all; ++i) {
             int x = comm.rank() == 1 ? i : -1;

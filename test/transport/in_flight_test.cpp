@@ -23,7 +23,7 @@
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 
-// Several operations in flight between threads: none of them keeps an older one from going on.
+// Several operations in flight between threads: none of them blocks an older one.
 
 using namespace test;
 using namespace std::chrono_literals;
@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::chrono::seconds soon(60);
 
-/// `run`, watched more closely: what hangs here hangs at once.
+/// `run` with a shorter time limit: what hangs here hangs at once.
 template <class Fn>
 void on_ranks_soon(int size, Fn&& fn, const thread_tuning& tuning = {}) {
     const watchdog watch("operations in flight on " + std::to_string(size) + " ranks", soon);
@@ -81,7 +81,7 @@ TEST_CASE("each rank may wait for many operations in an order of its own") {
 
 namespace {
 
-/// Rank 0 starts all before any other rank does anything; then each waits for the communicators in an order of its own.
+/// Rank 0 starts everything before rank 1 does anything; then they wait for the communicators in opposite orders.
 void start_many(std::size_t communicators, std::size_t each, const thread_tuning& tuning) {
     const std::size_t count = communicators * each;
     std::vector<std::unique_ptr<allfold::thread_world>> worlds;
@@ -179,7 +179,7 @@ struct call {
     int root;
 };
 
-/// What all ranks do, and when each of them waits: all of it from one seed.
+/// What all ranks do, drawn from one seed. (When each of them waits is drawn by `part_of_program`.)
 struct program {
     std::vector<call> calls;
     thread_tuning tuning;
@@ -197,15 +197,15 @@ struct program {
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t n = sizes[below(sizes.size())];
             std::size_t bytes = windows[below(windows.size())];
-            if (bytes != 0 && n * sizeof(int) / bytes > 100) bytes = 1024;  // no windows without end
+            if (bytes != 0 && n * sizeof(int) / bytes > 100) bytes = 1024;  // not too many windows
             calls.push_back({static_cast<decltype(call::what)>(below(3)), n, bytes,
                              static_cast<int>(below(static_cast<std::size_t>(ranks)))});
         }
     }
 };
 
-/// One rank's part: it starts all calls in order, waits now and then for one of those that it has started, and in the
-/// end for all, in an order of its own.
+/// One rank's part: it starts all calls in order, now and then waits for one that it has started, and in the end waits
+/// for all, in an order of its own.
 class part_of_program {
   public:
     part_of_program(thread_communicator& comm, const program& what, unsigned seed)

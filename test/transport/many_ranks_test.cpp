@@ -19,8 +19,8 @@
 #include "test/support/oracle.hpp"
 #include "test/support/ranks.hpp"
 
-// More ranks than anybody has processors: what they take of memory, and that results are right where a message to all
-// is written once. Every allocation of this program is counted, but where a sanitizer has its own operator new.
+// More ranks than any machine has cores: how much memory they take, and that results are right if a message to all is
+// written once. Every allocation of this program is counted, except under a sanitizer, which has its own operator new.
 
 namespace {
 std::atomic<std::size_t> allocated{0}, most_allocated{0};
@@ -60,10 +60,11 @@ using test::expect;
 
 constexpr std::size_t MiB = std::size_t{1} << 20;
 
-/// Some of them are looked at.
+/// Only some elements are checked, at most 200.
 std::size_t stride(const std::vector<int>& x) { return x.size() / 200 + 1; }
 
-/// What a group allocates at most while all its ranks call `body(comm, operand, result)`, without these two.
+/// The most that a group has allocated at once while all its ranks call `body(comm, operand, result)`, without these
+/// two.
 template <class Body>
 std::size_t memory_of(int ranks, std::size_t operand, std::size_t result, Body body) {
     const auto P = static_cast<std::size_t>(ranks);
@@ -81,7 +82,7 @@ std::size_t memory_of(int ranks, std::size_t operand, std::size_t result, Body b
     return most_allocated - before;
 }
 
-/// Of P operands whose i-th elements are rank + i.
+/// The i-th element of the sum of operands whose i-th elements are rank + i.
 int sum_at(int ranks, std::size_t i) { return ranks * (ranks - 1) / 2 + ranks * static_cast<int>(i); }
 
 constexpr auto gather_all = [](auto& comm, const auto& in, auto& out) {
@@ -159,7 +160,7 @@ TEST_CASE("many ranks fold in rank order, objects too, in place and in windows")
             x = own(n);
             allfold::all_reduce(comm, x, join, allfold::direct(), allfold::window{64});
             expect_all(x, all);
-            x = own(n);  // to everybody in the first round, to the root alone in the second
+            x = own(n);  // to all ranks in the first round, to the root alone in the second
             allfold::reduce(comm, x, join, allfold::direct(), allfold::window{64}, allfold::root{3});
             expect_all(x, comm.rank() == 3 ? all : letter(comm.rank()));
             x = own(n);

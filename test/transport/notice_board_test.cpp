@@ -28,12 +28,12 @@ namespace {
 
 constexpr std::size_t eager_bytes = 1024;
 
-/// The board of one rank of a group, and what its readers have passed.
+/// The board of one rank of a group, and how far its readers have got.
 struct board_of {
     board_of(int rank, int size)
         : self(rank), ranks(static_cast<std::size_t>(size)), passed(static_cast<std::size_t>(size)) {}
 
-    /// Posts `bytes` bytes of this value; false where it would have to wait.
+    /// Posts `bytes` bytes of this value; returns false if it would have to wait.
     bool post(lane on, std::uint8_t value, std::size_t bytes = 4, const peers& to = peers::everyone(),
               bool unordered = false) {
         const std::vector<std::byte> what(bytes, static_cast<std::byte>(value));
@@ -49,7 +49,7 @@ struct board_of {
         return true;
     }
     notice* find(int reader, lane on) { return board.find(reader, on, passed[static_cast<std::size_t>(reader)]); }
-    /// What a reader finds, which it is through with; -1 for nothing.
+    /// What a reader finds, and is done with; -1 if it finds nothing.
     int read(int reader, lane on) {
         notice* const found = find(reader, on);
         if (found == nullptr) return -1;
@@ -68,7 +68,7 @@ struct board_of {
     notice_board board;
 };
 
-/// Posts on lane 0 until there is no room; returns how many there are then.
+/// Posts on lane 0 until there is no room; returns how many messages fit.
 int fill(board_of& b) {
     int posted = 0;
     while (b.post(0, static_cast<std::uint8_t>(posted))) ++posted;
@@ -128,7 +128,7 @@ TEST_CASE("a notice that is shown while a reader looks does not come before an o
         free.write({on}, {{&p, 1}, 1, 1, true, 7, &b.lent}, {}, peers::everyone(), 0, eager_bytes);
         return free;
     };
-    write(3).show(9, 0, 2);  // the board does not say so yet: the reader may have passed number 8 in its list
+    write(3).show(9, 0, 2);  // not announced by the board yet: the reader may have passed number 8 in its list
     CHECK(b.read(1, 3) == -1);
     CHECK(b.read(1, 5) == 50);
 }
@@ -196,7 +196,7 @@ TEST_CASE("of a notice with a part for each, each reader gets its own") {
     shown.take(3, false);
     CHECK_FALSE(b.board.lends_to(3));
 
-    // What may be copied is, and the operand may change.
+    // What may be copied is copied, and the operand may then change.
     board_of c(1, 4);
     REQUIRE(c.post(0, {parts, 12, 2, true, 7, &c.lent}, ends));
     CHECK(c.lent == 0);

@@ -18,7 +18,7 @@ TEST_CASE("a table of numbers keeps the first number of each key") {
     CHECK(table.find(0) == nullptr);
 
     for (int i = 0; i < 20'000; ++i) {
-        // Keys as they are used, a rank above a hash, and some that differ in high bits only.
+        // Keys as they occur in use, with a rank in the bits above a hash, and some that differ only in high bits.
         const std::uint64_t key = i % 3 == 0   ? random()
                                   : i % 3 == 1 ? random() % 64 << 56
                                                : random() % 8 << 32 | random() % 64;

@@ -14,8 +14,8 @@
 #include "test/support/ranks.hpp"
 #include "test/support/watchdog.hpp"
 
-// Threads that have communicators of several worlds. Who is not woken looks for itself after a second, in every turn;
-// on a busy machine one that is woken may be as late, but not in each.
+// Threads that have communicators of several worlds. A thread that nobody wakes looks for itself after a second, in
+// every turn; on a busy machine one that is woken may be as late, but not in every turn.
 
 using namespace std::chrono_literals;
 using allfold::operation;

@@ -90,7 +90,7 @@ TEST_CASE("lists that are none are refused before anything is done") {
         };
         expect(refused({0, 3}, "rank 3 is not in [0, 3)"), "too high");
         expect(refused({-1}, "rank -1 is not in [0, 3)"), "negative");
-        expect(refused({0, 1, 0}, "rank 0 stands in it twice"), "twice");
+        expect(refused({0, 1, 0}, "rank 0 is in the list twice"), "twice");
         expect(refused(rank_list::strided(1, 2, 2), "rank 3 is not in [0, 3)"), "strided");
         int x = 1;
         allfold::all_reduce(*subset(comm, {0, 1, 2}), x, sum());
@@ -103,7 +103,7 @@ TEST_CASE("lists that are none are refused before anything is done") {
         } catch (const allfold::error& e) {
             if (e.code() == errc::bad_argument) told = e.what();
         }
-        expect(told.find("rank 1 gives color -2") != std::string::npos, "a negative color: " + told);
+        expect(told.find("rank 1 passes negative color -2") != std::string::npos, "a negative color: " + told);
         int x = 1;
         allfold::all_reduce(comm, x, sum());
         expect(x == 3, "the communicator is as it was");
@@ -141,7 +141,7 @@ TEST_CASE("members that give different lists hear of it although they go on with
 }
 
 TEST_CASE("ranks that no int can hold are none") {
-    CHECK_THROWS_WITH(rank_list::strided(0, 5, 1 << 30), Catch::Contains("5 ranks 1073741824 apart"));
+    CHECK_THROWS_WITH(rank_list::strided(0, 5, 1 << 30), Catch::Contains("5 ranks with stride 1073741824"));
     CHECK_THROWS_AS(rank_list::strided(-2, 3, -(1 << 30)), allfold::error);
     const auto one = rank_list::strided(7, 1, 1 << 30);
     CHECK((one.find(7) == 0 && one.find(-2147483647) == -1 &&
@@ -163,7 +163,7 @@ TEST_CASE("a rank whose own list it is not in is told so, and the others, whoeve
             CHECK(!each.succeeded());
             disagree += each.code == errc::mismatch ? 1 : 0;
             if (each.code == errc::mismatch)
-                CHECK(each.says("in which rank 1 is, and rank 1 gives one in which it is not"));
+                CHECK(each.says("that includes rank 1, but rank 1 passes one that does not"));
         }
         CHECK(disagree > 0);
     }

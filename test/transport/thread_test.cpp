@@ -46,7 +46,7 @@ bytes pattern(std::size_t size, unsigned seed) {
     return b;
 }
 
-/// A message with all that a post needs; stays where it is.
+/// A message with all that a post needs; cannot be moved.
 class letter {
   public:
     explicit letter(bytes content, std::size_t alignment = 1, std::uint32_t signature = 1)
@@ -107,7 +107,7 @@ bool receives(thread_communicator& comm, int from, lane on, const letter& expect
     return got && equals(*got, expected);
 }
 
-/// Two ranks in one thread: what happens when is for the test to say.
+/// Two ranks in one thread: the test decides what happens when.
 struct pair {
     explicit pair(const thread_tuning& tuning = {}) : world(2, tuning) {}
     thread_world world;
@@ -116,7 +116,7 @@ struct pair {
 
 constexpr std::size_t eager_bytes = thread_tuning().eager_bytes;
 
-/// How a message of so many bytes travels: in the cell, in a buffer, or not at all: it is read where it lies.
+/// Sizes for each way in which a message travels: in a cell, in a buffer, or lent, so that it is read in place.
 constexpr std::size_t sizes[] = {0,           1,
                                  2,           15,
                                  16,          47,
@@ -190,7 +190,7 @@ TEST_CASE("what would be lent is copied for who is far, as long as few such mess
         CHECK(receives(p.b, 0, 0, sent));
         return lent;
     };
-    for (int i = 0; i < 4; ++i) static_cast<void>(lent_of(eager_bytes, true));  // so that it is measured
+    for (int i = 0; i < 4; ++i) static_cast<void>(lent_of(eager_bytes, true));  // so that the distance is measured
     CHECK(lent_of(eager_bytes + 1, true) == 0);
     CHECK(lent_of(std::size_t{4} << 20, true) == 0);
     CHECK(lent_of((std::size_t{4} << 20) + 1, true) == 1);
@@ -246,7 +246,7 @@ TEST_CASE("messages that come before anybody asks for their lane are kept, so th
             INFO(size << " bytes on lane " << on);
             sent[on] = std::make_unique<letter>(pattern(size, on));
             if (!sent[on]->post(p.a, 1, on)) {
-                p.b.progress();  // the one before was older still than what lies in the cells
+                p.b.progress();  // older than what occupies the cells, so these are taken out
                 REQUIRE(sent[on]->post(p.a, 1, on));
             }
         }
@@ -263,7 +263,7 @@ TEST_CASE("who sends on ever later lanes, which nobody asks for, is held back, a
         lane on = 1;
         for (; sent.emplace_back(pattern(size, on)).post(p.a, 1, on); ++on) {
             REQUIRE(on < 100);
-            CHECK_FALSE(next(p.b, 0, 1000));  // looks at what has come
+            CHECK_FALSE(next(p.b, 0, 1000));  // looks at what has arrived
             p.b.progress();
         }
         letter old(pattern(size, 99));
@@ -284,7 +284,7 @@ TEST_CASE("a message waits behind many of older lanes until some of those are re
         std::deque<letter> older;
         while (older.size() <= kept) {
             REQUIRE(older.emplace_back(pattern(size, static_cast<unsigned>(older.size()))).post(p.a, 1, 0));
-            CHECK_FALSE(next(p.b, 0, 1));  // takes what has come out of its cell
+            CHECK_FALSE(next(p.b, 0, 1));  // takes what has arrived out of its cell
         }
         letter later(pattern(size, 99));
         REQUIRE(later.post(p.a, 1, 1));
@@ -322,7 +322,7 @@ TEST_CASE("a post is refused when the channel is full, and accepted when there i
     CHECK(room_for(100000) == allfold::detail::cells_of_a_channel);
 }
 
-// Each message tells its receiver how much of the opposite direction has been consumed.
+// Each message also reports to its receiver how much of the opposite direction has been consumed.
 TEST_CASE("a message from the past does not make room that is not there") {
     pair p;
     for (const std::size_t size : {1U, 1000U}) {
@@ -357,7 +357,7 @@ TEST_CASE("any sequence of posts and receives delivers every message once, in or
 
     for (const auto& tuning : {thread_tuning(), thread_tuning{.eager_bytes = 200}, thread_tuning{.eager_bytes = 0}}) {
         std::map<std::pair<bool, lane>, std::deque<std::unique_ptr<letter>>> in_flight;
-        std::list<std::pair<std::unique_ptr<letter>, thread_communicator::arrival_type>> held;  // given back in turn
+        std::list<std::pair<std::unique_ptr<letter>, thread_communicator::arrival_type>> held;  // ended in any order
         pair p(tuning);
         constexpr std::size_t some_sizes[] = {0, 1, 48, 112, 113, 190, 210, 3000, 40000};
         bool fine = true;
@@ -371,7 +371,7 @@ TEST_CASE("any sequence of posts and receives delivers every message once, in or
                 if (fresh->post(forth ? p.a : p.b, forth ? 1 : 0, on, below(10) > 0)) queue.push_back(std::move(fresh));
             } else {
                 auto got = next(forth ? p.b : p.a, forth ? 0 : 1, on);
-                std::size_t older = 0, others = 0;  // all that are kept count, but nothing waits for later lanes alone
+                std::size_t older = 0, others = 0;  // all kept messages count, but none waits for later lanes alone
                 for (lane l = 0; l < 3; ++l) {
                     if (l < on) older += in_flight[{forth, l}].size();
                     if (l != on) others += in_flight[{forth, l}].size();
@@ -486,7 +486,7 @@ TEST_CASE("lanes are numbered in the order in which they are opened, and peers c
     CHECK(std::string(p.b.announced(0, second)->what) == "inclusive_scan");
     CHECK_FALSE(p.b.announced(0, second + 1));
     CHECK_FALSE(p.b.announced(1, first));
-    for (int i = 0; i < 1000; ++i) p.a.open(scan, 1);  // long ago, and forgotten
+    for (int i = 0; i < 1000; ++i) p.a.open(scan, 1);  // so that the first lanes are forgotten
     CHECK_FALSE(p.b.announced(0, first));
 }
 

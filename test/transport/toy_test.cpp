@@ -33,7 +33,7 @@
 #include "test/transport/toy_transport.hpp"
 
 /// @file
-/// A transport that was written after docs/adding-a-transport.md does all that the others do.
+/// A transport written by the instructions in docs/adding-a-transport.md does everything that the others do.
 
 using namespace test;
 using namespace std::chrono_literals;
@@ -229,7 +229,7 @@ TEST_CASE("ranks of a toy transport that make different calls learn what differs
         }
         CHECK(causes >= 1);
     }
-    // Two roots that wait for each other, without a message that would show it.
+    // Two roots that wait for each other; no message reveals the mismatch.
     const auto outcomes = outcomes_on_toys(2, [](toy& comm) {
         std::vector x(10, 1);
         allfold::broadcast(comm, x, allfold::root{1 - comm.rank()});

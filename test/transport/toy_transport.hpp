@@ -23,8 +23,8 @@
 #include "allfold/transport/detail/envelope.hpp"
 
 /// @file
-/// The transport of docs/adding-a-transport.md: bytes, copied between threads through a mailbox for each rank. One
-/// mutex guards all of it, nothing is lent, and there is always room.
+/// The transport of docs/adding-a-transport.md: bytes, copied between threads through one mailbox per rank. One mutex
+/// guards everything, nothing is lent, and there is always room.
 
 namespace test {
 
@@ -44,7 +44,7 @@ class toy_world {
     };
     struct rank_state {
         std::deque<letter> mailbox;
-        unsigned news = 0;  // counts what may end a wait
+        unsigned news = 0;  // counts events that may end a wait
         std::condition_variable changed;
         allfold::detail::opened_lanes opened;
         bool departed = false;
@@ -61,7 +61,7 @@ class toy_world {
         rank.changed.notify_one();
     }
 
-    std::mutex mutex_;  // of all that follows
+    std::mutex mutex_;  // guards everything below
     std::vector<rank_state> ranks_;
     std::optional<failure> failure_;
 };
@@ -93,7 +93,7 @@ class toy : public allfold::transport_defaults {
     toy& operator=(const toy&) = delete;
     ~toy() {
         background_.end();
-        if (std::uncaught_exceptions() > exceptions_) fail(allfold::errc::peer_failed, "it was left by an exception");
+        if (std::uncaught_exceptions() > exceptions_) fail(allfold::errc::peer_failed, "it exited with an exception");
         const std::lock_guard lock(world_.mutex_);
         world_.of(rank_).departed = true;
         for (auto& each : world_.ranks_) toy_world::wake(each);
@@ -137,7 +137,7 @@ class toy : public allfold::transport_defaults {
             message = arrival_type(std::move(*next));
             mailbox.erase(next);
         }
-        sink(std::move(message));  // folds, may throw, and may ask `announced`: not under the lock
+        sink(std::move(message));  // folds, may throw, and may call `announced`: not under the lock
         return true;
     }
     void progress() {
@@ -147,12 +147,12 @@ class toy : public allfold::transport_defaults {
     template <allfold::pending_work Work>
     void wait(Work& work, std::optional<std::chrono::steady_clock::time_point> deadline) {
         for (;;) {
-            const unsigned seen = news();  // what comes after the poll that misses it keeps this rank awake
+            const unsigned seen = news();  // what arrives after the poll that misses it keeps this rank awake
             if (work.poll()) return;
             const allfold::waiting where = work.blocked_on();
             const bool gone = has_departed(where.peer);
-            progress();  // a rank that fails says so before it leaves
-            if (gone) {  // what it sent before it left is here
+            progress();  // a rank that fails reports it before it leaves
+            if (gone) {  // what it sent before it left has arrived
                 if (work.poll()) return;
                 if (work.blocked_on().peer == where.peer) throw_departed(where);
             }
@@ -190,10 +190,10 @@ class toy : public allfold::transport_defaults {
     void throw_if_broken() const {
         if (!world_.failure_) return;
         const auto& [rank, code, why] = *world_.failure_;
-        const std::string me = latest_call_ + (": rank " + std::to_string(rank_) + " of " + std::to_string(size()));
-        if (code == allfold::errc::timeout) throw allfold::error(code, me + " stops: " + why);
-        throw allfold::error(allfold::errc::peer_failed,
-                             me + " stops: rank " + std::to_string(rank) + " failed: " + why);
+        const std::string me =
+            latest_call_ + (": aborted on rank " + std::to_string(rank_) + " of " + std::to_string(size()) + ": ");
+        if (code == allfold::errc::timeout) throw allfold::error(code, me + why);
+        throw allfold::error(allfold::errc::peer_failed, me + "rank " + std::to_string(rank) + " failed: " + why);
     }
     [[noreturn]] void throw_departed(const allfold::waiting& where) const {
         throw allfold::error(allfold::errc::peer_failed, std::string(where.what) + ": rank " + std::to_string(rank_) +

@@ -65,7 +65,7 @@ template <class Op, class T>
     constexpr bool fits = given_identity_fits<Op, T>;
     static_assert(fits,
                   "allfold: the identity given to with_identity(op, e) does not fit what is folded: e must convert to "
-                  "the element type, and be a std::tuple of one value for each tensor where op folds rows");
+                  "the element type or, if op folds rows, be a std::tuple with one value for each tensor");
     return fits;
 }
 
@@ -85,9 +85,8 @@ template <class Op, class T>
                       "allfold: std::divides is not associative: fold with allfold::product{} and invert, or write an "
                       "associative operator");
     else if constexpr (!std::copy_constructible<operation>)
-        static_assert(fine,
-                      "allfold: the operator cannot be copied: let it refer to what it cannot copy, by a pointer or a "
-                      "std::shared_ptr");
+        static_assert(
+            fine, "allfold: the operator cannot be copied: hold the non-copyable part by pointer or std::shared_ptr");
     else if constexpr (std::same_as<operation, mean> && (integer<T> || std::same_as<T, bool>))
         static_assert(fine,
                       "allfold: the mean of integers is not an integer: convert them to floating point, or fold with "
@@ -104,28 +103,28 @@ template <class Op, class T>
                       "an int");
     else if constexpr (!binary_operation<operation, T> && std::ranges::range<T> && !is_row<T>)
         static_assert(fine,
-                      "allfold: the elements here are ranges themselves, which this operator does not fold: pass a "
-                      "span or a tensor of what lies in them");
+                      "allfold: the elements here are themselves ranges, which this operator does not fold: pass a "
+                      "span or a tensor of what they contain");
     else if constexpr (!binary_operation<operation, T> && is_fused<operation>)
         static_assert(fine,
                       "allfold: fused{...} needs one operator for each tensor of records, or member of a tuple, in "
-                      "their order, and each must fold the elements there, in records without a state of another type");
+                      "the same order; each must fold those elements, in records with a state of the same type");
     else if constexpr (is_fused<operation>)
         static_assert(fine,
-                      "allfold: an operator in fused{...} is not declared associative on what it folds: write "
-                      "allfold::associative(op), or allfold::commutative(op), around it");
+                      "allfold: an operator in fused{...} is not declared associative on what it folds: wrap it in "
+                      "allfold::associative(op), or allfold::commutative(op)");
     else if constexpr (binary_operation<operation, T>)
         static_assert(fine,
                       "allfold: this operator is not declared associative: write allfold::associative(op), or "
                       "allfold::commutative(op) if the order of operands does not matter either");
     else if constexpr (nearly_folds_stretches<operation, T>)
         static_assert(fine,
-                      "allfold: an operator that takes many rows at once is called as op(stretch<const T> left, "
-                      "stretch<const T> right, stretch<T> out) while const; in_out(f) makes one of f(in, in_out)");
+                      "allfold: an operator that takes many rows at once must be callable as op(stretch<const T> left, "
+                      "stretch<const T> right, stretch<T> out) when const; in_out(f) makes one from f(in, in_out)");
     else if constexpr (is_row<T>)
         static_assert(fine,
-                      "allfold: the operator can neither be called as op(left, right, out) on these rows nor as "
-                      "T(const T&, const T&) on each of their element types: give it one such const call operator");
+                      "allfold: the operator can be called neither as op(left, right, out) on these rows nor as "
+                      "T(const T&, const T&) on each of their element types: give it such a const call operator");
     else
         static_assert(fine,
                       "allfold: the operator cannot be called as T(const T&, const T&) on this element type: give it "

@@ -81,7 +81,7 @@ template <class T, std::size_t D>
 /// (by 104 for float, 746 for double). A part without keys, or with masked keys only (logit -inf), is the identity
 /// (-inf, 0, 0), and merging two of those gives the identity again, not NaN. A NaN logit makes the whole row NaN.
 ///
-/// A merge costs one exp and D multiply-adds.
+/// A merge costs one exp and D + 1 multiply-adds.
 struct online_softmax {
     template <std::floating_point M, std::floating_point L, std::floating_point S>
     void operator()(row<const M, const L, const S> left, row<const M, const L, const S> right, row<M, L, S> out) const {

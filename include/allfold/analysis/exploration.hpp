@@ -37,7 +37,7 @@ enum class verdict : std::uint8_t {
 [[nodiscard]] constexpr const char* name_of(verdict what) noexcept {
     switch (what) {
         case verdict::deadlock: return "deadlock";
-        case verdict::deadlock_unless_held: return "deadlock only where sends are not buffered";
+        case verdict::deadlock_unless_held: return "deadlock unless sends are buffered";
         case verdict::no_progress: return "no progress";
         case verdict::failed: return "a rank fails";
         case verdict::timed_out: return "a deadline passes";
@@ -193,7 +193,7 @@ class exploration {
                 all += detail::text({"   posts ", each.message, " (", each.text, ") to rank ", each.peer});
                 break;
             case happening::kind::gets:
-                all += detail::text({"   gets ", each.message, " (", each.text, ") of rank ", each.peer});
+                all += detail::text({"   gets ", each.message, " (", each.text, ") from rank ", each.peer});
                 break;
             case happening::kind::goes_on:
             case happening::kind::ends: all += " " + each.text; break;

@@ -35,9 +35,10 @@ exploration with_explorer(int size, Program& program, const explore_options& opt
     using value = value_of_program<Program>;
     constexpr bool returns_nothing = std::is_void_v<value>;
     static_assert(returns_nothing || std::equality_comparable<std::conditional_t<returns_nothing, int, value>>,
-                  "allfold: what a program that is explored returns is compared: give it an operator ==");
+                  "allfold: what an explored program returns is compared: its type needs an operator ==");
     if (size < 1 || size > search_tree::most_ranks)
-        throw error(errc::bad_argument, text({"explore: ", size, " ranks, it must be 1 to ", search_tree::most_ranks}));
+        throw error(errc::bad_argument,
+                    text({"explore: ", size, " ranks requested, 1 to ", search_tree::most_ranks, " are possible"}));
     auto values = [&] {
         if constexpr (returns_nothing)
             return no_values();

@@ -362,8 +362,7 @@ class explored_communicator final : public transport_defaults, private detail::e
         is_cut = true;
     }
     void require_tie() const {
-        if (is_cut)
-            throw error(errc::bad_argument, "explore: a communicator is used that was kept beyond its execution");
+        if (is_cut) throw error(errc::bad_argument, "explore: a communicator is used after its execution has ended");
     }
     /// The call that `where` describes; 0 if unknown: an operation of several parts names no lane between them.
     [[nodiscard]] std::size_t call_of(const waiting& where) const {
@@ -508,10 +507,10 @@ class explored_communicator final : public transport_defaults, private detail::e
         if (!world_.is_over(self_) && !is_broken_ && !is_late_) return;
         if (world_.has_heard_enough(self_)) world_.stop(self_, place::waits);  // it may catch exceptions forever
         if (world_.is_over(self_))
-            throw error(errc::peer_failed, "explore: the execution is over, and this rank has not returned");
-        if (is_late_) throw error(errc::timeout, "it stops: a deadline has passed on its communicator");
+            throw error(errc::peer_failed, "explore: the execution is over, but this rank has not returned");
+        if (is_late_) throw error(errc::timeout, "stopped: a deadline has passed on this communicator");
         if (is_broken_)
-            throw error(errc::peer_failed, "explore: this rank has failed, and uses its communicator again");
+            throw error(errc::peer_failed, "explore: this rank has failed, but uses its communicator again");
     }
 
     detail::explored_world& world_;

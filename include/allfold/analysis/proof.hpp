@@ -118,14 +118,14 @@ namespace detail {
     for (int i = 1; i < shown; ++i)
         text += " for rank " + std::to_string(p.circle[static_cast<std::size_t>(i)]) + ", which waits";
     if (shown < p.circle_length) text += " ... (" + counted(p.circle_length, "rank") + " in all)";
-    return text + " for rank " + std::to_string(p.circle[0]) + ": without buffers nobody goes on";
+    return text + " for rank " + std::to_string(p.circle[0]) + ": without buffering no rank can proceed";
 }
 
 [[nodiscard]] inline std::string text_of_misplaced(const proof& p) {
     const std::string block = "block " + std::to_string(p.block) + " of " + text_of(p.where);
     switch (p.where) {
-        case slot::input: return "writes " + block + ", which is the caller's";
-        case slot::result: return "writes " + block + ", which is not this rank's to have";
+        case slot::input: return "writes " + block + ", which belongs to the caller";
+        case slot::result: return "writes " + block + ", which does not belong to this rank";
         default: return "writes " + block + ", but declares " + counted(p.wanted, "scratch slot");
     }
 }
@@ -135,11 +135,11 @@ namespace detail {
     const std::string peer = "rank " + number(p.peer), block = "block " + number(p.block);
     const std::string fold = "folds " + text_of(p.left) + " ∘ " + text_of(p.right) + " in " + block;
     switch (p.what) {
-        case fault::none: return "nothing is wrong";
+        case fault::none: return "no fault";
         case fault::unsupported: return "the schedule does not exist for this many ranks";
         case fault::rounds_differ: return "has " + counted(p.found, "round") + ", not " + number(p.wanted);
         case fault::blocks_differ: return "has " + counted(p.found, "block") + ", not " + number(p.wanted);
-        case fault::no_such_peer: return "names " + peer + ", which is no other rank of the " + number(p.size);
+        case fault::no_such_peer: return "names " + peer + ", which is not another of the " + number(p.size) + " ranks";
         case fault::no_such_block: return "names " + block + " of " + number(p.wanted);
         case fault::unmatched:
             return p.found ? "sends to " + peer + ", which never receives it"
@@ -147,9 +147,9 @@ namespace detail {
         case fault::message_differs:
             return "sends " + counted(p.found, "block") + " to " + peer + ", which expects " + number(p.wanted);
         case fault::targets_differ: return "copies " + counted(p.found, "block") + " to " + counted(p.wanted, "place");
-        case fault::copy_not_sent: return "makes a copy to be sent, but does not send just that, or reads it itself";
+        case fault::copy_not_sent: return "makes a copy to be sent, but does not send exactly that, or reads it itself";
         case fault::deadlock: return text_of_circle(p);
-        case fault::empty_slot: return "reads " + block + " of " + text_of(p.where) + ", where nothing lies";
+        case fault::empty_slot: return "reads " + block + " of " + text_of(p.where) + ", which is empty";
         case fault::overwrites_sent:
             return "receives " + block + " into " + text_of(p.where) + " while it sends that block from there";
         case fault::fold_unclear:
@@ -158,13 +158,14 @@ namespace detail {
                                 : "the same block " + number(p.block) + " without an ordered fold");
         case fault::no_copies:
             return "folds the prefixes of " + block + " into " + text_of(p.where) +
-                   ", which has no copies of just that";
-        case fault::folds_again: return "does not fold all operands at once, as the schedule says of itself";
+                   ", which does not have copies of exactly that";
+        case fault::folds_again:
+            return "does not fold all operands at once, although the schedule declares that it does";
         case fault::received_twice: return "receives " + block + " into " + text_of(p.where) + " twice in one step";
         case fault::misplaced: return text_of_misplaced(p);
         case fault::other_length:
             return "stores " + text_with_block(p.left) + " in " + block + " of " + text_of(p.where) +
-                   ", which may have another length";
+                   ", which may have a different length";
         case fault::other_block: return "folds " + text_with_block(p.left) + " with " + text_with_block(p.right);
         case fault::repeated: return fold + ": an operand is counted twice";
         case fault::out_of_order: return fold + ", which are not neighbours in rank order";
@@ -176,7 +177,7 @@ namespace detail {
                 return "ends with " + text_with_block(p.left) + " in " + block + ", should have " +
                        text_with_block(p.right);
             return "ends with " + text_of(p.left) + " in " + block + ", should have " + text_of(p.right);
-        case fault::disagreement: return "brackets " + block + " otherwise than " + peer;
+        case fault::disagreement: return "brackets " + block + " differently from " + peer;
         case fault::fusion_differs:
             return std::string(p.found ? "runs its steps as one pass, " : "runs its steps one by one, ") + peer +
                    " does not";

@@ -32,7 +32,7 @@ struct shard_report {
     [[nodiscard]] std::string text() const {
         switch (what) {
             case fault::none: return "all shards are right";
-            case fault::count: return detail::text({"there are ", element, " shards of ", wanted, " inputs"});
+            case fault::count: return detail::text({"there are ", element, " shards for ", wanted, " inputs"});
             case fault::extent:
                 return detail::text({"the shard of rank ", rank, " has ", element, " elements, not ", wanted});
             case fault::value: break;

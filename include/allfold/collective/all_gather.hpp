@@ -31,11 +31,11 @@ struct all_gather_collective : moving_verbs<all_gather_collective> {
     };
     static constexpr candidate by_messages[]{
         when<direct::all_gather>(few_bytes_of_few_ranks, "short, few ranks: all messages at once"),
-        when<circulant::all_gather>(short_blocks, "not so long: the fewest rounds for the least volume"),
+        when<circulant::all_gather>(short_blocks, "short blocks: the fewest rounds for the least volume"),
         // Compared with ring, for blocks from 128 KiB to 1 MiB: 1.2 to 1.5 times faster with Open MPI (P = 4 and 8);
         // with MPICH 1.0 times at 256 KiB and 3 times at 1 MiB (P = 4). No message has to wait for another, and none is
         // copied in transit. Measured on one node with two cores.
-        when<direct::all_gather>(few_ranks, "long, few ranks: all messages at once, each straight to its place"),
+        when<direct::all_gather>(few_ranks, "long, few ranks: all messages at once, each directly into place"),
         when<ring::all_gather>(always, "long: the least volume, with neighbours only"),
     };
     static constexpr candidate in_levels[]{

@@ -32,16 +32,17 @@ struct all_reduce_collective : folding_verbs<all_reduce_collective> {
     static constexpr candidate in_memory[]{
         when<all_read::all_reduce>(everyone_reads_all, "small: one round, everyone folds all operands"),
         when<flat_tree::all_reduce>(one_of_many_folds_for_all,
-                                    "small, many ranks, several a processor: the fewest messages"),
+                                    "small, many ranks, several per core: the fewest messages"),
         when<direct::all_reduce>(always,
                                  "large, shared memory: each rank folds one slice, every byte is read and "
                                  "written once"),
     };
     static constexpr candidate by_messages[]{
         when<recursive_doubling::all_reduce>(few_bytes, "small: the fewest rounds"),
-        when<direct::all_reduce>(short_values_of_few_ranks, "elements shorter than what is folded travel as they are"),
+        when<direct::all_reduce>(short_values_of_few_ranks,
+                                 "elements narrower than the fold state are sent unconverted"),
         when<circulant::all_reduce>(short_blocks_in_any_order,
-                                    "commutative, not so large: the fewest rounds for the least volume"),
+                                    "commutative, short blocks: the fewest rounds for the least volume"),
         when<ring::all_reduce>(any_order, "large and commutative: the least volume, with neighbours only"),
         when<recursive_halving::all_reduce>(always, "large: the least volume in rank order"),
     };

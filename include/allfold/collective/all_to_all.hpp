@@ -83,7 +83,7 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         .result = [](const setting& s, int block) { return content::of(block, s.rank); },
     };
     static constexpr candidate in_memory[]{
-        when<direct::all_to_all>(always, "shared memory: everyone reads its blocks where they lie"),
+        when<direct::all_to_all>(always, "shared memory: everyone reads its blocks in place"),
     };
     static constexpr candidate by_messages[]{
         when<bruck::all_to_all>(few_bytes_for_each, "small: the fewest messages"),
@@ -99,7 +99,7 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         const call_options& options = *call.options;
         if (call.in_place && options.input_blocks != nullptr && options.output_blocks != nullptr &&
             !(*options.input_blocks == *options.output_blocks))
-            call.reject(errc::bad_partition, {"in place the blocks of the output are those of the input"});
+            call.reject(errc::bad_partition, {"in place, input_blocks{} and output_blocks{} must be equal"});
         shape s;
         const partition *const in = options.input_blocks, *const out = options.output_blocks;
         s.blocks = blocks_of(call, in != nullptr || !call.in_place ? in : out, call.input_rows, "input");
@@ -128,8 +128,8 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         constexpr bool has_partition = sizeof(X) == 0;
         static_assert(
             has_partition,
-            "allfold: start and prepare return an operation, not the partition by which the output lies: pass a "
-            "variable for that after the output");
+            "allfold: start and prepare return an operation, not the partition of the output: pass a variable for that "
+            "after the output");
     }
 
     /// Unless partitions are given, all blocks have the same length.
@@ -139,8 +139,8 @@ struct all_to_all_collective : moving_verbs<all_to_all_collective> {
         if (blocks == nullptr) {
             if (rows % static_cast<std::size_t>(call.where.size) != 0)
                 call.reject(errc::bad_partition,
-                            {"the ", whose, " has ", rows, " elements, which are no ", call.where.size,
-                             " blocks of one length: give input_blocks{} and output_blocks{}"});
+                            {"the ", whose, " has ", rows, " elements, which cannot be divided into ", call.where.size,
+                             " blocks of equal length: pass input_blocks{} and output_blocks{}"});
             return partition::even(rows, call.where.size);
         }
         call.require_blocks(*blocks, text({" of the ", whose}).c_str());

@@ -25,7 +25,7 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
     static constexpr contract promise{.name = "barrier", .cut = cut_for::nobody, .meets = true};
     static constexpr candidate in_memory[]{
         when<all_read::barrier>(few_ranks, "few ranks: one round of flags"),
-        when<flat_tree::barrier>(one_folds_for_all, "several ranks a processor: the fewest messages"),
+        when<flat_tree::barrier>(one_folds_for_all, "several ranks per core: the fewest messages"),
         when<dissemination::barrier>(always, "the fewest rounds for many ranks"),
     };
     static constexpr candidate by_messages[]{
@@ -63,8 +63,9 @@ struct barrier_collective : private moving_verbs<barrier_collective> {
 ///
 ///     barrier(comm, options...)
 ///
-/// - Cost: on shared memory with up to 16 ranks, 1 round in which each rank sends P-1 empty messages; otherwise
-///   ceil(log2 P) rounds of one message each.
+/// - Cost: on shared memory with up to 16 ranks, 1 round in which each rank sends P-1 empty messages; with more ranks,
+///   several of them per core, 2 rounds and 2·(P-1) messages in all, through rank 0; otherwise ceil(log2 P) rounds of
+///   one message each.
 /// - What a rank wrote before the barrier is visible to every rank of the process after it.
 /// - Example: examples/collectives.cpp
 inline constexpr detail::barrier_collective barrier{};

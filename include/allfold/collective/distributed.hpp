@@ -74,8 +74,9 @@ class distributed {
     template <class Byte>
     distributed(const raw_rows<Byte>&, const block_cyclic& layout) : layout_(layout) {
         constexpr bool has_type = sizeof(Byte) == 0;
-        static_assert(has_type,
-                      "allfold: raw rows are no part of a distributed array, whose elements have a type: pass a span");
+        static_assert(
+            has_type,
+            "allfold: raw rows cannot be part of a distributed array, whose elements must have a type: pass a span");
     }
 
     [[nodiscard]] std::span<T> elements() const noexcept { return elements_; }
@@ -121,7 +122,8 @@ template <class Collective, class Op, class T, class... Options>
     static_assert(folds_arrays, "allfold: distributed arrays are for reduce, all_reduce and the scans");
     constexpr bool known =
         ((std::same_as<Options, root> || std::same_as<Options, deadline> || is_order<Options>) && ...);
-    static_assert(known, "allfold: of distributed arrays a collective takes root{}, deadline{} and an order level");
+    static_assert(known,
+                  "allfold: with distributed arrays a collective takes only root{}, deadline{} and an order level");
     constexpr bool is_made = std::default_initializable<T> && std::default_initializable<state>;
     static_assert(is_made, "allfold: elements of distributed arrays must be default constructible");
     constexpr bool keeps_order = commutative_operator<Op, state> || says_commutative<Op, state> ||
@@ -216,7 +218,7 @@ class array_call final : public base_of_call<V> {
             made_or_given_up(comm_, [&] {
                 if (!op_.commutative())
                     here().reject(errc::bad_argument,
-                                  {"it asks for order::any, but the operator says that it is not commutative"});
+                                  {"the call asks for order::any, but the operator is declared not commutative"});
             });
     }
     [[nodiscard]] how_folded how() const {
@@ -255,8 +257,8 @@ class array_call final : public base_of_call<V> {
     void require_lowered(const block_cyclic& array) const {
         if constexpr (lowering_operator<Op, state>)
             if (array.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-                here().reject(errc::bad_argument,
-                              {"lower() of this operator cannot be told of ", array.count, " contributions"});
+                here().reject(errc::bad_argument, {"lower() of this operator takes an int, which cannot hold ",
+                                                   array.count, " contributions"});
     }
     template <class Result>
     void store(Result& place, const state& fold, std::size_t contributions) const {
@@ -275,7 +277,7 @@ class array_call final : public base_of_call<V> {
         if constexpr (operator_with_identity<Op, state> || operator_with_identity<Op, result>) {
             if (is_for_all || comm_.rank() == root_) store_identity(*out_);
         } else {
-            here().reject(errc::bad_argument, {"the array has no elements, and the operator no identity"});
+            here().reject(errc::bad_argument, {"the array has no elements and the operator has no identity"});
         }
     }
 
@@ -313,8 +315,8 @@ struct own_way<distributed<T>> {
         constexpr bool fits =
             !is_meant || (is_scan ? is_distributed<std::remove_const_t<Out>> : object_for<Out, Collective>);
         static_assert(fits,
-                      "allfold: the output of a scan of a distributed array is another one, and that of a reduce or "
-                      "all_reduce a variable");
+                      "allfold: the output of a scan of a distributed array must be a distributed array, and that of a "
+                      "reduce or all_reduce a variable");
         constexpr bool is_writable = !is_meant || !fits || writable<std::remove_reference_t<Out>>;
         static_assert(is_writable, "allfold: the output of this collective must not be const");
         if constexpr (is_meant && fits && is_writable) {

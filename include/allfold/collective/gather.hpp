@@ -28,11 +28,11 @@ struct gather_collective : moving_verbs<gather_collective> {
     /// Between two ranks, a block too long to be copied is moved in one pass, in which each rank stores its own block:
     /// see `hands_out_in_one_pass`.
     static constexpr candidate in_memory[]{
-        when<linear::gather>(always, "shared memory: the root reads every block where it lies"),
+        when<linear::gather>(always, "shared memory: the root reads every block in place"),
     };
     static constexpr candidate by_messages[]{
         when<binomial::gather>(few_bytes, "small: the fewest rounds"),
-        when<linear::gather>(always, "large: no block travels twice"),
+        when<linear::gather>(always, "large: no block is sent twice"),
     };
     static constexpr candidate in_levels[]{
         when<two_level::gather>(always, "threads within processes: two levels, the fewest rounds between processes"),
@@ -60,8 +60,8 @@ struct gather_collective : moving_verbs<gather_collective> {
         const auto size = static_cast<std::size_t>(call.where.size);
         const std::size_t rows = is_root ? call.output_rows : call.input_rows * size;
         if (rows % size != 0)
-            call.reject(errc::bad_partition, {rows, " elements of the output cannot come from ", size,
-                                              " ranks in equal numbers: give a partition, on every rank"});
+            call.reject(errc::bad_partition, {rows, " elements of the output cannot be made up of equal blocks from ",
+                                              size, " ranks: pass a partition on every rank"});
         return rows;
     }
 };

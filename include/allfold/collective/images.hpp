@@ -63,7 +63,7 @@ template <class T, class X>
 [[nodiscard]] tensors<T> operand_of(X&& x) {
     tensors<T> made;
     constexpr bool has_type = !is_raw<std::remove_cvref_t<X>>;
-    static_assert(has_type, "allfold: raw rows are no image, whose elements have a type: pass a span");
+    static_assert(has_type, "allfold: raw rows cannot be an image, whose elements must have a type: pass a span");
     if constexpr (!has_type)
         return made;
     else if constexpr (is_tensors<std::remove_cvref_t<X>>)
@@ -318,7 +318,7 @@ class image_call final : public base_of_call<V> {
         require_lengths(out_, "output");
         if (out_.list().size() != in_.list().size())
             here().reject(errc::mismatch,
-                          {"there are ", out_.list().size(), " outputs of ", in_.list().size(), " images"});
+                          {"there are ", out_.list().size(), " outputs for ", in_.list().size(), " images"});
         require_images_apart(here(), in_, out_);
     }
 
@@ -361,7 +361,8 @@ class image_call final : public base_of_call<V> {
         if constexpr (operator_with_identity<Op, state>)
             for (std::size_t i = 0; i < in_.length(); ++i) folds_.put(i, identity_of<state>(op_));
         else
-            here().reject(errc::bad_argument, {"it has no images, and the operator no identity: see with_identity"});
+            here().reject(errc::bad_argument,
+                          {"there are no images and the operator has no identity: see with_identity"});
     }
 
     void store_prefixes() {
@@ -428,10 +429,11 @@ struct own_way<images<T>> {
         constexpr bool is_scan =
             std::same_as<Collective, inclusive_scan_collective> || std::same_as<Collective, exclusive_scan_collective>;
         constexpr bool is_list = is_images<std::remove_const_t<Out>>;
-        static_assert(!is_scan || is_list, "allfold: each image gets a prefix from a scan: pass images for them");
+        static_assert(!is_scan || is_list,
+                      "allfold: a scan computes a prefix for each image: pass images as the output");
         constexpr bool is_scattered = std::same_as<Collective, reduce_scatter_collective>;
         static_assert(!is_scattered || !is_list,
-                      "allfold: a reduce_scatter of images has one block to write: pass one operand for it");
+                      "allfold: a reduce_scatter of images writes a single block: pass one operand as the output");
         constexpr bool is_writable = writable<std::remove_reference_t<Out>>;
         static_assert(is_writable, "allfold: the output of this collective must not be const");
         if constexpr (require_image_call<Collective>() && (!is_scan || is_list) && !(is_scattered && is_list) &&

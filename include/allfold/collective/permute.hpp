@@ -24,7 +24,7 @@ struct permute_collective : moving_verbs<permute_collective> {
         .result = [](const setting& s, int block) { return content::of(s.origin_of(s.rank), block); },
     };
     static constexpr candidate in_memory[]{
-        when<direct::permute>(always, "shared memory: everyone reads the operand that comes to it"),
+        when<direct::permute>(always, "shared memory: everyone reads the operand it receives"),
     };
     static constexpr candidate by_messages[]{
         when<direct::permute>(always, "one message for each rank"),
@@ -35,7 +35,7 @@ struct permute_collective : moving_verbs<permute_collective> {
 
     [[nodiscard]] static shape lay_out(const arguments_given& call) {
         if (!call.options->shift && call.options->destinations == nullptr)
-            call.reject(errc::bad_argument, {"where do operands go? Give shift{} or destinations{}"});
+            call.reject(errc::bad_argument, {"no permutation given: pass shift{} or destinations{}"});
         call.require_permutation();
         shape s;
         if (call.options->destinations != nullptr) s.destinations = call.options->destinations->ranks();

@@ -29,14 +29,14 @@ struct reduce_scatter_collective : folding_verbs<reduce_scatter_collective> {
         .result = [](const setting& s, int block) { return block == s.rank ? content{block, 0, s.size} : content{}; },
     };
     static constexpr candidate in_memory[]{
-        when<direct::reduce_scatter>(always, "shared memory: each rank reads its block of all"),
+        when<direct::reduce_scatter>(always, "shared memory: each rank reads its block of every operand"),
     };
     static constexpr candidate by_messages[]{
         when<direct::reduce_scatter>(few_bytes_of_few_ranks, "short, few ranks: all messages at once"),
         when<direct::reduce_scatter>(short_values_of_few_ranks,
-                                     "elements shorter than what is folded travel as they are"),
+                                     "elements narrower than the fold state are sent unconverted"),
         when<circulant::reduce_scatter>(short_blocks_in_any_order,
-                                        "commutative, not so long: the fewest rounds for the least volume"),
+                                        "commutative, short blocks: the fewest rounds for the least volume"),
         when<ring::reduce_scatter>(any_order, "commutative, long: the least volume, with neighbours only"),
         when<recursive_halving::reduce_scatter>(always, "the least volume in rank order"),
     };

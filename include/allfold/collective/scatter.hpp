@@ -26,11 +26,11 @@ struct scatter_collective : moving_verbs<scatter_collective> {
         .result = [](const setting& s, int block) { return block == s.rank ? content::of(s.root, block) : content{}; },
     };
     static constexpr candidate in_memory[]{
-        when<linear::scatter>(always, "shared memory: everyone reads its block where it lies"),
+        when<linear::scatter>(always, "shared memory: everyone reads its block in place"),
     };
     static constexpr candidate by_messages[]{
         when<binomial::scatter>(few_bytes, "small: the fewest rounds"),
-        when<linear::scatter>(always, "large: no block travels twice"),
+        when<linear::scatter>(always, "large: no block is sent twice"),
     };
     static constexpr candidate in_levels[]{
         when<two_level::scatter>(always, "threads within processes: two levels, the fewest rounds between processes"),
@@ -58,8 +58,8 @@ struct scatter_collective : moving_verbs<scatter_collective> {
         const auto size = static_cast<std::size_t>(call.where.size);
         const std::size_t rows = is_root ? call.input_rows : call.output_rows * size;
         if (rows % size != 0)
-            call.reject(errc::bad_partition, {rows, " elements of the input cannot go to ", size,
-                                              " ranks in equal numbers: give a partition, on every rank"});
+            call.reject(errc::bad_partition, {rows, " elements of the input cannot be divided equally among ", size,
+                                              " ranks: pass a partition on every rank"});
         return rows;
     }
 };

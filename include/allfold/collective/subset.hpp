@@ -27,7 +27,7 @@ template <class Comm>
 constexpr bool forms_teams_or_says_so() {
     static_assert(
         forming_teams<Comm>,
-        "allfold: this communicator forms no teams: make them of what it stands for, threads, MPI processes or a "
+        "allfold: this communicator cannot form teams: form them from a communicator of threads, MPI processes or a "
         "hierarchy");
     return true;
 }
@@ -87,8 +87,7 @@ template <communicator Comm>
     for (int r = 0; r < comm.size(); ++r) {
         const auto at = 2 * static_cast<std::size_t>(r);
         if (const color theirs{all[at]}; theirs.value < 0 && theirs != no_color)
-            throw error(errc::bad_argument,
-                        detail::text({"split: rank ", r, " gives color ", theirs.value, ", which is negative"}));
+            throw error(errc::bad_argument, detail::text({"split: rank ", r, " passes negative color ", theirs.value}));
         if (all[at] == mine.value && mine != no_color) alike.emplace_back(all[at + 1], r);
     }
     std::ranges::sort(alike);

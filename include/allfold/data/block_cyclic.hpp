@@ -51,7 +51,7 @@ struct block_cyclic {
 
     /// Throws `error` (bad_partition) for empty blocks and for positions out of range.
     constexpr void check() const {
-        if (block == 0) throw error(errc::bad_partition, text() + " has blocks of no elements");
+        if (block == 0) throw error(errc::bad_partition, text() + " has empty blocks");
         constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 4;
         if (offset > most || count > most - offset)
             throw error(errc::bad_partition, text() + " has positions beyond " + std::to_string(most));
@@ -77,7 +77,7 @@ struct block_cyclic {
     [[nodiscard]] constexpr std::size_t global_index(int rank, std::size_t local, int ranks) const {
         if (const std::size_t held = extent(rank, ranks); local >= held)
             throw error(errc::bad_argument,
-                        detail::text({text(), ": rank ", rank, " has no element ", local, " of its ", held}));
+                        detail::text({text(), ": rank ", rank, " has no element ", local, ": it holds ", held}));
         const std::size_t held = held_below(offset, rank, ranks) + local;
         const std::size_t turned = held / block * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(rank);
         return turned * block + held % block - offset;

@@ -25,7 +25,7 @@ namespace detail {
 }
 [[noreturn, gnu::cold]] inline void reject_shard(int block, std::size_t elements, std::size_t room) {
     throw error(errc::bad_partition,
-                text({"partition: block ", block, " has ", elements, " elements, and its shard has room for ", room}));
+                text({"partition: block ", block, " has ", elements, " elements, but its shard has room for ", room}));
 }
 }  // namespace detail
 
@@ -42,7 +42,7 @@ class partition {
     /// Like `even`, but in whole grains of `grain` elements; only the last non-empty block may end within a grain.
     /// @throws error (bad_partition) if grains are empty.
     [[nodiscard]] static partition even_grains(std::size_t total, int blocks, std::size_t grain) {
-        if (grain == 0) throw error(errc::bad_partition, "partition: grains of no elements");
+        if (grain == 0) throw error(errc::bad_partition, "partition: the grain must not be 0");
         if (blocks <= 1) return partition(total, blocks, total, 1, 0);
         const std::size_t count = static_cast<std::size_t>(blocks),
                           grains = grain == 1 ? total : (total + grain - 1) / grain;
@@ -137,8 +137,7 @@ class partition {
         const std::size_t end = offsets_.back() + size;
         if (end < size)
             throw error(errc::bad_partition, detail::text({"partition: the sizes of blocks 0 to ", offsets_.size() - 1,
-                                                           " add up to more "
-                                                           "elements than there can be"}));
+                                                           " add up to a total that overflows std::size_t"}));
         offsets_.push_back(end);
         largest_ = std::max(largest_, size);
     }

@@ -72,10 +72,11 @@ class tensors {
     tensors& add(X&& x) {
         using given = typename detail::element_type_of<X>::type;
         constexpr bool is_alike = std::is_convertible_v<given(*)[], T(*)[]>;
-        static_assert(is_alike, "allfold: the tensors of one list have one element type: make one call for each type");
+        static_assert(is_alike,
+                      "allfold: all tensors of a list must have the same element type: make one call for each type");
         static_assert(
             !detail::is_raw<std::remove_cvref_t<X>>,
-            "allfold: raw rows are no tensor of a list, which has elements of a type: make one call for each");
+            "allfold: raw rows cannot be part of a list, whose elements must have a type: make one call for each");
         std::size_t length = 0;
         first_pieces_.push_back(pieces_.size());
         if constexpr (!is_alike) {

@@ -20,11 +20,11 @@
 #elif !defined(__cpp_exceptions)
 #error allfold: errors are exceptions: compile without -fno-exceptions
 #elif defined(min)
-#error allfold: the macro min is in the way: #undef min before this include (NOMINMAX keeps <windows.h> from defining it)
+#error allfold: the macro min interferes: #undef min before this include (NOMINMAX keeps <windows.h> from defining it)
 #elif defined(max)
-#error allfold: the macro max is in the way: #undef max before this include (NOMINMAX keeps <windows.h> from defining it)
+#error allfold: the macro max interferes: #undef max before this include (NOMINMAX keeps <windows.h> from defining it)
 #elif defined(check)
-#error allfold: the macro check is in the way: #undef check before this include
+#error allfold: the macro check interferes: #undef check before this include
 #else
 #define ALLFOLD_REQUIREMENTS_ARE_MET
 #endif

@@ -32,8 +32,9 @@ struct absent {};
 template <class X>
 class retained {
   public:
-    static_assert(refers<X> || std::is_lvalue_reference_v<X>,
-                  "allfold: this argument would be gone before the collective has used it: pass a variable or a view");
+    static_assert(
+        refers<X> || std::is_lvalue_reference_v<X>,
+        "allfold: this argument would be destroyed before the operation completes: pass a variable or a view");
     using type = std::remove_reference_t<X>;
 
     explicit retained(type& x) : x_(hold(x)) {}
@@ -54,9 +55,10 @@ class retained {
             held copy = x;
             using access = tensor_access<std::remove_const_t<type>>;
             if (access::data(copy) != access::data(x))
-                throw error(errc::bad_argument,
-                            "this argument is declared a tensor view, but a copy of it has elements of its own: pass a "
-                            "view of it, such as allfold::tensor");
+                throw error(
+                    errc::bad_argument,
+                    "this argument is declared a tensor view, but a copy of it has its own elements: pass a view "
+                    "of it, such as allfold::tensor");
             return copy;
         } else if constexpr (by_value)
             return x;
@@ -157,8 +159,9 @@ template <class Op, class... States>
     requires folds_rows<Op, row<States...>>
 inline constexpr bool lowers<Op, row<States...>> = lowers_in_place<Op, row<States...>>;
 
-[[nodiscard, gnu::cold]] inline std::string text_of_tensor(std::size_t column, std::size_t columns) {
-    return columns == 1 ? std::string() : text({", tensor ", column});
+[[nodiscard, gnu::cold]] inline std::string text_of_tensor(std::size_t column, std::size_t columns,
+                                                           const char* argument) {
+    return columns == 1 ? std::string(argument) : text({"tensor ", column, " of ", argument});
 }
 
 /// Input and output must be the same memory, row for row of the whole operand, or must not overlap; and no two tensors
@@ -171,20 +174,20 @@ void require_apart(const arguments_given& call, const shape& where, const column
             if (!in.range[i].shares(out.range[o])) continue;
             if (i != o)
                 call.reject(errc::overlap,
-                            {"input, tensor ", i, " and output, tensor ", o,
-                             " share memory: a tensor may share it with the one of the same number only"});
+                            {"input tensor ", i, " and output tensor ", o,
+                             " share memory: each input tensor may share memory only with its own output tensor"});
             const auto rows_between = static_cast<std::ptrdiff_t>(where.input_first - where.result_first);
             const auto bytes_between = in.range[i].begin - out.range[o].begin;
             if (i == o && bytes_between == rows_between * static_cast<std::ptrdiff_t>(in.bytes[i])) {
                 if (where.result_blocks.blocks() == 1 || where.result_blocks == where.blocks) continue;
-                call.reject(errc::overlap, {"input and output are the same memory, and cut into different blocks: give "
+                call.reject(errc::overlap, {"input and output are the same memory, but cut into different blocks: pass "
                                             "the same blocks or disjoint memory"});
             }
             call.reject(
                 errc::overlap,
-                {"input", text_of_tensor(i, InColumns), " and output", text_of_tensor(o, OutColumns),
-                 " overlap in part: input begins ", bytes_between < 0 ? -bytes_between : bytes_between, " bytes ",
-                 bytes_between < 0 ? "before" : "after", " output; give the same memory or disjoint ones"});
+                {text_of_tensor(i, InColumns, "the input"), " and ", text_of_tensor(o, OutColumns, "the output"),
+                 " overlap in part: the input begins ", bytes_between < 0 ? -bytes_between : bytes_between, " bytes ",
+                 bytes_between < 0 ? "before" : "after", " the output; pass the same or disjoint memory"});
         }
 }
 template <std::size_t Columns>
@@ -227,16 +230,16 @@ template <class Op, class In, class Out>
                               (types::has_lift || std::same_as<typename types::value, typename types::result>);
     static_assert(is_alike, "allfold: input and output of this collective must have the same element type");
     constexpr bool is_copied = std::copy_constructible<typename types::result>;
-    static_assert(is_copied, "allfold: elements are copied from rank to rank, and this type cannot be copied");
+    static_assert(is_copied, "allfold: elements are copied from rank to rank, but this type cannot be copied");
     if constexpr (is_writable && is_alike && is_copied) {
         constexpr bool uses_lower = types::has_lower || !has_member_lower<Op>;
         static_assert(uses_lower,
                       "allfold: this operator's lower cannot be called with what it folds: write lower(state, "
-                      "contributions), which returns a value, or of rows lower(state, contributions, out)");
+                      "contributions), which returns a value, or for rows lower(state, contributions, out)");
         if constexpr (uses_lower) {
             constexpr bool is_typed = !types::is_raw || !types::has_lift;
             static_assert(is_typed,
-                          "allfold: raw rows are folded as they are, and this operator has a lift: give them a type");
+                          "allfold: raw rows are folded unconverted, but this operator has a lift: give them a type");
             constexpr bool is_storable = !is_typed || lowerable<Op, typename types::state, typename types::result>;
             static_assert(is_storable,
                           "allfold: what this operator folds cannot be stored in the output: give it lower(state, "
@@ -374,7 +377,7 @@ class arguments : public bound_arguments {
             require_aligned(call, input_, "the input");
             if (input_.alignment() != output_.alignment())
                 call.reject(errc::bad_argument, {"the input is aligned to ", input_.alignment(),
-                                                 " bytes, and the output to ", output_.alignment()});
+                                                 " bytes, but the output to ", output_.alignment()});
         }
     }
     template <class X>
@@ -382,16 +385,16 @@ class arguments : public bound_arguments {
         const std::size_t c = given.misaligned_column();
         if (c == columns) return;
         const std::size_t stated = given.alignment_of(c), size = given.where().bytes[c];
-        const std::string which = name + text_of_tensor(c, columns);
+        const std::string which = text_of_tensor(c, columns, name);
         if (!std::has_single_bit(stated) || stated > raw_rows<std::byte>::most_alignment)
             call.reject(errc::bad_argument,
-                        {which, " is aligned to ", stated, " bytes: give a power of two, of at most ",
+                        {which, " is aligned to ", stated, " bytes: pass a power of two of at most ",
                          raw_rows<std::byte>::most_alignment});
         if (size % stated != 0)
             call.reject(errc::bad_argument,
                         {which, " has elements of ", size, " bytes, which cannot all be aligned to ", stated});
-        call.reject(errc::bad_argument, {which, " does not begin at a multiple of the ", stated,
-                                         " bytes to which it is said to be aligned"});
+        call.reject(errc::bad_argument,
+                    {which, " does not begin at a multiple of its stated alignment of ", stated, " bytes"});
     }
 
     /// No element may be written twice.
@@ -437,7 +440,7 @@ class arguments : public bound_arguments {
     template <std::size_t Columns>
     static void require_data(const arguments_given& call, const column_set<Columns>& bound, const char* name) {
         if (bound.has_null())
-            call.reject(errc::bad_argument, {name, " has ", bound.rows, " elements at a null address"});
+            call.reject(errc::bad_argument, {name, " has ", bound.rows, " elements but a null data pointer"});
     }
 
     /// Whether the engine writes every row of the result.

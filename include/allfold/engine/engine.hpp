@@ -51,7 +51,7 @@ class engine {
         if (comm.size() < 2 || bytes == 0 || elements > most || options.window_bytes ||
             options.delegation == delegate::never)
             return nullptr;
-        if (options.delegation == delegate::always) return "delegated because the caller wants it";
+        if (options.delegation == delegate::always) return "delegated at the caller's request";
         return comm.prefers_native(name, bytes);
     }
 
@@ -146,7 +146,7 @@ class engine {
         if (all.schedule.folds_once && all.schedule.rounds() > 0 && arguments.fold_values())
             all.rows = rows = arguments.rows();
         if (all.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
-            given.reject(errc::bad_partition, {all.schedule.name(), " needs blocks of one length"});
+            given.reject(errc::bad_partition, {all.schedule.name(), " needs blocks of equal length"});
         if (what.options.check != nullptr) what.options.check(goal, all.schedule);
         sign(all.agreed, comm, what, where.own_lengths ? 0 : where.rows, rows);
         operands& memory = all.memory;

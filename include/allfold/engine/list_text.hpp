@@ -95,13 +95,12 @@ template <class Say>
     if (own == mine.end() || its == theirs.end()) return "";
     const auto at = static_cast<std::size_t>(own - mine.begin());
     if (at == 0)
-        return say(" cuts along an axis before which extents multiply to ", *own, " along one before which they do to ",
-                   *its);
-    if (at == 1) return say(" gives ", *own, " gives ", *its, text({" ", name, "s"}).c_str());
+        return say(" cuts along an axis whose preceding extents have product ", *own, " along one with product ", *its);
+    if (at == 1) return say(" passes ", *own, " passes ", *its, text({" ", name, "s"}).c_str());
     const std::size_t tensors = mine[1];
     if (at >= 2 + tensors)
-        return say(text({" gives rank ", at - 2 - tensors, " shard "}).c_str(), *own, " gives it shard ", *its);
-    return say(text({" gives ", name, " ", at - 2, " of ", tensors, " with "}).c_str(), *own, " gives it with ", *its,
+        return say(text({" assigns rank ", at - 2 - tensors, " shard "}).c_str(), *own, " assigns it shard ", *its);
+    return say(text({" passes ", name, " ", at - 2, " of ", tensors, " with "}).c_str(), *own, " passes it with ", *its,
                " elements");
 }
 template <class Say>

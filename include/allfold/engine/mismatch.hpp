@@ -27,11 +27,11 @@ namespace allfold::detail {
         return known == 0 ? std::string("no axis") : text({"axis ", known - 1});
     };
     const bool is_one = std::string_view(s.what) != "all_to_all";
-    return is_one ? one(axes.input) : text({one(axes.input), " and puts together along ", one(axes.output)});
+    return is_one ? one(axes.input) : text({one(axes.input), " and concatenates along ", one(axes.output)});
 }
 /// Where a permutation takes the operands of ranks 0, 1, ...; for more than 16 ranks only a hash is known.
 [[nodiscard, gnu::cold]] inline std::string permutation_text(const signature& s) {
-    if (s.ranks > 16) return text({"by list number ", s.permutation});
+    if (s.ranks > 16) return text({"by a list with hash ", s.permutation});
     std::string words = "to {";
     for (std::uint32_t r = 0; r < s.ranks; ++r) words += text({r == 0 ? "" : ", ", s.permutation >> (4 * r) & 15U});
     return words + "}";
@@ -47,8 +47,8 @@ template <class Say>
         return say(" folds with ", comparable_part_of(here.operator_type), " with ",
                    comparable_part_of(there.operator_type));
     const auto law = [](const signature& s) {
-        return s.commutative == law_known::holds ? "an operator that says that it is commutative"
-                                                 : "an operator that says that it is not commutative";
+        return s.commutative == law_known::holds ? "an operator declared commutative"
+                                                 : "an operator declared not commutative";
     };
     return here.commutative == there.commutative ? "" : say(" folds with ", law(here), " with ", law(there));
 }
@@ -75,7 +75,7 @@ template <class Say>
         };
         return say(" calls ", call(here), " calls ", call(there));
     }
-    if (here.ranks != there.ranks) return say(" is one of ", here.ranks, " is one of ", there.ranks, " ranks");
+    if (here.ranks != there.ranks) return say(" runs with ", here.ranks, " with ", there.ranks, " ranks");
     if (std::string words = arrangement_difference_text(here, there, say); !words.empty()) return words;
     if (here.elements != there.elements) return say(" has ", here.elements, " has ", there.elements, " elements");
     if (here.root != there.root) return say(" names root ", here.root, " names root ", there.root);
@@ -99,8 +99,8 @@ template <class Say>
     }
     if (here.permutation != there.permutation && std::string_view(here.what) != "permute") {
         const char* const what =
-            " give lists of tensors whose lengths are different, different lists of shards, or tensors that have other "
-            "extents before the axis along which they are cut";
+            " pass tensor lists of different lengths, different shard lists, or tensors with different extents before "
+            "the axis along which they are cut";
         return text({"rank ", rank, " and rank ", peer, what});
     }
     if (here.permutation != there.permutation)
@@ -111,9 +111,8 @@ template <class Say>
     const bool is_lambda = operation.find("lambda") != std::string_view::npos;
     if (!is_lambda && std::string_view(here.schedule) != "automatic")
         return say(" runs the schedule ", here.schedule, " runs ", here.schedule, " with other parameters");
-    return say(
-        " folds with ", operation, " folds with another type that is spelled the same: ", operation,
-        is_lambda ? " (lambdas of one function are different operators: make one, and use it on all ranks)" : "");
+    return say(" folds with ", operation, " folds with a different type of the same name: ", operation,
+               is_lambda ? " (each lambda expression is a distinct operator: define one and use it on all ranks)" : "");
 }
 
 /// Throws for a message whose signature differs from ours.

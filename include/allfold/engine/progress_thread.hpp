@@ -63,9 +63,10 @@ class progress_thread {
     template <std::invocable<Comm&> F>
     [[nodiscard]] operation start(F f) {
         if (std::this_thread::get_id() == thread_.get_id())
-            throw error(errc::bad_argument,
-                        "progress_thread: its own thread would wait for itself: start this on the communicator that it "
-                        "has been given");
+            throw error(
+                errc::bad_argument,
+                "progress_thread: its own thread would wait for itself: start this on the communicator passed to "
+                "the function");
         auto made = std::make_unique<relay_of<F>>(*this, std::move(f));
         made->start();
         return operation(std::move(made));
@@ -127,7 +128,7 @@ class progress_thread {
             using result = std::invoke_result_t<F&, Comm&>;
             constexpr bool is_operation = std::same_as<result, operation>;
             static_assert(is_operation || std::is_void_v<result>,
-                          "allfold: what a progress thread calls returns an operation, or nothing");
+                          "allfold: what a progress thread calls must return an operation, or nothing");
             if constexpr (is_operation) {
                 return f_(comm);
             } else {
@@ -268,7 +269,7 @@ class progress_thread {
     }
     void give_up_all() noexcept {
         try {
-            throw error(errc::peer_failed, "progress_thread: its rank was left by an exception");
+            throw error(errc::peer_failed, "progress_thread: its rank exited with an exception");
         } catch (...) {
             detail::give_up(comm_);
         }

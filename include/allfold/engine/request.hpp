@@ -80,7 +80,7 @@ inline void sign_blocks(signature& s, const partition& blocks) noexcept {
         if (named.supports(size, call.where.group)) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
     const std::string groups = call.where.group > 1 ? text({" in groups of ", call.where.group}) : std::string();
     call.reject(errc::bad_argument, {named.name, " has no schedule for ", call.where.size, " ranks", groups,
-                                     "; it has some for ", sizes, " ... ranks"});
+                                     "; it supports ", sizes, ", ... ranks"});
 }
 
 /// The schedule that the caller names, or the chosen one, and the reason.
@@ -94,7 +94,8 @@ inline void sign_blocks(signature& s, const partition& blocks) noexcept {
     }
     const candidate* const chosen = choose(what.collective.candidates, p, where.group, what.collective.promise->folds);
     if (chosen == nullptr)
-        call.reject(errc::bad_argument, {"no schedule gives order::", name_of(p.level), " to ", where.size, " ranks"});
+        call.reject(errc::bad_argument,
+                    {"no schedule provides order::", name_of(p.level), " for ", where.size, " ranks"});
     if (why != nullptr) *why = chosen->why;
     return chosen->schedule->make(where, nullptr);
 }

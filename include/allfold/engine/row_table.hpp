@@ -321,7 +321,7 @@ void encode_objects(const std::byte* from, std::size_t count, std::vector<std::b
     if (from.size() >= sizeof bytes) std::memcpy(&bytes, from.data(), sizeof bytes);
     if (from.size() < sizeof bytes || from.size() - sizeof bytes < bytes)
         throw error(errc::truncated, text({"an element of ", bytes, " bytes does not fit into the ", from.size(),
-                                           " bytes that are left of its message"}));
+                                           " bytes that remain of its message"}));
     return from.subspan(sizeof bytes, static_cast<std::size_t>(bytes));
 }
 

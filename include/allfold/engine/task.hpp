@@ -246,7 +246,7 @@ class task : public pending {
     }
     /// The exception cannot be examined yet: what peers are told is up to the transport.
     void abandon_unwinding() noexcept override {
-        fail(std::make_exception_ptr(error(errc::peer_failed, text({what_, ": its rank was left by an exception"}))));
+        fail(std::make_exception_ptr(error(errc::peer_failed, text({what_, ": its rank exited with an exception"}))));
     }
 
   protected:
@@ -292,10 +292,10 @@ class task : public pending {
     }
     void require_startable() const {
         const auto refuse = [this](const char* why) { throw error(errc::bad_argument, text({what_, ": ", why})); };
-        if (comm_ == nullptr) refuse("a prepared operation is started whose communicator ended");
+        if (comm_ == nullptr) refuse("the communicator of this prepared operation has ended");
         if (active_)
             throw error(errc::bad_argument,
-                        text({what_, ": rank ", comm_->rank(), " starts a prepared operation that is in flight",
+                        text({what_, ": rank ", comm_->rank(), " starts a prepared operation that is still in flight",
                               whom_it_waits_for(" and waits for rank "), ": wait for it first"}));
         require_outside_operator(*comm_, what_);
         if (failure_) std::rethrow_exception(failure_);  // the communicator is broken for good

@@ -25,8 +25,8 @@ namespace allfold {
 template <communicator Comm>
 [[noreturn]] void abort(Comm& comm, std::string_view reason) {
     try {
-        throw error(errc::peer_failed, detail::text({"abort: rank ", comm.rank(), " of ", comm.size(),
-                                                     " ends it: ", std::string(reason).c_str()}));
+        throw error(errc::peer_failed, detail::text({"abort: called by rank ", comm.rank(), " of ", comm.size(), ": ",
+                                                     std::string(reason).c_str()}));
     } catch (...) {
         detail::give_up(comm);
         throw;

@@ -97,7 +97,7 @@ struct exchange_verb {
     template <class Comm, class X, class... Options>
     [[nodiscard]] static message_request in_place(Comm& comm, X& x, const Options&... options) {
         static_assert(are_bytes<std::remove_cvref_t<X>>,
-                      "allfold: an exchange in place copies bytes: give objects a place of their own");
+                      "allfold: an exchange in place copies bytes: receive objects into separate memory");
         message_request asked = request(comm, x, x, options...);
         asked.rearranged().is_in_place = true;
         return asked;

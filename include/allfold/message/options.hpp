@@ -131,17 +131,17 @@ template <bool Sends, bool Receives, class... Options>
     constexpr auto count = [](auto... is) { return (0 + ... + (is ? 1 : 0)); };
     constexpr int destinations = count(std::same_as<Options, to>...), sources = count(std::same_as<Options, from>...);
     static_assert(!known || (destinations == (Sends ? 1 : 0) && sources == (Receives ? 1 : 0)),
-                  "allfold: a send says to{rank}, a receive or probe from{rank} or from{any}, an exchange both, each "
+                  "allfold: a send takes to{rank}, a receive or probe from{rank} or from{any}, an exchange both, each "
                   "once");
     constexpr bool once =
         count(std::same_as<Options, tag>...) <= 1 && count(std::same_as<Options, receive_tag>...) <= 1 &&
         count(std::same_as<Options, mode>...) <= 1 && count(std::same_as<Options, deadline>...) <= 1 &&
         count(std::same_as<Options, status_in>...) <= 1;
-    static_assert(once, "allfold: two options of one kind in one call: give one tag, one mode, one deadline");
+    static_assert(once, "allfold: two options of the same kind in one call: pass one tag, one mode, one deadline");
     constexpr bool is_told = Sends || !(std::same_as<Options, mode> || ...);
-    static_assert(is_told, "allfold: a mode is for the one who sends");
+    static_assert(is_told, "allfold: a mode applies to sends only");
     constexpr bool is_of_both = (Sends && Receives) || !(std::same_as<Options, receive_tag> || ...);
-    static_assert(is_of_both, "allfold: receive_tag{} is for an exchange: a send or a receive says tag{}");
+    static_assert(is_of_both, "allfold: receive_tag{} is for exchanges only: a send or a receive takes tag{}");
     return known && once && is_told && is_of_both;
 }
 

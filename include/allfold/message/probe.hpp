@@ -101,8 +101,9 @@ class message {
     template <class Y>
     [[nodiscard]] reception receive(Y& y, status* told) {
         if (!held_ || office_.expired())
-            throw error(errc::bad_argument, held_ ? "receive: the communicator of this message has ended"
-                                                  : "receive: this message has been received already, or is none");
+            throw error(errc::bad_argument,
+                        held_ ? "receive: the communicator of this message has ended"
+                              : "receive: this message object is empty, or its message has already been received");
         place where{shares_memory_ ? detail::message_data_of<true>(y) : detail::message_data_of<false>(y),
                     {detail::runs_of(y), detail::row_type_of(y)},
                     told};

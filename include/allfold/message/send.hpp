@@ -104,7 +104,7 @@ template <communicator Comm>
 void attach_buffer(Comm& comm, std::size_t bytes) {
     detail::post_office& office = detail::office_of(detail::carrier_of(comm));
     if (office.buffer.is_attached())
-        detail::reject_message("attach_buffer", comm.rank(), "has attached a buffer already: detach it first");
+        detail::reject_message("attach_buffer", comm.rank(), "has already attached a buffer: detach it first");
     office.buffer.attach(bytes);
 }
 

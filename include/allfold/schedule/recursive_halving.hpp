@@ -26,9 +26,10 @@
 /// keep rank order.
 ///
 /// With L = ⌊log2 P⌋ and blocks of b = m / P bytes, at a power of two: reduce_scatter and all_gather take L rounds
-/// each, and a rank sends (P - 1)·b and folds (P - 1)·b; all_reduce is both. This is the least possible volume. At
-/// other P there are two more rounds: a rank sends at most P·b in reduce_scatter, (2·P + L - 3)·b in all_gather and
-/// (3·P + L - 4)·b in all_reduce, and folds at most (2·P + L - 2)·b. Each block is bracketed as the canonical tree.
+/// each, a rank sends (P - 1)·b in either and folds (P - 1)·b in the former; all_reduce is both. This is the least
+/// possible volume. At other P there are two more rounds: a rank sends at most P·b in reduce_scatter,
+/// (2·P + L - 3)·b in all_gather and (3·P + L - 4)·b in all_reduce, and folds at most (2·P + L - 2)·b. Each block is
+/// bracketed as the canonical tree.
 ///
 /// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. Departures: no block is moved,
 /// messages name strided blocks instead; and all_reduce omits the two rounds in which a reduce_scatter would pass

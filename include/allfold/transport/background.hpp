@@ -27,7 +27,6 @@ namespace allfold {
 /// The thread that last used a communicator makes progress on its operations. A communicator may move to another thread
 /// with operations in flight, as long as one thread at a time uses it: the first call there takes them over, after
 /// waiting for the call in which the previous thread is making progress on them.
-/// for the one in which the thread that had them is pushing them on.
 class background {
   public:
     using clock = std::chrono::steady_clock;

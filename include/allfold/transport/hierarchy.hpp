@@ -42,7 +42,7 @@ namespace allfold {
 template <communicator Across>
 class hierarchical_communicator : public transport_defaults {
     static_assert(outer_communicator<Across>,
-                  "allfold: the outer transport of a hierarchy needs look_around, as mpi::communicator has it");
+                  "allfold: the outer transport of a hierarchy needs look_around, as in mpi::communicator");
 
   public:
     static constexpr bool shares_memory = false;  // not between all ranks
@@ -201,8 +201,8 @@ class hierarchical_communicator : public transport_defaults {
         constexpr unsigned now_and_then = 64;
         if (relay_->has_outgoing() || ++turns_ % now_and_then == 0) relay_->moves->push_on();
         if (relay_->has_failed()) [[unlikely]]
-            throw error(relay_->failure().code, detail::text({"hierarchy: rank ", rank(), " of ", size(),
-                                                              " stops: ", relay_->failure().why.c_str()}));
+            throw error(relay_->failure().code, detail::text({"hierarchy: aborted on rank ", rank(), " of ", size(),
+                                                              ": ", relay_->failure().why.c_str()}));
     }
     void require_presence(const waiting& where);
 
@@ -210,9 +210,10 @@ class hierarchical_communicator : public transport_defaults {
     [[nodiscard]] int process_of(int rank) const noexcept { return rank / group(); }
     [[nodiscard]] Across& leader(int peer) const {
         if (!across_ || peer % group() != 0)
-            throw error(errc::bad_argument, "hierarchy: rank " + std::to_string(rank()) + " and rank " +
-                                                std::to_string(peer) +
-                                                " cannot talk: between processes only their first threads do");
+            throw error(
+                errc::bad_argument,
+                "hierarchy: rank " + std::to_string(rank()) + " and rank " + std::to_string(peer) +
+                    " cannot communicate: only the first thread of each process communicates with other processes");
         return *across_;
     }
 

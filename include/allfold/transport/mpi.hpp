@@ -351,7 +351,7 @@ inline void communicator::depart() noexcept {
     try {
         for (const auto& each : carriers_) each->close();
         if (std::uncaught_exceptions() > exceptions_ && size() > 1)
-            control_.fail(errc::peer_failed, "it was left by an exception");
+            control_.fail(errc::peer_failed, "it exited with an exception");
         clean = clean || (carrier_ != nullptr ? shutdown_.leave_team() : shutdown_.wind_up());
         end_carriers(clean);
         if (carrier_ != nullptr) carrier_->leave(job_, outbox_, inbox_.received(), clean);

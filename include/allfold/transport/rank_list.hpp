@@ -27,8 +27,8 @@ class rank_list {
     [[nodiscard]] static rank_list strided(int first, int count, int stride = 1) {
         const std::int64_t last = first + (std::int64_t{count} - 1) * stride;
         if (count < 0 || (count > 1 && (stride == 0 || !std::in_range<int>(last))))
-            throw error(errc::bad_argument,
-                        detail::text({"rank_list: ", count, " ranks ", stride, " apart are not ranks, each once"}));
+            throw error(errc::bad_argument, detail::text({"rank_list: ", count, " ranks with stride ", stride,
+                                                          " are not distinct valid ranks"}));
         rank_list some;
         some.first_ = first;
         some.count_ = count;
@@ -91,7 +91,7 @@ class rank_list {
         const std::vector<int> all = sorted();
         for (const int rank : all) require_rank(rank);
         if (const auto twice = std::ranges::adjacent_find(all); twice != all.end())
-            refuse({"rank ", *twice, " stands in it twice"});
+            refuse({"rank ", *twice, " is in the list twice"});
     }
 
   private:

@@ -424,7 +424,7 @@ inline void relayed_communicator::fail(const detail::cause& why) noexcept {
 
 inline void relayed_communicator::throw_failure(const char* during) const {
     using detail::text;
-    const std::string who = text({during, ": rank ", rank_, " of ", size(), " stops: "});
+    const std::string who = text({during, ": aborted on rank ", rank_, " of ", size(), ": "});
     if (!failure_) {
         const detail::cause& why = relay_->failure();
         throw error(why.code == errc::timeout ? why.code : errc::peer_failed, who + why.why);
@@ -439,7 +439,7 @@ inline void relayed_communicator::time_out(const waiting& where) {
         why += detail::text(
             {" for rank ", where.peer, " in ", where.what, ", round ", where.round + 1, " of ", where.rounds});
     else
-        why += " for its messages to be read";
+        why += " for its messages to be received";
     throw error(errc::timeout, detail::text({where.what, ": ", why}));
 }
 

@@ -56,7 +56,7 @@ class self : public transport_defaults {
     void abandon() noexcept {}
 
   private:
-    [[noreturn]] static void nobody() { throw error(errc::bad_rank, "self: rank 0 of 1 has no other rank to talk to"); }
+    [[noreturn]] static void nobody() { throw error(errc::bad_rank, "self: rank 0 of 1 has no peers"); }
 
     lane next_ = 0;
     allfold::background background_;

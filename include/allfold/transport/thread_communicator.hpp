@@ -391,7 +391,7 @@ class thread_communicator : public transport_defaults {
     [[noreturn, gnu::cold]] void time_out(const waiting& where);
     void depart() noexcept;
     [[nodiscard]] static std::string needed_by(int rank) {
-        return detail::text({"it returned although rank ", rank, " waits for it"});
+        return detail::text({"it returned while rank ", rank, " was waiting for it"});
     }
 
     thread_world& world_;
@@ -416,8 +416,8 @@ inline thread_communicator thread_world::communicator(int rank) {
         throw error(errc::bad_rank, detail::text({"thread_world: rank ", rank, " is not in [0, ", size_, ")"}));
     if (board(rank).is_given.exchange(true))
         throw error(errc::bad_argument, detail::text({"thread_world: rank ", rank,
-                                                      " has, or has had, its communicator, which counts the "
-                                                      "messages from the first one on: make another world"}));
+                                                      " has already been given its communicator, which "
+                                                      "numbers messages from the first: create another world"}));
     return {*this, rank};
 }
 
@@ -601,7 +601,7 @@ inline void thread_communicator::time_out(const waiting& where) {
     detail::publish(board_, where);
     const std::string why =
         detail::text({"the deadline of rank ", rank_,
-                      " passed; who waits for whom:", detail::waiting_table(world_.boards_.data(), size_)});
+                      " passed; state of all ranks:", detail::waiting_table(world_.boards_.data(), size_)});
     world_.fail(rank_, errc::timeout, why);
     throw error(errc::timeout, detail::text({where.what, ": ", why}));
 }

@@ -106,7 +106,8 @@ class thread_world {
 
     [[nodiscard]] static int checked(int size) {
         if (size < 1)
-            throw error(errc::bad_argument, detail::text({"thread_world: ", size, " ranks, at least 1 is needed"}));
+            throw error(errc::bad_argument,
+                        detail::text({"thread_world: ", size, " ranks requested, at least 1 is required"}));
         return size;
     }
     [[nodiscard]] std::size_t count() const noexcept { return static_cast<std::size_t>(size_); }

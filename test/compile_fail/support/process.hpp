@@ -10,7 +10,7 @@
 #include "allfold/allfold.hpp"
 
 /// @file
-/// A transport between processes that moves nothing, for calls that are only compiled.
+/// A transport between processes that moves no data, for calls that are only compiled.
 
 struct message {
     std::uint32_t signature() const { return 0; }

@@ -27,8 +27,8 @@ namespace test {
 
 class random_program {
   public:
-    /// What its ranks find out about arrivals: nothing; only whether a message has arrived; also which of several
-    /// messages arrives first; or only the latter, on which depends what they do next.
+    /// What its ranks ask about arrivals: nothing; only whether a message has arrived; also which of several messages
+    /// arrives first; or only the latter, which decides what they do next.
     enum class asks : std::uint8_t { nothing, whether_done, anything, which_comes };
 
     random_program(std::mt19937& dice, int size, std::size_t messages, asks what)
@@ -305,8 +305,8 @@ class random_program {
             for (int i = 0; i < 2 && each.size() > 1; ++i)
                 std::swap(each[below(each.size())], each[below(each.size())]);
     }
-    /// Adds a ready send whose receive is already posted: all ranks synchronise in between. (Unless these are swapped
-    /// later.)
+    /// Adds a ready send whose receive is already posted: all ranks synchronise in between, unless actions are swapped
+    /// later.
     void add_ready(std::size_t from, std::size_t to) {
         constexpr int own_tag = 2;
         add(to, {kind::start_receive, static_cast<int>(from), own_tag});

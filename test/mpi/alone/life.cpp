@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
 /// @file
-/// What can be tried only once in a process: before MPI begins, after it has ended, with too low a thread level, and a
-/// rank that throws in `mpi::run`. Prints what it is told; ctest compares.
+/// What can be tried only once per process: use before MPI begins, after it has ended, and with too low a thread level,
+/// and a rank that throws in `mpi::run`. Prints the error messages; ctest compares them.
 
 #include <cstdio>
 #include <cstdlib>
@@ -39,7 +39,7 @@ void funneled() {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level);
     {
         const allfold::mpi::communicator comm(MPI_COMM_WORLD);
-    }  // the main thread may
+    }  // the main thread is allowed to
     if (level == MPI_THREAD_FUNNELED)
         std::thread(print_refusal).join();
     else

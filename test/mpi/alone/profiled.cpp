@@ -6,7 +6,7 @@
 #include "allfold/transport/mpi.hpp"
 
 /// @file
-/// A tool that counts calls of MPI sees allfold's, or, where allfold calls MPI by its other names, none of them.
+/// A tool that counts calls of MPI sees those of allfold, or none of them if allfold calls MPI by its PMPI names.
 
 namespace {
 int counted = 0;

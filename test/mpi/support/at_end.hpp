@@ -4,7 +4,7 @@
 #include <vector>
 
 /// @file
-/// What is to be done after the last test, while MPI is still there.
+/// What to do after the last test, before MPI is finalised.
 
 namespace test {
 

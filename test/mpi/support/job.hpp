@@ -12,11 +12,11 @@
 #include "test/support/watchdog.hpp"
 
 /// @file
-/// The ranks of an MPI job, as the bodies of the collectives' tests want them.
+/// Runs the checks of the collectives on the ranks of an MPI job.
 
 namespace test {
 
-/// Next to nothing comes with an envelope, parts go by themselves, in many pieces, and lanes share three tags.
+/// Almost nothing is sent with an envelope, parts are sent by themselves, in many pieces, and lanes share three tags.
 inline constexpr allfold::mpi::tuning pinched{
     .eager_bytes = 64, .long_bytes = 40, .piece_bytes = 1000, .tags = 3, .spins = 0};
 
@@ -26,14 +26,15 @@ inline constexpr allfold::mpi::tuning pinched{
     return size;
 }
 
-/// Thousands of pieces for few ranks only, and more ranks than processors do not need every length around their number.
+/// Whether a length is tried: thousands of pieces only with few ranks; more than 4 ranks, which may exceed the number
+/// of cores, need not try every length around the number of ranks.
 [[nodiscard]] inline bool is_tried(std::size_t n, bool is_pinched) {
     const auto P = static_cast<std::size_t>(ranks_of_job());
     if (is_pinched && n > 1000) return P <= 3;
     return P <= 4 || n == 0 || n > P;
 }
 
-/// One communicator for each tuning, for tests that leave it whole: with more ranks than processors making one takes
+/// One communicator for each tuning, for tests that leave it intact: with more ranks than cores, creating one takes
 /// longer than most tests.
 [[nodiscard]] inline allfold::mpi::communicator& shared_communicator(const allfold::mpi::tuning& numbers) {
     static std::list<allfold::mpi::communicator> all;
@@ -43,7 +44,7 @@ inline constexpr allfold::mpi::tuning pinched{
     return all.emplace_back(MPI_COMM_WORLD, allfold::mpi::duplicate, numbers);
 }
 
-/// Calls check(comm, problem, where) on all ranks, with the ordinary numbers of the transport and with mean ones.
+/// Calls check(comm, problem, where) on all ranks, with the default tuning of the transport and with `pinched`.
 template <class Algebra, class Check>
 void on_the_job(Check check) {
     const auto problems = problems_for<Algebra>(ranks_of_job());

@@ -11,13 +11,13 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// How the part of this process in a test ended, and whether that fits to the others.
+/// How this process's part of a test ended, and whether that is consistent with the others.
 
 namespace test {
 
 struct outcome {
     std::optional<allfold::errc> code;  ///< of an allfold::error
-    std::string text;                   ///< of any exception; empty where there was none
+    std::string text;                   ///< of any exception; empty if there was none
 
     [[nodiscard]] bool says(std::string_view part) const { return text.find(part) != std::string::npos; }
 };
@@ -40,7 +40,8 @@ template <class Fn>
     return somewhere != 0;
 }
 
-/// Some rank must have failed with `code` and a text that has all of `parts`, and every rank with it, or because of it.
+/// Checks that some rank failed with `code` and a text that contains all of `parts`, and that every rank failed either
+/// with `code` or because a peer did.
 inline void check_failure(const outcome& mine, allfold::errc code, std::initializer_list<std::string_view> parts) {
     INFO(mine.text);
     bool is_cause = mine.code == code;
@@ -49,7 +50,8 @@ inline void check_failure(const outcome& mine, allfold::errc code, std::initiali
     CHECK((mine.code == code || mine.code == allfold::errc::peer_failed));
 }
 
-/// A call that one rank makes when it has ended on all others: whatever their deadlines are, that one comes too late.
+/// A call that one rank makes only after it has ended on all others: whatever their deadlines are, this call is too
+/// late.
 class late_call {
   public:
     explicit late_call(int rank) : late_(rank) {}

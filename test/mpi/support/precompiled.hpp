@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What compilers read once for all tests over MPI, and the engines that they find in engine.cpp.
+/// The precompiled header of all tests over MPI. The engines are instantiated in engine.cpp.
 
 #include "allfold/transport/hierarchy.hpp"
 #include "allfold/transport/mpi.hpp"

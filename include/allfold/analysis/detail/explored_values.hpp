@@ -29,7 +29,7 @@ template <class T>
         for (const auto& each : value) all += (all.size() > 1 ? ", " : "") + value_text(each);
         return all + "}";
     } else {
-        return "a value that cannot be written";
+        return "a value that cannot be printed";
     }
 }
 

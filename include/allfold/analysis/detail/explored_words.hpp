@@ -32,12 +32,12 @@ namespace allfold::detail {
     if (each.where.rounds > 1) words += text({", round ", each.where.round + 1, " of ", each.where.rounds});
     const explored_call* const call = world.call_of(rank);
     if (call != nullptr && call->from == -2) {
-        words += ", for a message of any rank";
+        words += ", for a message from any rank";
     } else if (each.where.peer >= 0) {
         words += text({", for rank ", each.where.peer});
         if (world.of(each.where.peer).at == explored_world::place::returned) words += ", which has returned";
     } else if (!each.asked.empty()) {
-        words += ", for a message of rank ";
+        words += ", for a message from rank ";
         for (std::size_t i = 0; i < each.asked.size(); ++i) words += text({i == 0 ? "" : " or ", each.asked[i].from});
     }
     if (call != nullptr) words += ": " + text_of(*call, each.where.call);
@@ -72,7 +72,7 @@ namespace allfold::detail {
                                               int from, int to) {
     const std::size_t amount = head.is_encoded() ? static_cast<std::size_t>(head.elements) : head.bytes();
     return text({"a message of ", amount, head.is_encoded() ? " element" : " byte", amount == 1 ? "" : "s",
-                 " under tag ", head.tag, " from rank ", from, " to rank ", to, " is never received"}) +
+                 " with tag ", head.tag, " from rank ", from, " to rank ", to, " is never received"}) +
            text_of_call(world, from, world.find_send(from, group, head.number));
 }
 
@@ -110,7 +110,7 @@ namespace allfold::detail {
         std::size_t& at = next[rank];
         while (at < first.size() && (first[at].rank != each.rank || !is_step(first[at]))) ++at;
         if (at == first.size() || !is_alike(first[at], each)) {
-            const std::string words = "\n    both are alike up to ";
+            const std::string words = "\n    both executions agree up to ";
             if (call[rank] == nullptr) return words + text({"the first call of rank ", each.rank});
             return words + text({"this call of rank ", each.rank, ": ", call[rank]->text});
         }

@@ -254,23 +254,23 @@ class explored_world final : public order_observer {
             if (step.channel.is_end())
                 note(happening::kind::goes_on, step.rank, "ends ", letter.what);
             else if (!step.channel.is_message())
-                note(happening::kind::goes_on, step.rank, "hears that the deadline of another rank has passed");
+                note(happening::kind::goes_on, step.rank, "learns that another rank's deadline has passed");
             else if (history != nullptr)
                 note(happening::kind::gets, step.rank, step.channel.from, letter);
         } else if (rank.at == place::chooses) {
             rank.has_chosen_other = step.channel == rank.other;
-            const char* const words[3][2] = {{"has its send held", "waits with its send"},
-                                             {"is in time", "is too late"},
+            const char* const words[3][2] = {{"has its send held", "waits in its send"},
+                                             {"meets its deadline", "misses its deadline"},
                                              {"has room for its send", "has no room for its send"}};
             note(happening::kind::goes_on, step.rank, words[rank.other.on - send_waits.on][rank.has_chosen_other]);
         } else if (step.holds()) {
             hold(step.rank, step.channel);
         } else if (step.channel == deadline_passes) {
             rank.time_is_up = true;
-            note(happening::kind::goes_on, step.rank, "is too late");
+            note(happening::kind::goes_on, step.rank, "misses its deadline");
         } else {
             if (!rank.once_more) ++rank.tests_in_vain;
-            note(happening::kind::goes_on, step.rank, rank.once_more ? "gets no more" : "tests, and gets nothing");
+            note(happening::kind::goes_on, step.rank, rank.once_more ? "gets nothing more" : "tests, and gets nothing");
         }
         return run_and_listen(rank);
     }
@@ -575,14 +575,14 @@ class explored_world final : public order_observer {
     }
     [[nodiscard]] std::string text_of_kept(int rank, const explored_tie& kept) {
         const rank_state& self = of(rank);
-        std::string words = text({"rank ", rank, " has returned, and keeps a communicator of ", kept.size(),
+        std::string words = text({"rank ", rank, " has returned but still holds a communicator of ", kept.size(),
                                   kept.size() == 1 ? " rank" : " ranks"});
         if (const std::size_t n = kept.in_flight(); n != 0)
             words += text({", with ", n, n == 1 ? " operation" : " operations", " in flight"});
         const auto& made = kept.made;
-        if (made.file != nullptr) return words + ", made at " + text_of_place(made.file, made.line);
-        if (made.calls == 0) return words + ", made before its 1st call";
-        return words + ", made after " + text_of(self.calls[made.calls - 1], made.calls);
+        if (made.file != nullptr) return words + ", created at " + text_of_place(made.file, made.line);
+        if (made.calls == 0) return words + ", created before its 1st call";
+        return words + ", created after " + text_of(self.calls[made.calls - 1], made.calls);
     }
     /// Adds the possible steps of a rank; returns whether nothing else can become possible for it before it makes one
     /// of them.

@@ -152,7 +152,7 @@ class explorer {
         add(verdict::not_deterministic,
             what +
                 " cannot be repeated: the program depends on something other than messages (time, random numbers, "
-                "addresses, what it keeps from one execution to the next)");
+                "addresses, state kept from one execution to the next)");
     }
     [[nodiscard]] std::string frontier() const {
         std::ostringstream out;
@@ -294,7 +294,7 @@ class explorer {
     [[nodiscard]] bool released() {
         is_sound_ = world_.release();
         if (is_sound_) return true;
-        add(verdict::no_progress, "a rank does not return though its calls throw again and again");
+        add(verdict::no_progress, "a rank does not return although its calls keep throwing");
         return false;
     }
     /// If values differ: whether they stay the same when the first execution is repeated.
@@ -309,7 +309,7 @@ class explorer {
             const std::string again = values_.difference();
             if (!released()) return false;
             if (!again.empty()) {
-                add(verdict::not_deterministic, "the first execution is repeated, and " + again, first_token_);
+                add(verdict::not_deterministic, "when the first execution is repeated, " + again, first_token_);
                 return false;
             }
         }
@@ -329,7 +329,7 @@ class explorer {
             const verdict what = tests       ? verdict::no_progress
                                  : holds_all ? verdict::deadlock
                                              : verdict::deadlock_unless_held;
-            return add(what, text({tests ? "ranks test, or wait, and nothing comes any more"
+            return add(what, text({tests ? "ranks test or wait, and nothing more arrives"
                                          : "all ranks wait, and nothing is in flight",
                                    text_of_ranks(world_)}));
         }
@@ -367,7 +367,7 @@ class explorer {
         for (int r = 0; r < world_.size(); ++r)
             if (world_.of(r).leaves_buffer)
                 all += text({all.empty() ? "" : "\n    ", "rank ", r,
-                             " ends a communicator without detach_buffer: what it has sent in mode::buffered may not "
+                             " ends a communicator without detach_buffer: what it sent in mode::buffered may not "
                              "have left"});
         if (!all.empty()) add(verdict::never_completed, all);
     }
@@ -391,7 +391,7 @@ class explorer {
         std::string all;
         for (int r = 0; r < world_.size(); ++r)
             for (const std::size_t call : world_.of(r).changed) {
-                all += (all.empty() ? "" : "\n    ") + text({"rank ", r, " writes it before it is done"});
+                all += (all.empty() ? "" : "\n    ") + text({"rank ", r, " changes it before the operation is done"});
                 all += text_of_call(world_, r, call);
             }
         if (!all.empty()) add(verdict::changed_in_flight, all);

@@ -93,7 +93,7 @@ class step_watch {
         const std::string seconds = std::to_string(limit_);
         const std::string who = text({"allfold: explore: rank ", rank_, " has not come back for ",
                                       seconds.substr(0, seconds.find('.') + 2), " s (explore_options::step_seconds)"});
-        const std::string why = ": it waits for something that is no message, or computes for ever. Its latest call: ";
+        const std::string why = ": it waits for something other than a message, or computes forever. Its latest call: ";
         std::fputs((who + why + latest_call() + ". Schedule: " + *schedule_ + "\n").c_str(), stderr);
         std::abort();
     }

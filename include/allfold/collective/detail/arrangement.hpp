@@ -72,7 +72,8 @@ struct arrangement_place {
         if (block < 0 || block >= at.size)
             at.reject(errc::bad_rank, {"shard ", block, " of rank ", r, " is not in [0, ", at.size, ")"});
         int& owner = owners[static_cast<std::size_t>(block)];
-        if (owner >= 0) at.reject(errc::bad_rank, {"shard ", block, " is that of ranks ", owner, " and ", r});
+        if (owner >= 0)
+            at.reject(errc::bad_rank, {"shard ", block, " is assigned to both rank ", owner, " and rank ", r});
         owner = r;
     }
     return blocks;
@@ -113,14 +114,16 @@ template <class X>
                                  const shards* order) {
     const auto view = viewed(x);
     using access = tensor_access<std::remove_const_t<decltype(view)>>;
-    if (along >= access::rank) at.reject(errc::bad_argument, {"axis ", along, " of a tensor that has ", access::rank});
+    if (along >= access::rank)
+        at.reject(errc::bad_argument,
+                  {"axis ", along, " of a tensor with ", access::rank, access::rank == 1 ? " axis" : " axes"});
     const std::size_t extent = access::extent(view, along);
     const partition cut = blocks != nullptr ? *blocks : partition::even(extent, at.size);
     if (cut.blocks() != at.size)
         at.reject(errc::bad_partition, {"the partition has ", cut.blocks(), " blocks for ", at.size, " ranks"});
     if (cut.total() != extent)
         at.reject(errc::bad_partition,
-                  {"the partition adds up to ", cut.total(), ", but axis ", along, " is ", extent, " long"});
+                  {"the partition adds up to ", cut.total(), ", but axis ", along, " has extent ", extent});
     arranged<typename access::element_type> made;
     std::vector<std::size_t> sizes;
     for (const int block : block_order(at, order)) {
@@ -146,7 +149,7 @@ template <class T>
 void require_cut(const arrangement_place& at, const tensors<T>& list, std::size_t i, const partition& cut) {
     if (cut.blocks() != at.size || cut.total() != list.lengths()[i])
         at.reject(errc::bad_partition, {"tensor ", i, " of ", list.lengths()[i], " elements is cut into ", cut.blocks(),
-                                        " blocks of ", cut.total()});
+                                        " blocks of ", cut.total(), " elements in total"});
 }
 
 /// A list of tensors, each of which is cut: as `blocks` says, or as the list says if `blocks` is null.
@@ -184,8 +187,8 @@ inline void require_apart(const arrangement_place& at, const partition& blocks, 
         const std::size_t begin = first[static_cast<std::size_t>(block)], length = blocks.extent(block);
         if (length == 0) continue;
         if (begin > elements || length > elements - begin)
-            at.reject(errc::bad_partition, {"block ", block, " of ", length, " elements from ", begin,
-                                            " does not lie in an operand of ", elements});
+            at.reject(errc::bad_partition, {"block ", block, " of ", length, " elements from element ", begin,
+                                            " exceeds the operand of ", elements, " elements"});
         if (begin < end)
             at.reject(errc::bad_partition, {"blocks ", before, " and ", block, " overlap at element ", begin});
         end = begin + length;
@@ -217,7 +220,7 @@ template <class T, class Whole>
 void require_block(const arrangement_place& at, const tensors<T>& block, const tensors<Whole>& whole,
                    const shards* order, const char* name) {
     if (block.lengths().size() != whole.lengths().size())
-        at.reject(errc::bad_argument, {name, " has ", block.lengths().size(), " tensors, and the list that is cut ",
+        at.reject(errc::bad_argument, {name, " has ", block.lengths().size(), " tensors, but the list that is cut has ",
                                        whole.lengths().size()});
     const int own = block_order(at, order)[static_cast<std::size_t>(at.rank)];
     for (std::size_t i = 0; i < block.lengths().size(); ++i) {
@@ -293,16 +296,17 @@ template <class Collective, class In, class Out, class... Options>
                   "allfold: split_axis{}, concat_axis{}, input_displacements{} and output_displacements{} are for "
                   "all_to_all");
     constexpr bool has_single_elements = !is_row<element_of<In>> && !is_row<element_of<Out>>;
-    static_assert(has_single_elements,
-                  "allfold: records and raw rows are not cut along an axis, into shards or at displacements: make one "
-                  "call for each tensor, of elements with a type; of raw rows that are only moved pass the bytes, and "
-                  "count bytes");
+    static_assert(
+        has_single_elements,
+        "allfold: records and raw rows cannot be cut along an axis, into shards or at displacements: make one "
+        "call for each tensor, of elements with a type; if raw rows are only moved, pass their bytes, and "
+        "count bytes");
     constexpr bool has_lengths =
         (!has_places || has_option<partition, Options...>) &&
         (!has_option<input_displacements, Options...> || has_option<input_blocks, Options...>) &&
         (!has_option<output_displacements, Options...> || has_option<output_blocks, Options...>);
     static_assert(has_lengths,
-                  "allfold: displacements say where blocks begin: say how long they are, with a partition, or "
+                  "allfold: displacements specify only where blocks begin: specify their lengths with a partition, or "
                   "input_blocks{} and output_blocks{}");
     constexpr bool says_one_place =
         !(has_places && has_option<axis, Options...>) &&
@@ -311,22 +315,23 @@ template <class Collective, class In, class Out, class... Options>
     static_assert(says_one_place, "allfold: an operand is cut along an axis, or at displacements, but not both");
     constexpr bool says_own_place = !std::same_as<In, absent> || !has_option<output_displacements, Options...>;
     static_assert(says_own_place,
-                  "allfold: in place the blocks of the output lie where those of the input do: give "
-                  "input_displacements{} alone");
+                  "allfold: in place, the blocks of the output are where those of the input are: pass only "
+                  "input_displacements{}");
     constexpr bool has_list = is_tensors<std::remove_cvref_t<In>> || is_tensors<std::remove_cvref_t<Out>>;
     constexpr bool may_list = Collective::promise.cut != cut_for::ranks || cuts_one;
     static_assert(
         !has_list || may_list,
         "allfold: this collective takes no list of tensors, since only its root has all blocks: make one call "
-        "for each");
+        "for each tensor");
     constexpr bool list_has_axis = has_list && (has_axis || has_axes) && !has_option<shards, Options...>;
     static_assert(!list_has_axis,
-                  "allfold: a list of tensors is cut tensor by tensor, and not along an axis or at displacements");
+                  "allfold: a list of tensors is cut tensor by tensor, not along an axis or at displacements");
     constexpr bool list_has_blocks =
         has_list && (has_option<partition, Options...> || has_option<input_blocks, Options...> ||
                      has_option<output_blocks, Options...>);
-    static_assert(!list_has_blocks,
-                  "allfold: a list of tensors is cut tensor by tensor: say how with tensors{...}.by(partition::ceil)");
+    static_assert(
+        !list_has_blocks,
+        "allfold: a list of tensors is cut tensor by tensor: specify how with tensors{...}.by(partition::ceil)");
     return (!has_axis || cuts_one) && (!has_axes || cuts_both) && has_lengths && says_one_place && says_own_place &&
            has_single_elements && (!has_list || may_list) && !list_has_axis && !list_has_blocks;
 }
@@ -410,8 +415,8 @@ template <class Said, class X, class... Options>
 template <class T>
 void require_uniform(const arrangement_place& at, const arranged<T>& made, const char* name) {
     if (!made.blocks.is_uniform())
-        at.reject(errc::bad_partition, {"the axis along which the ", name, " is cut is no ", at.size,
-                                        " blocks of one length: give input_blocks{} and output_blocks{}"});
+        at.reject(errc::bad_partition, {"the axis along which the ", name, " is cut cannot be divided into ", at.size,
+                                        " blocks of equal length: pass input_blocks{} and output_blocks{}"});
 }
 
 }  // namespace allfold::detail

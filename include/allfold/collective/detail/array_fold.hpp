@@ -67,8 +67,8 @@ inline void require_sense(const arrangement_place& at, const array_claim& said) 
     said.source.check();
     said.target.check();
     if (said.source.count != said.target.count)
-        at.reject(errc::mismatch, {"the source is ", said.source.text(), ", and the target ", said.target.text(),
-                                   ": they must have as many elements"});
+        at.reject(errc::mismatch, {"the source is ", said.source.text(), ", but the target is ", said.target.text(),
+                                   ": they must have the same number of elements"});
     if (const auto root = static_cast<std::int64_t>(said.root); root < 0 || root >= at.size)
         at.reject(errc::bad_rank, {"root ", root, " is not in [0, ", at.size, ")"});
 }
@@ -89,8 +89,8 @@ inline void require_one_array(const arrangement_place& at, std::span<const array
     for (int r = 0; const array_claim& each : claims) {
         if (each.types != first.types)
             at.reject(errc::mismatch, {"rank ", r,
-                                       " calls another collective of distributed arrays than rank 0, or "
-                                       "with another operator, type of elements or order level"});
+                                       " calls a different collective on distributed arrays than rank 0, or "
+                                       "with a different operator, element type or order level"});
         const auto compare = [&](const block_cyclic& own, const block_cyclic& other, const char* what) {
             if (own != other)
                 at.reject(errc::mismatch,
@@ -100,7 +100,7 @@ inline void require_one_array(const arrangement_place& at, std::span<const array
         compare(each.target, first.target, "the target");
         if (each.root != first.root)
             at.reject(errc::mismatch, {"rank ", r, " names root ", static_cast<std::int64_t>(each.root),
-                                       ", but rank 0 root ", static_cast<std::int64_t>(first.root)});
+                                       ", but rank 0 names root ", static_cast<std::int64_t>(first.root)});
         ++r;
     }
     require_sense(at, first);

@@ -35,8 +35,8 @@ template <class Collective, class... Options>
                              !std::same_as<Options, input_blocks> && !std::same_as<Options, output_blocks>) &&
                             ...);
     static_assert(known,
-                  "allfold: start and prepare by sizes take a deadline{} and an algorithm, and no option that says "
-                  "where blocks lie, or when data may move");
+                  "allfold: start and prepare by sizes take a deadline{} and an algorithm, but no option that says "
+                  "where blocks are or when data may move");
     using algorithm_type = algorithm_among<Options...>;
     constexpr bool takes_any_lengths = [] {
         if constexpr (std::same_as<algorithm_type, automatic> || !algorithm_for<algorithm_type, Collective>)
@@ -44,7 +44,7 @@ template <class Collective, class... Options>
         else
             return !needs_equal_blocks<typename Collective::template schedule_in<algorithm_type>>;
     }();
-    static_assert(takes_any_lengths, "allfold: this algorithm needs blocks of one length: name another one, or none");
+    static_assert(takes_any_lengths, "allfold: this algorithm needs blocks of equal length: name another one, or none");
     return known && takes_any_lengths;
 }
 

@@ -82,7 +82,7 @@ template <class Collective, class Op, class Element, class OrderOption>
         static_assert(
             fine,
             "allfold: order::any needs a commutative operator: write allfold::commutative(op) if it is, or ask "
-            "for no order, which keeps that of the ranks");
+            "for no order, which keeps rank order");
         return fine;
     }
 }
@@ -95,14 +95,14 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
     constexpr bool has_level = level != order::global;
     static_assert(has_level,
                   "allfold: order::global is for operators that are exact, such as exact_sum, and for distributed "
-                  "arrays: ask for order::tree, or for less");
+                  "arrays: ask for order::tree or a weaker level");
     if constexpr (!has_level || !may_ask_for_order<Collective, Op, Element, OrderOption>()) {
         return false;
     } else if constexpr (std::same_as<Algorithm, automatic>) {
         constexpr bool enough = !Collective::promise.folds || some_keeps(candidates_of<Collective, Reach>(), level);
         static_assert(enough,
                       "allfold: no schedule of this collective gives the order level that the call asks for between "
-                      "processes of several threads: ask for order::rank, or for less");
+                      "processes of several threads: ask for order::rank or a weaker level");
         return enough;
     } else {
         constexpr bool has = algorithm_for<Algorithm, Collective>;
@@ -112,9 +112,10 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
         if constexpr (has) {
             using chosen = typename Collective::template schedule_in<Algorithm>;
             constexpr bool reaches = Reach != reach::levels || grouped_schedule<chosen>;
-            static_assert(reaches,
-                          "allfold: between processes only their first threads talk: name two_level, "
-                          "two_level_halving or no algorithm");
+            static_assert(
+                reaches,
+                "allfold: only the first thread of each process communicates with other processes: name two_level, "
+                "two_level_halving or no algorithm");
             if constexpr (!reaches || !Collective::promise.folds) {
                 return reaches;
             } else if constexpr (says_commutative<Op, Element> && std::is_void_v<OrderOption>) {
@@ -149,7 +150,7 @@ template <class Comm, class Element>
         constexpr bool aligned = every::alignment <= 64;
         static_assert(aligned,
                       "allfold: ranks of this transport share no memory, and it aligns elements to at most 64 "
-                      "bytes: this type asks for more");
+                      "bytes: this type needs more");
         return aligned;
     }
 }
@@ -195,7 +196,7 @@ void ask_operator(request& what, const Op& op, int rank) {
         if (commutes) what.level = order::any;
     if (commutes) return;
     const char* const collective = what.collective.promise->name;
-    const char* const but = ", but the operator says that it is not commutative";
+    const char* const but = ", but the operator is declared not commutative";
     if (what.named != nullptr && what.named->keeps == order::any)
         throw error(errc::bad_argument,
                     text({collective, ": rank ", rank, ": ", what.named->name, " rotates the order of operands", but}));

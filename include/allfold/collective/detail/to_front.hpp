@@ -29,8 +29,8 @@ template <class Collective, class In, class Out, class... Options>
         !is_named || (leaves_one_block<Collective> && std::same_as<In, absent> &&
                       !is_tensors<std::remove_cvref_t<Out>> && !(is_arrangement<Options> || ...));
     static_assert(has_front,
-                  "allfold: at_front{} is for reduce_scatter in place, of an operand that is cut where it lies: out of "
-                  "place, the output holds the block alone");
+                  "allfold: at_front{} is for reduce_scatter in place, of a single operand without axis{}, shards{} or "
+                  "displacements{}: out of place, the output holds only the block");
     return has_front;
 }
 

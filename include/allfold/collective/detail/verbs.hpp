@@ -36,7 +36,8 @@ template <bool Lasts, class... Options>
 [[nodiscard]] consteval bool require_lasting() {
     constexpr bool lasts = Lasts || !(is_end_mode<Options> || ...);
     static_assert(
-        lasts, "allfold: out_sync is for operands that outlive the call, which others may read later: pass variables");
+        lasts,
+        "allfold: out_sync is for operands that outlive the call, since others may read them later: pass variables");
     return lasts;
 }
 
@@ -76,8 +77,8 @@ template <class Collective, class Op, class T>
     constexpr bool exists = first.first != first.last || operator_with_identity<Op, T> ||
                             operator_with_identity<Op, typename state_of<Op, T>::type>;
     static_assert(exists,
-                  "allfold: this operator declares no identity, which rank 0 is to get: write with_identity(op, e), or "
-                  "pass a variable, which rank 0 keeps");
+                  "allfold: this operator declares no identity, which rank 0 would get: write with_identity(op, e), or "
+                  "pass a variable, which rank 0 leaves unchanged");
     return exists;
 }
 
@@ -90,7 +91,7 @@ template <class X>
 [[nodiscard]] consteval bool require_no_pointer() {
     constexpr bool is_data = !std::is_pointer_v<std::remove_cvref_t<X>>;
     static_assert(is_data,
-                  "allfold: this would move an address, not what lies there: pass a view of the elements, such "
+                  "allfold: this would send an address, not the data it points to: pass a view of the elements, such "
                   "as std::span(pointer, count)");
     return is_data;
 }
@@ -105,13 +106,14 @@ template <class Op, class X>
 [[nodiscard]] consteval bool require_range_of_elements() {
     if constexpr (require_no_pointer<X>()) {
         constexpr bool is_contiguous = !scattered_range<X>;
-        static_assert(is_contiguous,
-                      "allfold: the elements of this range do not lie one after the other in memory: copy them to a "
-                      "std::vector, of char where they are bools");
+        static_assert(
+            is_contiguous,
+            "allfold: the elements of this range are not contiguous in memory: copy them to a std::vector, of "
+            "char if they are bools");
         constexpr bool is_of_elements = !is_contiguous || !binary_operation<Op, std::remove_cvref_t<X>>;
         static_assert(
             is_of_elements,
-            "allfold: this operator folds whole ranges, and a range is folded element by element: make it the one "
+            "allfold: this operator folds whole ranges, but a range is folded element by element: make it the only "
             "element of a view, std::span(&range, 1)");
         return is_contiguous && is_of_elements;
     }
@@ -149,7 +151,7 @@ template <bool Folds, class X, class... Rest>
 consteval void explain_arguments() {
     constexpr bool fits_no_form = sizeof(X) == 0;
     if constexpr (Folds && sizeof...(Rest) == 0)
-        static_assert(fits_no_form, "allfold: this collective folds: give it an operator: sum{}, ...");
+        static_assert(fits_no_form, "allfold: this collective needs an operator: pass one, such as sum{}");
     else
         static_assert(fits_no_form,
                       "allfold: unknown argument: after the data and the operator come options: root{}, window{}, "
@@ -163,7 +165,7 @@ template <class Collective, class... Options>
     constexpr contract promise = Collective::promise;
     constexpr bool once = all_different<Options...>;
     static_assert(once,
-                  "allfold: two options of one kind in one call: give one algorithm, one window, one order level");
+                  "allfold: two options of the same kind in one call: pass one algorithm, one window, one order level");
     constexpr bool has_root = promise.rooted || !has_option<root, Options...>;
     static_assert(has_root, "allfold: this collective has no root{}: reduce, broadcast, gather and scatter have one");
     constexpr bool permutes =
@@ -206,7 +208,8 @@ class verbs_without_communicator {
     static consteval void explain() {
         constexpr bool is_communicator = communicator<X>;
         static_assert(is_communicator,
-                      "allfold: the first argument is the communicator: *team of a team, *pointer of a pointer to one");
+                      "allfold: the first argument must be the communicator: pass *team for a team, *pointer for a "
+                      "pointer to one");
     }
 };
 
@@ -269,9 +272,9 @@ template <class Collective, class Comm, class... Options>
             copied = copied_window(mine, Collective::promise.folds, comm.processors(), largest);
         else if (lent && Comm::shares_memory && copies_whole(comm.size(), comm.processors(), largest))
             copied = largest;
-        if (copied > 0) own.add_reason("; between two ranks through memory of the transport");
+        if (copied > 0) own.add_reason("; between two ranks, through memory of the transport");
         if (would_be_short(mine, blocks, !lent || copied == largest ? largest : 0))
-            own.add_reason("; remembered, and short when it is made again");
+            own.add_reason("; remembered: repeated calls take the short path");
     }
     return own;
 }
@@ -409,7 +412,7 @@ class folding_verbs : public verbs_without_communicator {
         } else if constexpr (has_own_way<Out>) {
             constexpr bool is_one_operand = sizeof(Out) == 0;
             static_assert(is_one_operand,
-                          "allfold: where the output is images or a distributed array, so is the input");
+                          "allfold: if the output is images or a distributed array, the input must be too");
             return outcome_of<V>();
         } else if constexpr (require_options<Collective, Options...>() && require_operator<Op, In>())
             return issue_out_of_place<V, Collective>(comm, op, std::forward<In>(in), std::forward<Out>(out),

@@ -94,9 +94,7 @@ class pending : public background::work {
     /// False while functions are called at its end: one that waited for this operation would wait forever.
     [[nodiscard]] bool is_waitable() const noexcept { return !calls_back_; }
     void require_waitable() const {
-        if (!is_waitable())
-            throw error(errc::bad_argument,
-                        "wait: a function that an operation calls at its end waits for that operation");
+        if (!is_waitable()) throw error(errc::bad_argument, "wait: a continuation must not wait for its own operation");
     }
 
   protected:

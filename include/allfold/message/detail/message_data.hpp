@@ -165,11 +165,12 @@ template <bool SharesMemory, bool IsPlace, bool Returns, class X>
                   "an allfold::serializer");
     constexpr bool has_bytes = !is_records<data> || are_bytes<data>;
     static_assert(has_bytes,
-                  "allfold: records in a message must have trivially copyable elements: send each tensor by itself");
+                  "allfold: records in a message must have trivially copyable elements: send each tensor separately");
     constexpr bool is_writable = !IsPlace || is_place<std::remove_reference_t<X>>;
-    static_assert(is_writable, "allfold: the place of a message must not be const");
+    static_assert(is_writable, "allfold: the receive buffer of a message must not be const");
     constexpr bool lives = !Returns || std::is_lvalue_reference_v<X> || refers<data>;
-    static_assert(lives, "allfold: this argument would be gone before the message is: pass a variable or a view");
+    static_assert(
+        lives, "allfold: this argument would be destroyed before the operation completes: pass a variable or a view");
     return crosses && has_bytes && is_writable && lives;
 }
 

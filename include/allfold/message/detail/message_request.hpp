@@ -112,7 +112,8 @@ class receive_request {
 
 template <communicator Comm>
 void require_data(const Comm& comm, const char* what, const message_data& data) {
-    if (data.data == nullptr && data.elements != 0) reject_message(what, comm.rank(), "gives elements without memory");
+    if (data.data == nullptr && data.elements != 0)
+        reject_message(what, comm.rank(), "passes a null pointer with a non-zero length");
 }
 
 /// Whether the arguments of a receive are valid; if not, `add_receiving` reports why.
@@ -128,12 +129,12 @@ template <communicator Comm>
     const message_options& said = to_be.said;
     const int there = said.destination->rank;
     if (!said.destination->is_none && (there < 0 || there >= comm.size()))
-        reject_rank(to_be.what, "the destination,", there, comm.size());
-    if (said.label.is_any) reject_message(to_be.what, comm.rank(), "sends with tag{any}, which is for receives");
-    if (said.label.value < 0) reject_message(to_be.what, comm.rank(), "gives a negative tag");
+        reject_rank(to_be.what, "destination", there, comm.size());
+    if (said.label.is_any) reject_message(to_be.what, comm.rank(), "sends with tag{any}, which is for receives only");
+    if (said.label.value < 0) reject_message(to_be.what, comm.rank(), "passes a negative tag");
     require_data(comm, to_be.what, data);
     if (said.how == mode::buffered && !data.type->copies_bytes())
-        reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies bytes");
+        reject_message(to_be.what, comm.rank(), "sends objects in mode::buffered, which copies only bytes");
     if (said.how == mode::ready) note_question_to_others();
     to_be.out.emplace(there, said.label.value, said.how, data);
 }
@@ -143,9 +144,9 @@ template <communicator Comm>
                                                    const message_options& said) {
     const int there = said.source->rank;
     if (!said.source->is_special && (there < 0 || there >= comm.size()))
-        reject_rank(what, "the source,", there, comm.size());
+        reject_rank(what, "source", there, comm.size());
     if (!said.received_label().is_any && said.received_label().value < 0)
-        reject_message(what, comm.rank(), "gives a negative tag");
+        reject_message(what, comm.rank(), "passes a negative tag");
     require_data(comm, what, place);
     if (there == any_rank) note_question_of_messages();
 }

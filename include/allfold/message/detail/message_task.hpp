@@ -197,8 +197,8 @@ class message_task final : public task<Comm>, private open_message {
             if (buffer.has_room(bytes)) return;
         }
         throw error(errc::bad_argument, text({"send: rank ", office_.rank(), " sends ", bytes, " bytes to rank ",
-                                              out()->receiver, " in mode::buffered, and of the ", buffer.bytes(),
-                                              " bytes that it has attached ", buffer.free_bytes(), " are free"}));
+                                              out()->receiver, " in mode::buffered, but only ", buffer.free_bytes(),
+                                              " of the ", buffer.bytes(), " attached bytes are free"}));
     }
     [[nodiscard]] bool is_open() const noexcept { return in() && in()->is_posted && in()->source == any_rank; }
     // Null if it sends, or receives, nothing.
@@ -317,7 +317,7 @@ class message_task final : public task<Comm>, private open_message {
         if (office_.first_present() >= 0) return true;
         try {
             throw error(errc::peer_failed, text({this->what_, ": rank ", office_.rank(), " of ", office_.size(),
-                                                 " waits for a message from any rank, and all others have returned"}));
+                                                 " waits for a message from any rank, but all others have returned"}));
         } catch (...) {
             return give_up_with(std::current_exception());
         }

@@ -132,8 +132,8 @@ class port_of final : public post_port {
         rest = rest.subspan(name.size());
     }
     [[noreturn, gnu::cold]] void refuse(int sender) const {
-        throw error(errc::transport, text({"receive: what came to rank ", comm_.rank(), " from rank ", sender,
-                                           " is no message of its"}));
+        throw error(errc::transport,
+                    text({"receive: rank ", comm_.rank(), " received malformed message data from rank ", sender}));
     }
 
     Comm& comm_;

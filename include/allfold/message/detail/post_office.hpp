@@ -610,17 +610,17 @@ inline std::exception_ptr post_office::objection(const receiving& r, int source,
     if (head.type != r.place.type->hash())
         return std::make_exception_ptr(
             error(errc::mismatch,
-                  text({"receive: rank ", rank_, " receives elements of type ", r.place.type->name, ", and rank ",
-                        source, " has sent elements of type ", name_in(head), ", under tag ", head.tag})));
+                  text({"receive: rank ", rank_, " receives elements of type ", r.place.type->name, ", but rank ",
+                        source, " sent elements of type ", name_in(head), ", with tag ", head.tag})));
     if (!head.is_encoded() && head.element_bytes != r.place.type->element_bytes)
         return std::make_exception_ptr(
             error(errc::mismatch,
-                  text({"receive: rank ", rank_, " receives rows of ", r.place.type->element_bytes, " bytes, and rank ",
-                        source, " has sent rows of ", head.element_bytes, ", under tag ", head.tag})));
+                  text({"receive: rank ", rank_, " receives rows of ", r.place.type->element_bytes, " bytes, but rank ",
+                        source, " sent rows of ", head.element_bytes, ", with tag ", head.tag})));
     if (head.elements > r.place.elements)
         return std::make_exception_ptr(error(
-            errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements, " elements, and rank ",
-                                   source, " has sent ", head.elements, ", under tag ", head.tag})));
+            errc::truncated, text({"receive: rank ", rank_, " has room for ", r.place.elements, " elements, but rank ",
+                                   source, " sent ", head.elements, ", with tag ", head.tag})));
     return nullptr;
 }
 
@@ -649,8 +649,8 @@ inline void post_office::hear_answer(int source, const message_head& head) {
     }
     if (head.what == kind::unexpected)
         s.failure = std::make_exception_ptr(error(
-            errc::bad_argument, text({"send: rank ", rank_, " sends to rank ", source, " under tag ", s.label,
-                                      " in mode::ready, and rank ", source, " had not posted a receive for it"})));
+            errc::bad_argument, text({"send: rank ", rank_, " sends to rank ", source, " with tag ", s.label,
+                                      " in mode::ready, but rank ", source, " had not posted a receive for it"})));
     if (s.carrier == nullptr) return finish(s);
     s.carrier->asks = nullptr;  // its data is still lent
     s.carrier->sent = &s;

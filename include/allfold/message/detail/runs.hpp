@@ -44,7 +44,7 @@ class run_list {
     void add(T* first, std::size_t count) {
         if constexpr (!std::is_trivially_copyable_v<std::remove_cv_t<T>>)
             throw error(errc::bad_argument,
-                        "message: a tensor view with gaps, or a list of tensors, of objects that are not trivially "
+                        "message: the elements of a tensor view with gaps, or of a list of tensors, must be trivially "
                         "copyable");
         auto* const bytes = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(first));
         if (!runs_.empty() && runs_.back().data + runs_.back().bytes == bytes)
@@ -108,7 +108,8 @@ template <class X>
     if constexpr (is_records<X>) {
         message_type rows = *message_data_of<true>(x).type;
         rows.element_bytes = std::apply([](const auto&... views) { return (row_bytes_of(views) + ...); }, x.views());
-        if (rows.element_bytes == 0) throw error(errc::bad_argument, "message: records whose rows have no elements");
+        if (rows.element_bytes == 0)
+            throw error(errc::bad_argument, "message: the rows of these records have no elements");
         return rows;
     }
     return std::nullopt;

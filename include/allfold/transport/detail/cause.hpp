@@ -13,7 +13,7 @@ namespace allfold::detail {
 
 struct cause {
     errc code = errc::peer_failed;
-    std::string why = "it was left by an exception";
+    std::string why = "it exited with an exception";
     bool is_known = true;            // false while the exception is still in flight and cannot be inspected
     std::exception_ptr thrown = {};  // null if there is none, or it is not known
 };

@@ -48,7 +48,7 @@ struct sender {
 template <std::uint32_t Cells, std::uint32_t Buffers>
 class posted_messages {
   public:
-    static_assert(Buffers <= 24, "so many bits of a cell tell which buffers are free");
+    static_assert(Buffers <= 24, "a cell has only 24 bits to report freed buffers");
     static constexpr std::uint32_t every_buffer = (1u << Buffers) - 1;
 
     [[nodiscard]] constexpr std::uint32_t sent() const noexcept { return sent_; }

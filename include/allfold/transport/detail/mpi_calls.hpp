@@ -63,7 +63,8 @@ inline void check(int code, const char* call) {
 
 inline void require_running() {
     if (!is_initialized()) refuse("MPI is not initialised: call MPI_Init or MPI_Init_thread first, or use mpi::run");
-    if (is_finalized()) refuse("MPI is finalised: communicators must be made, used and gone before MPI_Finalize");
+    if (is_finalized())
+        refuse("MPI is finalised: communicators must be created, used and destroyed before MPI_Finalize");
 }
 
 /// As long as this object lives, a bad handle makes MPI return an error instead of aborting the job.
@@ -103,7 +104,7 @@ inline void require_thread_level() {
         refuse(std::string("MPI was initialised with MPI_THREAD_") +
                (level == MPI_THREAD_SINGLE ? "SINGLE" : "FUNNELED") +
                ", but this is not its main thread: ask MPI_Init_thread for MPI_THREAD_SERIALIZED, or for "
-               "MPI_THREAD_MULTIPLE where several threads have communicators at the same time");
+               "MPI_THREAD_MULTIPLE if several threads have communicators at the same time");
 }
 
 /// Throws if MPI was not initialised for a process with other threads, which do not call MPI.
@@ -112,7 +113,7 @@ inline void require_funneled() {
     check(ALLFOLD_MPI(Query_thread)(&level), "MPI_Query_thread");
     if (level < MPI_THREAD_FUNNELED)
         refuse(
-            "MPI was initialised with MPI_THREAD_SINGLE, but there shall be several threads in its process: ask "
+            "MPI was initialised with MPI_THREAD_SINGLE, but its process is to have several threads: ask "
             "MPI_Init_thread for MPI_THREAD_FUNNELED");
 }
 
@@ -122,8 +123,8 @@ inline void require_serialized() {
     check(ALLFOLD_MPI(Query_thread)(&level), "MPI_Query_thread");
     if (level < MPI_THREAD_SERIALIZED)
         refuse(
-            "MPI was initialised for its main thread alone, but another one is to use it: ask MPI_Init_thread for "
-            "MPI_THREAD_SERIALIZED");
+            "MPI was initialised for its main thread only, but another thread is about to use it: ask "
+            "MPI_Init_thread for MPI_THREAD_SERIALIZED");
 }
 
 inline void require_intracommunicator(MPI_Comm handle) {

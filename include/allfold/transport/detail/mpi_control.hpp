@@ -163,8 +163,11 @@ inline void control::attend() {
 /// Handles a message from a rank that takes itself for a member of this team, but has given a different list.
 inline void control::refuse_list(int place) {
     if (!failure_) lists_differ_ = true;
-    fail(errc::mismatch, allfold::detail::text({"subset: rank ", job_.place_of(job_.rank()), " and rank ", place,
-                                                " have given different lists of members"}));
+    const char* const advice =
+        " passed different lists of members: all members of a team must pass the same ranks in the same order, other "
+        "ranks a list that does not include themselves";
+    fail(errc::mismatch,
+         allfold::detail::text({"subset: rank ", job_.place_of(job_.rank()), " and rank ", place, advice}));
     if (job_.rank_at(place) < 0) carrier_->answer(place, job_.team(), job_.mark());
 }
 
@@ -230,7 +233,7 @@ inline bool control::all_have_departed() const {
 
 inline void control::throw_failure(const char* during) const {
     using allfold::detail::text;
-    const std::string who = text({during, ": rank ", job_.rank(), " of ", job_.size(), " stops: "});
+    const std::string who = text({during, ": aborted on rank ", job_.rank(), " of ", job_.size(), ": "});
     if (failure_->code == errc::timeout || lists_differ_) throw error(failure_->code, who + failure_->why);
     throw error(errc::peer_failed, text({who, "rank ", failure_->rank, " failed: ", failure_->why}));
 }
@@ -248,8 +251,9 @@ inline void control::time_out(const waiting& where) {
         return text(
             {"\n  rank ", rank, " waits for rank ", peer, " in ", w.what, ", round ", w.round + 1, " of ", w.rounds});
     };
-    std::string why = text({"the deadline of rank ", self, " passed; who waits for whom:"});
-    why += where.peer >= 0 ? line(self, where.peer, where) : text({"\n  rank ", self, " waits for its messages to go"});
+    std::string why = text({"the deadline of rank ", self, " passed; waiting ranks:"});
+    why += where.peer >= 0 ? line(self, where.peer, where)
+                           : text({"\n  rank ", self, " waits for its messages to be received"});
     for_each_blocked([&](int rank, const blocked_report& report) { why += line(rank, self, report); });
     fail(errc::timeout, why);
     throw error(errc::timeout, text({where.what, ": ", why}));

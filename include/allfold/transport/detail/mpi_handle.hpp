@@ -138,8 +138,8 @@ class handle {
 
 [[noreturn, gnu::cold]] inline void refuse_foreign(int peer, int tag) {
     throw error(errc::transport,
-                allfold::detail::text({"what came from rank ", peer, " under tag ", tag,
-                                       " is no message of allfold's: does the program use this communicator too?"}));
+                allfold::detail::text({"received a message from rank ", peer, " with tag ", tag,
+                                       " that is not allfold's: does the program use this communicator too?"}));
 }
 
 /// Creates an MPI communicator of a team's ranks, collectively over the team; several threads may do so for several

@@ -103,8 +103,8 @@ class relayed_message {
     head.to = of.origin;
     head.origin = of.to;
     constexpr const char* advice =
-        " of the hierarchy give different lists of members: all that are in a team must give the same ones in the same "
-        "order, others lists that they are not in";
+        " of the hierarchy passed different lists of members: all members of a team must pass the same ranks in the "
+        "same order, other ranks a list that does not include themselves";
     return relayed_note(head, text({"ranks ", of.to, " and ", of.origin, advice}));
 }
 

@@ -83,8 +83,8 @@ class teams_in_making {
     /// Member number `i` has a list of its own that does not include it; that of `rank` does.
     [[noreturn]] void refuse(team_in_making& team, int i, int rank) {
         const std::string why =
-            text({"subset: rank ", rank, " gives a list of ", team.members.size(), " ranks in which rank ",
-                  team.members[i], " is, and rank ", team.members[i], " gives one in which it is not"});
+            text({"subset: rank ", rank, " passes a list of ", team.members.size(), " ranks that includes rank ",
+                  team.members[i], ", but rank ", team.members[i], " passes one that does not"});
         team.world->fail(i, errc::mismatch, why);
         throw error(errc::mismatch, why);
     }
@@ -94,10 +94,9 @@ class teams_in_making {
         for (team_in_making& each : teams_)
             if (each.at == at && each.members.overlaps(members)) {
                 if (each.members == members) return each;
-                const std::string why =
-                    text({"subset: rank ", rank, " forms a team of ", members.size(), " ranks, and rank ",
-                          each.first_come(), " one of ", each.members.size(),
-                          " ranks: all that are in a team must give the same ones in the same order"});
+                const std::string why = text({"subset: rank ", rank, " forms a team of ", members.size(),
+                                              " ranks, but rank ", each.first_come(), " one of ", each.members.size(),
+                                              " ranks: all members must pass the same ranks in the same order"});
                 // If that team lists this rank, its members would wait for it.
                 if (const int i = each.members.find(rank); i >= 0) each.world->fail(i, errc::mismatch, why);
                 throw error(errc::mismatch, why);
@@ -108,7 +107,7 @@ class teams_in_making {
     }
     static void give_up(team_in_making& team, int member) noexcept {
         team.world->fail(member, errc::peer_failed,
-                         text({"as rank ", team.members[member], " of the parent it left before it joined the team"}));
+                         text({"it (rank ", team.members[member], " of the parent) left before joining the team"}));
     }
 
     std::mutex mutex_;

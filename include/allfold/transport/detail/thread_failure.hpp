@@ -51,7 +51,7 @@ class thread_failure {
         for (int ms = can_wait ? 200 : 0; ms > 0 && !has_said_all(rank, has_departed); --ms)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         const std::lock_guard lock(mutex_);
-        const std::string place = text({during, ": rank ", rank, " of ", size, " stops: "});
+        const std::string place = text({during, ": aborted on rank ", rank, " of ", size, ": "});
         if (why_.code == errc::timeout) throw error(errc::timeout, place + why_.why);
         throw error(errc::peer_failed, text({place, "rank ", culprit_, " failed: ", why_.why}));
     }
