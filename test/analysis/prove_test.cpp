@@ -374,16 +374,15 @@ TEST_CASE("in rank order too all ranks bracket alike") {
 
 TEST_CASE("an identity is written when the messages of its step have been taken, and folds as nothing") {
     const auto steps = [](int r, int round) -> step {
-        const step erase{
-            .local = {.what = allfold::local_work::kind::identity, .into = slot::scratch_a, .blocks = whole},
-            .to = peers::one(1 - r),
-            .send = whole,
-            .from = peers::one(1 - r),
-            .receive = whole,
-            .how = allfold::side_of(1 - r, r),
-            .into = slot::scratch_b};
+        const step erase{.local = allfold::set_identity(whole),
+                         .to = peers::one(1 - r),
+                         .send = whole,
+                         .from = peers::one(1 - r),
+                         .receive = whole,
+                         .how = allfold::side_of(1 - r, r),
+                         .into = slot::scratch_b};
         if (round == 0) return erase;
-        return {.local = {allfold::local_work::kind::fold, slot::scratch_a, slot::scratch_b, slot::result, whole, {}}};
+        return {.local = {allfold::local_work::kind::fold, slot::result, slot::scratch_b, slot::result, whole, {}}};
     };
     claim claimed = rank_order_claim(allfold::all_reduce);
     claimed.keeps = order::tree;
@@ -507,8 +506,8 @@ TEST_CASE("ranks that send before they receive in a circle deadlock without buff
     CHECK(p.what == fault::deadlock);
     CHECK(p.circle_length == 3);
     CHECK(explain(p) ==
-          "P = 3, rank 0, round 0: waits for rank 1, which waits for rank 2, which waits for rank 0: without buffers "
-          "nobody goes on");
+          "P = 3, rank 0, round 0: waits for rank 1, which waits for rank 2, which waits for rank 0: without "
+          "buffering no rank can proceed");
     CHECK(send_then_receive(20).circle_length == 20);
     CHECK_THAT(explain(send_then_receive(20)), Catch::Matchers::ContainsSubstring("20 ranks in all"));
 }
@@ -530,21 +529,66 @@ TEST_CASE("messages of one pair meet in the order in which they are sent") {
 }
 
 TEST_CASE("a peer that is a step ahead is not met twice in one step of several peers") {
-    const auto steps = [](int r, int round) -> step {
+    const auto steps = [](int r, int round, int other) -> step {
         if (r == 0 && round == 0) return {.from = peers::everyone(), .receive = whole, .how = fold::in_rank_order};
         if (r == 0 && round == 1)
             return {
                 .from = peers::everyone(), .receive = whole, .how = fold::peers_in_rank_order, .into = slot::scratch_a};
-        if (r == 1)
-            return round == 0 ? step{.from = peers::one(2), .receive = whole, .into = slot::scratch_a} : sends(0);
-        if (r == 2 && round == 0) return sends(0);
-        if (r == 2 && round == 1) return {.to = peers::everyone(), .send = whole};
+        if (r == other)
+            return round == 0 ? step{.from = peers::one(3 - other), .receive = whole, .into = slot::scratch_a}
+                              : sends(0);
+        if (r > 0 && round == 0) return sends(0);
+        if (r > 0 && round == 1) return {.to = peers::everyone(), .send = whole};
         return {};
     };
-    const proof p = prove_written(3, 1, 3, steps, rank_order_claim(allfold::reduce));
+    const auto prove_that = [&](int other) {
+        return prove_written(
+            3, 1, 3, [&](int r, int round) { return steps(r, round, other); }, rank_order_claim(allfold::reduce));
+    };
+    const proof p = prove_that(2);
     INFO(explain(p));
     CHECK(p.ok());
     CHECK(p.messages == 5);
+
+    // Rank 0 takes the message of rank 1 first, which waits for rank 2, which waits for rank 0.
+    CHECK(prove_that(1).what == fault::deadlock);
+}
+
+TEST_CASE("a step that ranks cannot run is refused") {
+    const auto reason = [](const proof& p) {
+        CHECK(p.what == fault::cannot_run);
+        return explain(p);
+    };
+    const auto with = [](const auto& collective, auto edit, int size) {
+        return prove_written(
+            size, 1, 1,
+            [&](int r, int) {
+                step s{.to = peers::everyone(), .send = whole, .from = peers::everyone(), .receive = whole};
+                edit(s, r);
+                return s;
+            },
+            rank_order_claim(collective));
+    };
+    const auto folds = [](step& s, int) { s.how = fold::in_rank_order; };
+    CHECK(reason(with(allfold::broadcast, folds, 3)) ==
+          "P = 3, rank 2, round 0: folds, or sets an identity, but the collective has no operator");
+    CHECK(reason(with(
+              allfold::broadcast, [](step& s, int) { s.local = allfold::set_identity(whole); }, 2)) ==
+          "P = 2, rank 1, round 0: folds, or sets an identity, but the collective has no operator");
+    const auto erases_elsewhere = [](step& s, int) {
+        s.how = fold::in_rank_order;
+        s.local = allfold::set_identity(whole);
+        s.local.into = slot::scratch_a;
+    };
+    CHECK(reason(with(allfold::all_reduce, erases_elsewhere, 3)) ==
+          "P = 3, rank 2, round 0: sets an identity in a scratch slot, or under other block numbers: set it in blocks "
+          "of the result");
+    const auto erases_others = [](step& s, int) {
+        s.how = fold::in_rank_order;
+        s.local = allfold::set_identity(whole);
+        s.local.targets = whole;
+    };
+    CHECK(with(allfold::all_reduce, erases_others, 3).what == fault::cannot_run);
 }
 
 TEST_CASE("a block is not received to where it is sent from") {

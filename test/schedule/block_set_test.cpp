@@ -36,6 +36,8 @@ TEST_CASE("a block set contains what it lists and nothing else") {
                               block_set::all(7),
                               block_set::wrapping(5, 6, 8),
                               block_run{3, 3, 5, 2},
+                              block_run{0, 2, 1, 3},  // groups that overlap
+                              block_run{4, 2, 0, 2},
                               {block_run{1, 2, 6, 2}, block_run{15, 4, 3, 1}}};
     for (const block_set& blocks : sets) {
         const std::vector<int> members = listed(blocks);

@@ -175,11 +175,17 @@ template <class Make>
 
 /// The picture of the schedule that an algorithm has for a collective: `draw(all_reduce, ring{}, 4)`. A grouped one is
 /// drawn for groups of `group`.
+/// @throws error (bad_argument, bad_rank) if it does not exist for so many ranks, or has no such root.
 template <class Collective, class Algorithm>
     requires schedule<schedule_in<Collective, Algorithm>>
 [[nodiscard]] std::string draw(const Collective& what, const Algorithm& algorithm, int size, int root = 0,
                                int group = 1) {
     using S = schedule_in<Collective, Algorithm>;
+    if (!supports<S>(size, group))
+        throw error(errc::bad_argument, detail::text({"draw: ", Algorithm::name, " has no schedule for ", size,
+                                                      " ranks in groups of ", group}));
+    if (Collective::promise.rooted && Collective::promise.cut != cut_for::owner && (root < 0 || root >= size))
+        throw error(errc::bad_rank, detail::text({"draw: root ", root, " of ", size, " ranks"}));
     const auto make = [&](int rank) { return make_schedule<S>(setting{rank, size, root, group}, algorithm); };
     return draw(size, make, claim_of(what, algorithm, root, group), Algorithm::name);
 }

@@ -26,6 +26,7 @@ enum class fault : std::uint8_t {
     no_such_block,    ///< a step names a block that does not exist
     unmatched,        ///< a message that is never received, or a receive for which no message is sent
     message_differs,  ///< sender and receiver disagree on the number of blocks in a message
+    cannot_run,       ///< a step asks for what ranks cannot run: see `not_run`
     targets_differ,   ///< local work names more or fewer blocks than targets for them
     copy_not_sent,    ///< a copy made to be sent is not exactly what its step sends, or the step reads it itself
     deadlock,         ///< without buffers, ranks wait for each other in a cycle
@@ -47,6 +48,14 @@ enum class fault : std::uint8_t {
     fusion_differs,   ///< some ranks would run one pass where others run two steps
     not_in_place,     ///< wrong when result and input share memory: a block is overwritten while it is sent
                       ///< (`cause` is overwrites_sent), or before it is read (empty_slot)
+};
+
+/// Why a step cannot be run.
+enum class not_run : std::uint8_t {
+    fold_without_operator,  ///< a fold, or the identity, in a collective that only moves data
+    second_part_per_peer,   ///< the second part of messages differs from peer to peer
+    ordered_fold_of_parts,  ///< an ordered fold of several peers' messages that have two parts
+    identity_elsewhere      ///< the identity goes to a scratch slot, or to blocks with other numbers
 };
 
 /// What a value is made of: block `item` of the operands of `count` ranks in [low, high). Item -1: there is no value.
@@ -130,6 +139,18 @@ namespace detail {
     }
 }
 
+[[nodiscard]] inline std::string text_of(not_run why) {
+    switch (why) {
+        case not_run::fold_without_operator: return "folds, or sets an identity, but the collective has no operator";
+        case not_run::second_part_per_peer: return "addresses the second part of its messages per peer, not alike";
+        case not_run::ordered_fold_of_parts:
+            return "folds in rank order messages that have two parts: let one step receive each part";
+        case not_run::identity_elsewhere:
+            return "sets an identity in a scratch slot, or under other block numbers: set it in blocks of the result";
+    }
+    return {};
+}
+
 [[nodiscard]] inline std::string text_of_fault(const proof& p) {
     const auto number = [](long long n) { return std::to_string(n); };
     const std::string peer = "rank " + number(p.peer), block = "block " + number(p.block);
@@ -146,6 +167,7 @@ namespace detail {
                            : "receives from " + peer + ", which never sends it";
         case fault::message_differs:
             return "sends " + counted(p.found, "block") + " to " + peer + ", which expects " + number(p.wanted);
+        case fault::cannot_run: return text_of(static_cast<not_run>(p.found));
         case fault::targets_differ: return "copies " + counted(p.found, "block") + " to " + counted(p.wanted, "place");
         case fault::copy_not_sent: return "makes a copy to be sent, but does not send exactly that, or reads it itself";
         case fault::deadlock: return text_of_circle(p);

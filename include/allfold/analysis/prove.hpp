@@ -24,13 +24,14 @@
 ///
 /// What is proved, for this P:
 /// 1. Every message meets a receive of its partner, and every receive a message, with the same number of blocks.
-/// 2. Nothing deadlocks when no message is buffered, so that a send is done only when it has been received.
+/// 2. Nothing deadlocks when no message is buffered, so that a send is done only when it has been received, and each
+///    step takes its messages in the order of its peers.
 /// 3. Every block ends up where the collective's contract says, made of that block of each operand exactly once: in
 ///    rank order if the schedule keeps `order::rank`, and bracketed as the canonical tree if it keeps `order::tree`.
 /// 4. Ranks that get the same fold get the same bits: they all hold the same bracketing, for `order::any` too.
 /// 5. No step reads an empty slot, receives into what it sends, stores a block where one of another length may be, or
 ///    writes what is not its own.
-/// 6. The claims `scratch_slots` and `in_place` hold.
+/// 6. The claims `scratch_slots`, `in_place` and `folds_once` hold, and no step asks for what cannot be run.
 /// 7. If ranks that share memory run two steps as one pass (see `fused_pass_of`), all of them do, and 3 to 6 hold for
 ///    it too.
 
@@ -46,7 +47,7 @@ namespace detail {
                        : cut == cut_for::schedule ? all.blocks(0)
                                                   : size;
     const int least = cut == cut_for::schedule ? 1 : blocks, wanted = blocks < least ? least : blocks;
-    const int rounds = size == 1 ? 0 : all.rounds(0), in_scratch = all.scratch(0).count(wanted);
+    const int rounds = size == 1 || all.rounds(0) < 0 ? 0 : all.rounds(0), in_scratch = all.scratch(0).count(wanted);
     for (int r = 0; r < size; ++r) {
         if (all.blocks(r) != wanted)
             return {.what = fault::blocks_differ, .rank = r, .found = all.blocks(r), .wanted = wanted};
@@ -116,6 +117,7 @@ template <class Value>
 }
 
 [[nodiscard]] constexpr proof prove_all(int size, const schedules& all, const claim& claimed, way how = way::both) {
+    if (size < 1) return {.what = fault::unsupported, .size = size};
     proof outcome = check_shape(size, all, claimed);
     if (outcome.ok() && size > 1) outcome = run_with_values(size, all, claimed, how);
     outcome.size = size;

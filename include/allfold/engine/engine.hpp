@@ -145,13 +145,16 @@ class engine {
         call<Comm> all{comm, goal, schedule_for(what, given, p), rows, {}, {}};  // constructed in place
         if (all.schedule.folds_once && all.schedule.rounds() > 0 && arguments.fold_values())
             all.rows = rows = arguments.rows();
-        if (all.schedule.equal_blocks() && !(where.blocks.is_uniform() && where.blocks == where.result_blocks))
-            given.reject(errc::bad_partition, {all.schedule.name(), " needs blocks of equal length"});
+        if (goal.cut == cut_for::schedule) cut_for_schedule(*arguments.laid_out, all);
+        if (all.schedule.equal_blocks() &&
+            !(where.blocks.is_uniform() && (!of_result || where.blocks == where.result_blocks)))
+            given.reject(errc::bad_partition, {all.schedule.name(), " needs blocks of equal length, but ", where.rows,
+                                               " elements are cut into ", where.blocks.blocks(), " blocks of up to ",
+                                               where.blocks.largest()});
         if (what.options.check != nullptr) what.options.check(goal, all.schedule);
         sign(all.agreed, comm, what, where.own_lengths ? 0 : where.rows, rows);
         operands& memory = all.memory;
         memory.contributions = where.contributions;
-        if (goal.cut == cut_for::schedule) cut_for_schedule(*arguments.laid_out, all);
         memory.blocks = &where.blocks;
         memory.result_blocks = of_result ? &where.result_blocks : &where.blocks;
         arguments.memory(memory);
@@ -168,8 +171,9 @@ class engine {
     }
     static void cut_for_schedule(shape& where, const call<Comm>& all) {
         const int blocks = all.schedule.blocks();
+        const bool are_equal = blocks <= 1 || all.schedule.equal_blocks();
         where.blocks =
-            blocks <= 1 ? partition::even(where.rows, 1) : cut_evenly(where.rows, blocks, all.rows.row_bytes);
+            are_equal ? partition::even(where.rows, blocks) : cut_evenly(where.rows, blocks, all.rows.row_bytes);
     }
 
     /// Decides how many rows of a block one window holds, or that both steps of a schedule run as a single pass.
@@ -250,7 +254,17 @@ class engine {
     [[nodiscard]] static bool must_stage(const call<Comm>& all) {
         const int rounds = all.schedule.rounds();
         if (!all.memory.in_place || all.schedule.in_place || rounds == 0) return false;
-        return rounds > 1 || all.lends(all.rows.packed_bytes(all.memory.window_rows));
+        return rounds > 1 || all.lends(static_cast<std::size_t>(longest_message(all)) *
+                                       all.rows.packed_bytes(all.memory.window_rows));
+    }
+    /// In blocks, of those that the only round sends.
+    [[nodiscard]] static int longest_message(const call<Comm>& all) {
+        const int self = all.comm.rank();
+        const step now = all.schedule[0];
+        int most = now.sent == addressed::alike ? now.send.size() : 0;
+        for (int i = 0; now.sent == addressed::per_peer && i < now.to.count(self, all.comm.size()); ++i)
+            most = std::max(most, all.schedule.sent_to(0, now.to.at(i, self)).size());
+        return most + (now.has_more ? all.schedule.also(0).send.size() : 0);
     }
 };
 

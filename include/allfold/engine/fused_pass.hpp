@@ -141,6 +141,7 @@ class fused_walk {
         const int self = all.comm.rank(), size = all.comm.size();
         const std::size_t row = all.memory.blocks->offset(pass_.block), rows = all.memory.blocks->extent(pass_.block);
         const std::size_t columns = all.rows.columns();
+        const std::size_t first_row = all.memory.result.first_row;  // a rank that receives blocks has the whole result
         small_array<std::byte*, 16> where;  // rank by rank, the columns of its input and of its result
         small_array<place, 8> sources, targets;
         where.resize(static_cast<std::size_t>(size) * 2 * columns);
@@ -154,7 +155,8 @@ class fused_walk {
             sources[static_cast<std::size_t>(r)] = {lists, row, pieces_of(lent[0])};
             const bool gets_it = r == self ? pass_.keeps_own : pass_.targets.contains(r, self);
             if (gets_it && r == self) own = count;
-            if (gets_it) targets[count++] = {lists + columns, row, pieces_of(lent[columns])};
+            if (gets_it)
+                targets[count++] = {lists + columns, r == self ? row - first_row : row, pieces_of(lent[columns])};
         }
         const ways_to_store how = ways_to_keep(all, count, own);
         if (pass_.each == share::fold)

@@ -137,11 +137,12 @@ class walker {
         return now_.local.what != local_work::kind::identity || sets_identity(all);
     }
 
-    /// Comes last in a step: in place, the identity may be written where this step's messages lie; otherwise they lie
-    /// in another slot.
+    /// Comes last in a step: the identity may be written where this step's messages lie, if only because input and
+    /// result are the same memory.
     bool sets_identity(const context& all) {
         if (all.rows.functions->set_identity == nullptr) return true;
-        if (all.memory.in_place ? waits_for_loans() : waits_for_loans((round_ + 1) % 2)) return false;
+        const bool is_sent = now_.source == now_.local.into || (now_.has_more && more_.source == now_.local.into);
+        if (all.memory.in_place || is_sent ? waits_for_loans() : waits_for_loans((round_ + 1) % 2)) return false;
         for (int i = 0; i < now_.local.blocks.size(); ++i) {
             const int b = now_.local.blocks[i];
             if (const rows_in_window rows = memory_.rows_of(all, now_.local.into, b); rows.count > 0)
@@ -356,7 +357,7 @@ class walker {
             if (!all.comm.try_receive(peer, lane_, sink{*this, all, peer})) return false;
             ++received_;
         }
-        if (now_.folds_in_order() && all.goal.folds) fold_in_rank_order(all);
+        if (now_.folds_in_order() && all.goal.folds && arrived_.size() != 0) fold_in_rank_order(all);
         return true;
     }
 
@@ -526,6 +527,7 @@ class walker {
             all.rows.fold(sources.span(), std::span(&into, 1), rows.count);
         }
         arrived_.clear();
+        arrived_.resize(0);  // the step may not be over: an identity that waits for loans comes after the fold
     }
 
     void fold_to_copies(const context& all, std::span<const place> sources, const rows_in_window& rows) {

@@ -24,7 +24,9 @@ struct block_run {
     }
     [[nodiscard]] constexpr bool contains(int block) const noexcept {
         if (stride < 0) return block_run{(*this)[size() - 1], count, -stride, 1}.contains(block);
-        return block >= first && (block - first) / stride < count && (block - first) % stride < width;
+        if (block < first || count == 0) return false;
+        const int group = stride == 0 ? 0 : std::min((block - first) / stride, count - 1);  // groups may overlap
+        return block - first - group * stride < width;
     }
     /// Splits each block into `factor` blocks: 2, 3 times 4 are 8 ... 15.
     [[nodiscard]] constexpr block_run times(int factor) const noexcept {

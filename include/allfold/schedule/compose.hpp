@@ -34,6 +34,13 @@ namespace detail {
     return s == slot::scratch_a ? slot::result : s == slot::scratch_b ? slot::scratch_a : s;
 }
 
+/// Whether steps are all there is to a schedule: nothing is addressed per peer, in two parts, or in scratch blocks of
+/// its own.
+template <class S>
+inline constexpr bool is_steps_alone = !requires(const S s) { s.also(0); } && !requires(const S s) {
+    s.scratch();
+} && !requires(const S s) { s.sent_to(0, 0); } && !requires(const S s) { s.received_from(0, 0); };
+
 /// The all_gather starts from the result of the reduce_scatter.
 [[nodiscard]] constexpr slot input_is_result(slot s) noexcept { return s == slot::input ? slot::result : s; }
 
@@ -50,6 +57,10 @@ namespace detail {
 /// Rounds and volume are the sums over both; the order is that of the reduce_scatter.
 template <class ReduceScatter, class AllGather>
 class composed : public schedule_of<typename ReduceScatter::algorithm> {
+    static_assert(detail::is_steps_alone<ReduceScatter> && detail::is_steps_alone<AllGather>,
+                  "allfold: composed<> takes schedules without also(), scratch(), sent_to() and received_from(): write "
+                  "a schedule of your own instead");
+
   public:
     static constexpr order keeps = ReduceScatter::keeps;
     static constexpr int scratch_slots = std::max(ReduceScatter::scratch_slots - 1, AllGather::scratch_slots);

@@ -194,7 +194,8 @@ struct local_work {
 }
 
 /// One round of one rank. Sending and receiving happen at the same time; a side without peers is skipped. Order within
-/// the step: first `local`, then send and receive together, then the fold.
+/// the step: first `local`, then send and receive together, then the fold. Messages are taken in the order of the peers
+/// that they come from. An identity is set last, in blocks of the result.
 ///
 /// The i-th block sent arrives as the i-th block received. A block that is stored may get another number this way, as
 /// long as both have the same length; a block that is folded may not: the prover tracks whose operand, and which block
@@ -215,7 +216,8 @@ struct step {
     slot into = slot::result;  ///< where the outcome is stored
 
     /// The messages have a second part after these blocks: the schedule's `also(round)` returns a step that says which
-    /// blocks it consists of and how they are combined. The peers and the local work of that step are ignored.
+    /// blocks it consists of and how they are combined. The peers and the local work of that step are ignored; its
+    /// blocks are the same for all peers. If there are several peers, neither part may be folded in rank order.
     bool has_more = false;
 
     [[nodiscard]] constexpr bool idle() const noexcept {

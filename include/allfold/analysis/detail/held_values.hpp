@@ -43,10 +43,12 @@ struct rank_interval {
                : left.high != right.low                           ? fault::out_of_order
                                                                   : fault::none;
     }
-    /// Whether the canonical tree of that many operands contains the fold left ∘ right.
+    /// Whether the canonical tree of these operands contains the fold left ∘ right.
     [[nodiscard]] static constexpr bool is_node(const rank_interval& left, const rank_interval& right,
-                                                int operands) noexcept {
-        return left.is_identity() || right.is_identity() || canonical_cut(operands, left.low, right.high) == left.high;
+                                                const content& operands) noexcept {
+        const int first = operands.first;
+        return left.is_identity() || right.is_identity() ||
+               canonical_cut(operands.last - first, left.low - first, right.high - first) == left.high - first;
     }
 };
 
@@ -95,7 +97,9 @@ struct rank_set {
             if (left.bits[i] & right.bits[i]) return fault::repeated;
         return fault::none;
     }
-    [[nodiscard]] static constexpr bool is_node(const rank_set&, const rank_set&, int) noexcept { return true; }
+    [[nodiscard]] static constexpr bool is_node(const rank_set&, const rank_set&, const content&) noexcept {
+        return true;
+    }
 
   private:
     [[nodiscard]] static constexpr std::uint64_t below(int n) noexcept {

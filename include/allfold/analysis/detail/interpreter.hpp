@@ -33,7 +33,7 @@ struct running_rank {
     step now{};
     step more{};  ///< the second part of its messages, if they have one
     meeting sending{};
-    meeting receiving{};
+    meeting_in_order receiving{};
 
     [[nodiscard]] constexpr bool step_over() const noexcept { return sending.over() && receiving.over(); }
     [[nodiscard]] constexpr bool sends_to(int peer) const noexcept { return sending.awaits(now.to, peer, rank); }
@@ -44,6 +44,12 @@ struct running_rank {
     [[nodiscard]] constexpr int parts() const noexcept { return now.has_more ? 2 : 1; }
     [[nodiscard]] constexpr cell_at_rank at(slot where, int block) const noexcept {
         return {rank, round, where, block};
+    }
+
+    [[nodiscard]] constexpr bool asks_for_operator() const noexcept {
+        if (now.local.what == local_work::kind::fold || now.local.what == local_work::kind::identity) return true;
+        if (receiving.count() == 0) return false;
+        return now.how != fold::store || (now.has_more && more.how != fold::store);
     }
 
     /// The blocks of one part of the message to a peer, and of the one from a peer.
@@ -104,7 +110,7 @@ struct reader {
 };
 
 /// A rank leaves a step when each message of that step has met its counterpart in the step that the peer is in at the
-/// time. A rank that cannot leave its step in the end is stuck.
+/// time; it takes messages in the order of its peers. A rank that cannot leave its step in the end is stuck.
 template <class Reader>
 class interpreter {
   public:
@@ -189,7 +195,8 @@ class interpreter {
         check_peers(self, now.to, self.sending.count());
         check_peers(self, now.from, self.receiving.count());
         if (self.receiving.count() > 0) check_fold(self, now);
-        if (now.has_more && self.receiving.count() > 0) check_fold(self, self.more);
+        if (now.has_more) check_second_part(self);
+        if (now.local.what == local_work::kind::identity) check_identity(self);
         if (schedules_.fold_once()) check_fold_once(self);
         if (reader_.ok) reader_.enters(self);
     }
@@ -202,11 +209,16 @@ class interpreter {
     constexpr void meet_peers(state& self) {
         for (int i = 0; i < self.sending.count() && reader_.ok; ++i) {
             state& peer = at(self.now.to.at(i, self.rank));
-            if (peer.receives_from(self.rank)) transfer(self, peer);
+            if (peer.receives_from(self.rank)) take_all(peer);
         }
-        for (int i = 0; i < self.receiving.count() && reader_.ok; ++i) {
-            state& peer = at(self.now.from.at(i, self.rank));
-            if (peer.sends_to(self.rank)) transfer(peer, self);
+        take_all(self);
+    }
+    /// Takes the messages of a step in the order of its peers, as the engine does, as far as they are there.
+    constexpr void take_all(state& self) {
+        while (!self.receiving.over() && reader_.ok) {
+            state& peer = at(self.now.from.at(self.receiving.met(), self.rank));
+            if (!peer.sends_to(self.rank)) return;
+            transfer(peer, self);
         }
     }
 
@@ -259,7 +271,7 @@ class interpreter {
     constexpr void arrive(state& sender, state& receiver, int blocks) {
         reader_.receives(sender, receiver, blocks);
         sender.sending.meet(sender.now.to, receiver.rank, sender.rank);
-        receiver.receiving.meet(receiver.now.from, sender.rank, receiver.rank);
+        receiver.receiving.meet();
         if (sender.step_over()) make_ready(sender);
         if (receiver.step_over()) make_ready(receiver);
     }
@@ -383,6 +395,21 @@ class interpreter {
                           .found = count});
     }
 
+    constexpr void check_second_part(const state& self) {
+        const step& more = self.more;
+        if (self.receiving.count() > 0) check_fold(self, more);
+        if (more.sent == addressed::per_peer || more.received == addressed::per_peer)
+            fail_step(self, not_run::second_part_per_peer);
+        const bool is_ordered = self.now.folds_in_order() || more.folds_in_order();
+        const bool folds_prefixes = self.now.folds_prefixes() || more.folds_prefixes();
+        if (folds_prefixes || (is_ordered && self.receiving.count() > 1))
+            fail_step(self, not_run::ordered_fold_of_parts);
+    }
+    constexpr void check_identity(const state& self) {
+        const local_work& work = self.now.local;
+        if (work.into != slot::result || !work.targets.empty()) fail_step(self, not_run::identity_elsewhere);
+    }
+
     /// In the first step there is nothing but operands; what is folded there is passed on as it is.
     constexpr void check_fold_once(const state& self) {
         const step& now = self.now;
@@ -452,6 +479,10 @@ class interpreter {
                       .round = sender.round,
                       .found = found,
                       .wanted = wanted});
+    }
+    constexpr void fail_step(const state& self, not_run why) {
+        reader_.fail(
+            {.what = fault::cannot_run, .rank = self.rank, .round = self.round, .found = static_cast<int>(why)});
     }
     constexpr void fail_copy(const state& self) {
         reader_.fail({.what = fault::copy_not_sent, .rank = self.rank, .round = self.round});

@@ -43,6 +43,11 @@ class prover : public costs {
     // What happens
 
     constexpr void enters(const running_rank& self) {
+        if (!promise_.folds && self.asks_for_operator())
+            fail({.what = fault::cannot_run,
+                  .rank = self.rank,
+                  .round = self.round,
+                  .found = static_cast<int>(not_run::fold_without_operator)});
         if (!self.sending.over() && !self.receiving.over()) check_not_sent(self, 0, 0);
         if (self.now.received == addressed::per_peer && self.receiving.count() > 1) check_once(self);
         if (self.now.has_more) check_parts(self);
@@ -179,16 +184,17 @@ class prover : public costs {
         fault why = Value::why_not(left, right);
         int operands = 0;
         if (why == fault::none && claimed_.keeps == order::tree) {
-            operands = operands_of(into.rank, left.item);
-            if (!Value::is_node(left, right, operands)) why = fault::bracketing;
+            const content all = operands_of(into.rank, left.item);
+            operands = all.last - all.first;
+            if (!Value::is_node(left, right, all)) why = fault::bracketing;
         }
         if (why != fault::none) fail_fold(why, into, left, right, operands);
         return Value::join(left, right);
     }
-    /// At this rank `order::tree` means the canonical tree of this many operands: in a scan, those of its prefix.
-    [[nodiscard]] constexpr int operands_of(int rank, int item) const {
+    /// At this rank `order::tree` means the canonical tree of these operands: in a scan, those of its prefix.
+    [[nodiscard]] constexpr content operands_of(int rank, int item) const {
         const content wanted = promised(rank, item);
-        return wanted.exists() ? wanted.last - wanted.first : size_;
+        return wanted.exists() ? wanted : content{item, 0, size_};
     }
 
     constexpr void await_operands(const running_rank& self, int part) {
@@ -298,6 +304,9 @@ class prover : public costs {
             fail({.what = fault::wrong_result, .rank = rank, .left = {0, size_, count}, .right = {0, size_, size_}});
     }
     constexpr void check_result(int rank, int block, const content& wanted) {
+        // Where operands are folded only once, that one fold also lifts and lowers them.
+        if (schedules_.fold_once() && promise_.folds && wanted.last - wanted.first == 1)
+            fail({.what = fault::folds_again, .rank = rank, .block = block});
         const Value left = result_at(rank, block), right = Value::of(wanted);
         if (!(left == right))
             fail({.what = fault::wrong_result,

@@ -46,7 +46,7 @@ class rank_bits {
     std::vector<word> more_;
 };
 
-/// One side of a step in progress: how many peers it has, and which of them have been met.
+/// The sending side of a step in progress: how many peers it has, and which of them have taken their message.
 class meeting {
   public:
     constexpr void open(const peers& who, int self, int size) {
@@ -67,6 +67,26 @@ class meeting {
     int count_ = 0;
     int open_ = 0;
     rank_bits met_{};
+};
+
+/// The receiving side of a step in progress: messages are taken in the order of its peers.
+class meeting_in_order {
+  public:
+    constexpr void open(const peers& who, int self, int size) {
+        count_ = who.count(self, size);
+        met_ = 0;
+    }
+    constexpr void meet() noexcept { ++met_; }
+    [[nodiscard]] constexpr int count() const noexcept { return count_; }
+    [[nodiscard]] constexpr int met() const noexcept { return met_; }
+    [[nodiscard]] constexpr bool over() const noexcept { return met_ == count_; }
+    [[nodiscard]] constexpr bool awaits(const peers& who, int peer, int self) const noexcept {
+        return met_ < count_ && who.at(met_, self) == peer;
+    }
+
+  private:
+    int count_ = 0;
+    int met_ = 0;
 };
 
 }  // namespace allfold::detail

@@ -87,6 +87,15 @@ template <class Collective, class Op, class Element, class OrderOption>
     }
 }
 
+template <class S>
+[[nodiscard]] consteval bool require_schedule() {
+    static_assert(
+        schedule<S>,
+        "allfold: this algorithm's type for the collective is not a schedule: it needs `keeps`, and blocks(), "
+        "rounds() and operator[](round) that are const and return int, int and step");
+    return schedule<S>;
+}
+
 /// Whether the named algorithm, or any candidate, gives what a call asks for; if not, a one-line compile error says
 /// what to write.
 template <class Collective, reach Reach, class Algorithm, class Op, class Element, class OrderOption>
@@ -109,7 +118,7 @@ template <class Collective, reach Reach, class Algorithm, class Op, class Elemen
         static_assert(has,
                       "allfold: this algorithm has no schedule for this collective (it has those of its nested types): "
                       "name another one, or none");
-        if constexpr (has) {
+        if constexpr (has && require_schedule<typename Collective::template schedule_in<Algorithm>>()) {
             using chosen = typename Collective::template schedule_in<Algorithm>;
             constexpr bool reaches = Reach != reach::levels || grouped_schedule<chosen>;
             static_assert(
