@@ -15,6 +15,7 @@
 #include "allfold/schedule/recursive_halving.hpp"
 #include "allfold/schedule/ring.hpp"
 #include "allfold/schedule/schedule_of.hpp"
+#include "allfold/schedule/two_level.hpp"
 #include "test/support/catch.hpp"
 
 using allfold::draw;
@@ -187,4 +188,20 @@ TEST_CASE("a message that is received in another round than it is sent is drawn,
     CHECK(allfold::prove(allfold::broadcast, late{}, 2).ok());
     const std::string found = texts(draw(allfold::broadcast, late{}, 2));
     CHECK_THAT(found, ContainsSubstring("b0..1\n") && ContainsSubstring("b0..1: 0\n"));
+}
+
+TEST_CASE("what does not exist is not drawn") {
+    const auto why = [](auto draws) {
+        try {
+            static_cast<void>(draws());
+        } catch (const allfold::error& e) {
+            return std::string(e.what());
+        }
+        return std::string();
+    };
+    CHECK(why([] { return draw(allfold::all_reduce, allfold::ring{}, 0); }) ==
+          "draw: ring has no schedule for 0 ranks in groups of 1");
+    CHECK(why([] { return draw(allfold::all_reduce, allfold::two_level{}, 4, 0, 3); }) ==
+          "draw: two-level has no schedule for 4 ranks in groups of 3");
+    CHECK(why([] { return draw(allfold::broadcast, allfold::binomial{}, 4, 9); }) == "draw: root 9 of 4 ranks");
 }

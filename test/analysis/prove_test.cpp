@@ -554,6 +554,29 @@ TEST_CASE("a peer that is a step ahead is not met twice in one step of several p
     CHECK(prove_that(1).what == fault::deadlock);
 }
 
+TEST_CASE("no ranks and no number of rounds are faults, not crashes") {
+    const auto of_no_rounds = [](int) { return written(0, 3, 1, -1, [](int, int) { return step{}; }); };
+    CHECK(prove(0, of_no_rounds, rank_order_claim(allfold::broadcast)).what == fault::unsupported);
+    CHECK(explain(prove(3, of_no_rounds, rank_order_claim(allfold::broadcast))) ==
+          "P = 3, rank 0: has -1 rounds, not 0");
+}
+
+TEST_CASE("the canonical tree is that of a result's operands, wherever they begin") {
+    static constexpr allfold::contract suffixes{
+        .name = "suffixes",
+        .folds = true,
+        .input = [](const setting& s, int block) { return allfold::content::of(s.rank, block); },
+        .result = [](const setting& s, int block) { return allfold::content{block, s.rank, s.size}; }};
+    const auto steps = [](int r, int) -> step {
+        if (r == 4) return {.local = allfold::keep_input(whole), .to = peers::lower(), .send = whole};
+        return {
+            .to = peers::lower(), .send = whole, .from = peers::higher(), .receive = whole, .how = fold::in_rank_order};
+    };
+    const proof p = prove_written(5, 1, 1, steps, {.promise = &suffixes, .keeps = order::tree, .scratch_slots = 2});
+    INFO(explain(p));
+    CHECK(p.ok());
+}
+
 TEST_CASE("a step that ranks cannot run is refused") {
     const auto reason = [](const proof& p) {
         CHECK(p.what == fault::cannot_run);
