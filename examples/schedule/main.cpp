@@ -135,7 +135,7 @@ struct findings {
 [[nodiscard]] findings look_at(const subject& all, const request& asked) {
     findings found;
     found.tried = all.size() <= asked.proved_ranks;
-    found.costs = price_of(all.size(), all, most_steps);
+    found.costs = price_of(all.size(), *asked.root, all, most_steps);
     found.blocks = all(0).blocks();
     if (!found.tried) return found;
     found.proof = allfold::prove(all.size(), all, all.claim);
@@ -169,7 +169,7 @@ struct findings {
     return text +
            "\nMessages and volume are those of the rank that sends most. An operand is all that a rank contributes or "
            "gets.\n" +
-           (all_counted ? "" : "Not all ranks were counted: only both ends and the middle.\n");
+           (all_counted ? "" : "Not all ranks were counted: only the root, the rank before it, and some others.\n");
 }
 
 [[nodiscard]] std::string describe(const subject& all, const findings& found, const request& asked) {

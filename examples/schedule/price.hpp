@@ -46,17 +46,18 @@ struct sent_by_rank {
 
 }  // namespace detail
 
-/// Counts rank by rank, starting with both ends and the middle, until all are counted or `most_steps` have been
-/// examined.
+/// Counts rank by rank, starting with the root, the rank before it and the one opposite, until all are counted or
+/// `most_steps` have been examined. Ranks are counted modulo P; without a root, it is 0.
 template <class Make>
-[[nodiscard]] price price_of(int size, const Make& make, long long most_steps) {
+[[nodiscard]] price price_of(int size, int root, const Make& make, long long most_steps) {
     price sum;
     sum.rounds = size > 1 ? make(0).rounds() : 0;
     for (long long steps = 0; sum.ranks < size && steps < most_steps; ++sum.ranks) {
         const int first[]{0, size - 1, size / 2};
-        const int rank = size <= 3       ? sum.ranks
-                         : sum.ranks < 3 ? first[sum.ranks]
-                                         : sum.ranks - 2 + (sum.ranks - 2 >= size / 2 ? 1 : 0);
+        const int from_root = size <= 3       ? sum.ranks
+                              : sum.ranks < 3 ? first[sum.ranks]
+                                              : sum.ranks - 2 + (sum.ranks - 2 >= size / 2 ? 1 : 0);
+        const int rank = root < size - from_root ? root + from_root : root + (from_root - size);
         const detail::sent_by_rank one = size > 1 ? detail::sent_by(make(rank)) : detail::sent_by_rank();
         steps += one.steps;
         sum.messages += one.messages;
