@@ -123,7 +123,7 @@ TEST_CASE("a prepared operation that outlives its communicator cannot be started
     });
     const outcome got = outcome_of([&] { left[0].start(); });
     CHECK(got.code == errc::bad_argument);
-    CHECK(got.says("communicator ended"));
+    CHECK(got.says("communicator of this prepared operation has ended"));
     CHECK_NOTHROW(left[0].wait());
 }
 

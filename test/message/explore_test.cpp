@@ -109,7 +109,7 @@ TEST_CASE("a result that depends on the order of arrival is shown") {
     REQUIRE(!found.ok());
     CHECK(found.first().what == verdict::different_values);
     CHECK_THAT(found.first().text,
-               Catch::Matchers::EndsWith("alike up to this call of rank 0: receive from any rank (its 1st call)"));
+               Catch::Matchers::EndsWith("agree up to this call of rank 0: receive from any rank (its 1st call)"));
     const exploration again = allfold::replay(3, program, found.first().schedule);
     REQUIRE(!again.ok());
     CHECK(again.first().text == found.first().text);
