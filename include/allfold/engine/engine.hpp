@@ -170,8 +170,8 @@ class engine {
         return all;
     }
     static void cut_for_schedule(shape& where, const call<Comm>& all) {
-        const int blocks = all.schedule.blocks();
-        const bool are_equal = blocks <= 1 || all.schedule.equal_blocks();
+        const int blocks = std::max(1, all.schedule.blocks());
+        const bool are_equal = blocks == 1 || all.schedule.equal_blocks();
         where.blocks =
             are_equal ? partition::even(where.rows, blocks) : cut_evenly(where.rows, blocks, all.rows.row_bytes);
     }
@@ -257,14 +257,14 @@ class engine {
         return rounds > 1 || all.lends(static_cast<std::size_t>(longest_message(all)) *
                                        all.rows.packed_bytes(all.memory.window_rows));
     }
-    /// In blocks, of those that the only round sends.
+    /// In blocks, of those that the only round sends; at least 1, so that a rank that only receives has a copy too.
     [[nodiscard]] static int longest_message(const call<Comm>& all) {
         const int self = all.comm.rank();
         const step now = all.schedule[0];
         int most = now.sent == addressed::alike ? now.send.size() : 0;
         for (int i = 0; now.sent == addressed::per_peer && i < now.to.count(self, all.comm.size()); ++i)
             most = std::max(most, all.schedule.sent_to(0, now.to.at(i, self)).size());
-        return most + (now.has_more ? all.schedule.also(0).send.size() : 0);
+        return std::max(1, most + (now.has_more ? all.schedule.also(0).send.size() : 0));
     }
 };
 
