@@ -132,9 +132,11 @@ ELEMENTS = {"merge": STATE, "scan": MATRIX, "product": MATRIX, "halo": 24, "toge
             **dict.fromkeys(LISTS_OF, 32)}  # bytes; in other rows a float
 IN_BLOCKS = ("all_gather", "reduce_scatter", "scatter", "gather", "all_to_all", "reduce_scatter_bf16",
              "reduce_scatter_list", "all_gather_list", "together")
+IN_PAIRS = ("ping_pong", "message_rate")  # of ranks
 WITHOUT_MPI = ("persistent",)  # needs MPI 4
 PLACEMENTS = ("smt", "near", "far", "one")
 MOST_RANKS = 16
+AUTOGROUP = pathlib.Path("/proc/self/autogroup")
 
 
 class Parser(argparse.ArgumentParser):
@@ -176,11 +178,16 @@ def read_options():
 def check(options):
     """Replaces the texts of options by what they mean."""
     given = lambda option, default: default if option is None else option
+    options.any_ranks = options.ranks is None
     ranks = given(options.ranks, "2" if options.over_mpi else "2,8" if options.quick else "2,4,8")
     options.ranks = [number("--ranks", text, 1, MOST_RANKS) for text in ranks.split(",")]
     options.rounds = number("--rounds", given(options.rounds, "3" if options.quick else "5"), 1, 1000)
     options.rows = rows_of(options)
+    options.programs = options.programs.resolve()
+    check_priority(options)
     check_files(options)
+    if not options.earlier:
+        check_programs(options)
 
 
 def rows_of(options):
@@ -193,6 +200,8 @@ def rows_of(options):
     for name in names:
         if name not in known:
             raise ValueError(f"--rows: there is no row '{name}'; the rows are {', '.join(known)}")
+    if options.rows is not None:
+        check_pairs(names, options.ranks)
     rows = {name: known[name] for name in names}
     if options.sizes is not None:
         sizes = [size_of(text) for text in options.sizes.split(",")]
@@ -200,7 +209,7 @@ def rows_of(options):
         for name in rows:
             for ranks in options.ranks:
                 check_sizes(name, rows[name], ranks)
-    if options.quick:
+    elif options.quick:
         rows = {name: [size for size in sizes if size < 5 * MIB] for name, sizes in rows.items()}
     return rows
 
@@ -237,13 +246,41 @@ def check_sizes(row, sizes, ranks):
                              f"but there are {there / GIB:.0f}")
 
 
+def is_chosen(options, row, ranks, size):
+    """Whether what was measured earlier is one of the rows, numbers of ranks and sizes that are asked for."""
+    any_size = options.sizes is None and not options.quick
+    return (row in options.rows and (options.any_ranks or ranks in options.ranks)
+            and (any_size or size in sizes_for(row, options.rows[row], ranks)))
+
+
+def check_pairs(names, ranks):
+    for name in names:
+        if name in IN_PAIRS and all(each % 2 for each in ranks):
+            raise ValueError(f"--ranks: {name} needs an even number of ranks")
+
+
+def check_priority(options):
+    if options.priority and (os.geteuid() != 0 or not AUTOGROUP.exists()):
+        raise ValueError("--priority needs root, and a Linux kernel that schedules sessions as groups")
+
+
+def check_programs(options):
+    program = options.programs / ("explore" if options.explore else "threads")
+    if not program.exists():
+        raise ValueError(f"--programs: {program} is missing: ./dev bench builds it")
+
+
 def check_files(options):
+    if options.earlier and options.over_mpi:
+        raise ValueError("--from reads the measurements of threads: it cannot be combined with --over-mpi")
     for option, file in (("--csv", options.csv), ("--plot", options.plot)):
         if file and (file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK)):
             raise ValueError(f"{option}: {file} cannot be written")
     options.measurements = Measurements(min(3, options.rounds))
     for file in options.earlier or []:
-        options.measurements.read(file)
+        options.measurements.read(file, functools.partial(is_chosen, options))
+    if options.earlier:
+        options.ranks = sorted({ranks for _, ranks in options.measurements.seen})
     if not options.plot:
         return
     if options.over_mpi:
@@ -257,7 +294,9 @@ def check_files(options):
 
 
 def sizes_for(row, sizes, ranks):
-    """Sizes rounded down to whole elements, in equal blocks if there are blocks."""
+    """Sizes rounded down to whole elements, in equal blocks if there are blocks; none if the row needs pairs."""
+    if row in IN_PAIRS and ranks % 2:
+        return []
     unit = unit_of(row, ranks)
     return sorted({size // unit * unit for size in sizes if size == 0 or size >= unit})
 
@@ -265,7 +304,7 @@ def sizes_for(row, sizes, ranks):
 def get_priority():
     """Raises the priority in a session of its own, since Linux divides CPU time among sessions first."""
     os.setsid()
-    pathlib.Path("/proc/self/autogroup").write_text("-20")
+    AUTOGROUP.write_text("-20")
     os.setpriority(os.PRIO_PROCESS, 0, -20)
 
 
@@ -284,16 +323,17 @@ class Programs:
     def __init__(self, options):
         self.threads = options.programs / "threads"
         self.prepare = get_priority if options.priority else None
-        found = [self.find_mpi(options.programs / f"mpi_{name}", name) for name in ("openmpi", "mpich", "mpi")]
+        suffixes = {"openmpi": ".openmpi", "mpich": ".mpich", "default": ""}  # as in cmake/mpi_libraries.cmake
+        found = [self.find_mpi(options.programs / f"mpi_{name}", suffix) for name, suffix in suffixes.items()]
         self.libraries = [library for library in found if library]
 
-    def find_mpi(self, program, name):
-        launcher = shutil.which(f"mpirun.{name}") or (name == "mpi" and shutil.which("mpirun"))
+    def find_mpi(self, program, suffix):
+        launcher = shutil.which(f"mpirun{suffix}") or shutil.which(f"mpiexec{suffix}")
         if not launcher or not program.exists():
             return None
         try:
             name = self.output([launcher, "-n", "1", program]).splitlines()[0].split(",")[0]
-        except subprocess.CalledProcessError:
+        except (subprocess.CalledProcessError, IndexError):
             return None
         return Library(name.replace(" Version:", "").replace("\t", " "), launcher, program,
                        yields=name.startswith("Open MPI"))
@@ -381,18 +421,22 @@ class Measurements:
             writer.writerow(COLUMNS)
             writer.writerows(self.lines)
 
-    def read(self, path):
+    def read(self, path, is_wanted):
         try:
             with path.open(newline="") as file:
                 lines = csv.reader(file)
                 if next(lines, None) != COLUMNS:
                     raise ValueError
                 for line in lines:
-                    self.add(line)
+                    row, contestant, ranks, size = line[:4]
+                    if row not in SIZES or contestant == "MPI":  # of --over-mpi
+                        raise ValueError
+                    if is_wanted(row, int(ranks), int(size)):
+                        self.add(line)
         except OSError:
             raise ValueError(f"--from: {path} cannot be read") from None
-        except ValueError:
-            raise ValueError(f"--from: {path} is not what --csv writes") from None
+        except (ValueError, csv.Error):
+            raise ValueError(f"--from: {path} is not what --csv writes about threads") from None
 
 
 COLUMNS = "row contestant ranks bytes placement median_us low_us high_us batches".split()
@@ -516,7 +560,16 @@ class TableOverMpi:
             print(f"  {table.name:<32}" + "   ".join(means))
 
 
-def measure(options, contestants, measurements):
+def measure(options, contestants, measurements, csv_file):
+    """Measures turn by turn, and writes what there is even if a program fails."""
+    try:
+        take_turns(options, contestants, measurements)
+    finally:
+        if csv_file:
+            measurements.write(csv_file)
+
+
+def take_turns(options, contestants, measurements):
     for ranks in options.ranks:
         rows = {row: sizes_for(row, sizes, ranks) for row, sizes in options.rows.items()}
         for turn in range(options.rounds * (5 if options.both else 2)):
@@ -551,9 +604,8 @@ def tables_of(kind, measurements, options):
 def compare_over_mpi(options, programs, library):
     start = time.monotonic()
     measurements = Measurements(min(3, options.rounds))
-    measure(options, [programs.over_mpi(library)], measurements)
-    if options.csv:
-        measurements.write(options.csv.with_stem(f"{options.csv.stem}_{library.program.name}"))
+    csv_file = options.csv and options.csv.with_stem(f"{options.csv.stem}_{library.program.name}")
+    measure(options, [programs.over_mpi(library)], measurements, csv_file)
     print(f"\n=== {library.name} ===")
     print_tables(tables_of(TableOverMpi, measurements, options), start)
 
@@ -561,13 +613,9 @@ def compare_over_mpi(options, programs, library):
 def compare_threads(options, programs):
     start = time.monotonic()
     measurements = options.measurements
-    if options.earlier:
-        options.ranks = sorted({ranks for _, ranks in measurements.seen})
-    else:
+    if not options.earlier:
         peers = [] if options.no_mpi else map(programs.peer, programs.libraries)
-        measure(options, [programs.ours(), *peers], measurements)
-    if options.csv:
-        measurements.write(options.csv)
+        measure(options, [programs.ours(), *peers], measurements, options.csv)
     tables = tables_of(Table, measurements, options)
     print_tables(tables, start)
     if options.plot and tables:
@@ -588,16 +636,22 @@ def what_is_there(options, programs):
     return "; ".join([*names, count, f"load {os.getloadavg()[0]:.1f}"])
 
 
-def main():
-    options = read_options()
+def run(options):
     if options.explore:
         return subprocess.run([options.programs / "explore"], check=True)
-    programs = Programs(options)
+    programs = None if options.earlier else Programs(options)
     print(what_is_there(options, programs), flush=True)
     if not options.over_mpi:
         return compare_threads(options, programs)
     for library in programs.libraries:
         compare_over_mpi(options, programs, library)
+
+
+def main():
+    try:
+        run(read_options())
+    except (subprocess.SubprocessError, OSError) as error:
+        sys.exit(f"./dev bench: {error}")
 
 
 main()

@@ -62,6 +62,9 @@ refuses "of memory" bench --rows in_flight --ranks 16 --sizes 4096M
 refuses "unrecognized arguments: --bogus" bench --bogus
 refuses "--csv: absent/t.csv cannot be written" bench --csv absent/t.csv
 refuses "--from: absent.csv cannot be read" bench --from absent.csv
+refuses "absent/threads is missing" bench
+refuses "absent/explore is missing" bench --explore
+refuses "ping_pong needs an even number of ranks" bench --rows ping_pong --ranks 1,3
 refuses "should end with" bench --plot picture.jpeg2000
 refuses "--over-mpi" bench --over-mpi --plot p.svg
 mkdir without && echo 'raise ImportError' >without/matplotlib.py
@@ -109,9 +112,21 @@ else
     echo "not run: the picture, without matplotlib"
 fi
 
+succeeds "measured earlier" bench --from known.csv --sizes 1K --ranks 2,4
+prints ' +1K .*'
+! grep -q '^ *8 ' out || fail "a size that was not asked for is in the table"
+succeeds "nothing was measured" bench --from known.csv --ranks 4
+
+refuses "cannot be combined with --over-mpi" bench --from known.csv --over-mpi
+head -n 1 known.csv >over_mpi.csv
+echo all_reduce,MPI,2,8,near,1,1,1,11 >>over_mpi.csv
+refuses "is not what --csv writes about threads" bench --from over_mpi.csv
 echo "row,time" >other.csv
 echo all_reduce,ours,two >>known.csv
 refuses "known.csv is not what --csv writes" bench --from known.csv
+refuses "is not what --csv writes" bench --from other.csv
+printf '%200000s\n' x >>other.csv
+sed -i '1s/.*/row,contestant,ranks,bytes,placement,median_us,low_us,high_us,batches/' other.csv
 refuses "is not what --csv writes" bench --from other.csv
 
 # --- What the programs print. They check for themselves that results are right.
@@ -147,6 +162,8 @@ succeeds "a single CPU: near and far are missing" taskset -c 0 bash -c \
     "'$repository/bench/run.py' --programs '$programs' --no-mpi --ranks 2 --rows barrier --rounds 1"
 prints 'barrier, P = 2, one'
 mkdir bare && ln -s "$programs/threads" bare/threads
+(cd bare && succeeds "a single CPU" taskset -c 0 bash -c \
+    "'$repository/bench/run.py' --programs . --no-mpi --ranks 2 --rows barrier --rounds 1")
 succeeds "MPI is missing" "$repository/bench/run.py" --programs bare --ranks 2 --rows barrier --rounds 1 --csv t.csv
 prints 'row +P +ours/bound \(worst\) +MPI/ours \(worst\)'
 grep -qE '^barrier,ours,2,0,' t.csv || fail "no measurements in --csv"
