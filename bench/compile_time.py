@@ -21,11 +21,13 @@ INCLUDE = pathlib.Path(__file__).parent.parent / "include"
 COLLECTIVES = """#include <allfold/allfold.hpp>
 #include <vector>
 using namespace allfold;
-void all_ten(thread_communicator& comm, std::vector<float>& x, std::vector<float>& y) {
+void all_twelve(thread_communicator& comm, std::vector<float>& x, std::vector<float>& y) {
     barrier(comm);
     broadcast(comm, x);
+    scatter(comm, x, y);
     gather(comm, y, x);
     all_to_all(comm, x);
+    permute(comm, x, shift{1});
     reduce(comm, x, sum{});
     all_reduce(comm, x, sum{});
     reduce_scatter(comm, x, y, sum{});
@@ -78,16 +80,33 @@ STAGES = {"-fsyntax-only": ["-fsyntax-only"], "-O2": ["-O2", "-c", "-o", os.devn
 Cost = collections.namedtuple("Cost", "seconds megabytes")
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def at_least_one(text):
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1")
+    return int(text)
+
+
 def read_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="number of turns of each unit (default 3)")
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=at_least_one, default=3, help="number of turns of each unit (default 3)")
     parser.add_argument("--compilers", default="g++,clang++-19", help="default g++,clang++-19, of which those that are installed")
     parser.add_argument("--units", default="", help="only units with one of these comma-separated words in their names")
     parser.add_argument("--include", type=pathlib.Path, default=INCLUDE, metavar="FOLDER",
                         help="another copy of allfold's headers")
     options = parser.parse_args()
-    options.compilers = options.compilers.split(",")
-    options.units = [unit for unit in UNITS if any(word in unit for word in options.units.split(","))]
+    words = options.units.split(",")
+    options.units = [unit for unit in UNITS if any(word in unit for word in words)]
+    if not options.units:
+        parser.error(f"--units: no unit has one of these words; the units are {', '.join(UNITS)}")
+    wanted = options.compilers.split(",")
+    options.compilers = [compiler for compiler in wanted if shutil.which(compiler)]
+    if not options.compilers:
+        parser.error(f"--compilers: {' and '.join(wanted)} cannot be found")
     return options
 
 
@@ -158,7 +177,6 @@ def print_table(compiler, costs):
 
 def main():
     options = read_options()
-    compilers = [compiler for compiler in options.compilers if shutil.which(compiler)]
     mpi = flags_of_mpi()
     if not mpi:
         print("MPI is missing (Debian: libopenmpi-dev, libboost-mpi-dev): nothing to compare with")
@@ -166,7 +184,7 @@ def main():
     units = [unit for unit in options.units if mpi or not ("MPI" in unit or "mpi::" in unit or "mpi.hpp" in unit)]
     print(f"{len(os.sched_getaffinity(0))} CPUs, load {os.getloadavg()[0]:.1f}, {options.rounds} turns")
     with tempfile.TemporaryDirectory() as folder:
-        for compiler in compilers:
+        for compiler in options.compilers:
             print_table(compiler, measure(compiler, units, flags, options.rounds, folder))
 
 

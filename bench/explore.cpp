@@ -72,7 +72,12 @@ template <class Program>
 
 int main(int argc, char** argv) {
     constexpr double wanted = 20000;
-    const double seconds = argc > 1 ? std::strtod(argv[1], nullptr) : 2;
+    char* end = nullptr;
+    const double seconds = argc > 1 ? std::strtod(argv[1], &end) : 2;
+    if (argc > 2 || (argc > 1 && (end == argv[1] || *end != '\0' || !(seconds >= 0 && seconds < 1000)))) {
+        std::fputs("explore [SECONDS]: for each of two programs, from 0 to 1000\n", stderr);
+        return 2;
+    }
     std::printf("%-52s %14s %12s\n", "exploring, 3 ranks", "executions/s", "of 20,000/s");
     const auto show = [](const char* what, double rate) {
         std::printf("%-52s %14.0f %12.1f\n", what, rate, rate / wanted);

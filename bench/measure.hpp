@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <sched.h>
 #include <sys/resource.h>
@@ -54,7 +53,8 @@ inline void pin(int rank) {
     sched_setaffinity(0, sizeof one, &one);
 }
 
-/// Half of the samples lie between low and high.
+/// Low and high are samples that lie as far from the least as from the greatest; half of all, or somewhat more, lie
+/// between them.
 struct summary {
     double median = 0, low = 0, high = 0;  // seconds a call
     int samples = 0;
@@ -62,10 +62,8 @@ struct summary {
 
 [[nodiscard]] inline summary summarize(std::vector<double> samples) {
     std::ranges::sort(samples);
-    const auto at = [&](double quantile) {
-        return samples[static_cast<std::size_t>(std::lround(quantile * static_cast<double>(samples.size() - 1)))];
-    };
-    return {at(0.5), at(0.25), at(0.75), static_cast<int>(samples.size())};
+    const std::size_t last = samples.size() - 1, quarter = last / 4;
+    return {samples[(last + 1) / 2], samples[quarter], samples[last - quarter], static_cast<int>(samples.size())};
 }
 
 /// Several times a time slice (4 ms) if ranks share CPUs; well below one if they do not, so that another program spoils

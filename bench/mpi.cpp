@@ -90,7 +90,8 @@ struct process_stage : stage<process_group> {
 
     bool peer_alone;
     communicator comm{MPI_COMM_WORLD};
-    communicator delegating{MPI_COMM_WORLD, allfold::mpi::duplicate, {.native_from = 0, .native_all_reduce_from = 0}};
+    communicator delegating{MPI_COMM_WORLD, allfold::mpi::duplicate,
+                            {.native_from = 0, .native_all_reduce_from = 0, .native_reduce_from = 0}};
 };
 
 /// The operator of a workload in the form that MPI takes.
@@ -533,6 +534,9 @@ void run(std::span<char* const> arguments) {
     if (arguments.empty()) return print_library();
     const bool peer_alone = arguments[0] == std::string_view("--peer");
     const auto cells = cells_of(arguments.subspan(peer_alone ? 1 : 0), contest_of);
+    if (cells.front().ranks != group.size())
+        throw std::invalid_argument("RANKS is " + std::to_string(cells.front().ranks) + ", but there are " +
+                                    std::to_string(group.size()) + " processes");
     pin(group.rank());
     for (const cell& what : cells) report(group, what, peer_alone);
 }

@@ -312,7 +312,7 @@ def processors():
     return len(os.sched_getaffinity(0))
 
 
-Library = collections.namedtuple("Library", "name launcher program yields")
+Library = collections.namedtuple("Library", "name launcher program yields unbound")
 # One that is measured in turn with others: `has(row, ranks)`, `run(ranks, cells)`.
 Contestant = collections.namedtuple("Contestant", "name has run")
 
@@ -336,20 +336,29 @@ class Programs:
         except (subprocess.CalledProcessError, IndexError):
             return None
         return Library(name.replace(" Version:", "").replace("\t", " "), launcher, program,
-                       yields=name.startswith("Open MPI"))
+                       yields=name.startswith("Open MPI"), unbound=self.unbound(launcher, program))
 
-    def output(self, command):
+    def unbound(self, launcher, program):
+        """What keeps a launcher from binding processes to CPUs, which programs do themselves."""
+        for flags in (["--bind-to", "none"], ["-bind-to", "none"]):  # Open MPI, MPICH
+            try:
+                self.output([launcher, "-n", "1", *flags, program], stderr=subprocess.DEVNULL)
+                return flags
+            except subprocess.CalledProcessError:
+                pass
+        return []
+
+    def output(self, command, **more):
         environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment,
-                              preexec_fn=self.prepare).stdout
+                              preexec_fn=self.prepare, **more).stdout
 
     def run_ours(self, ranks, cells):
         return self.output([self.threads, str(ranks), *cells])
 
     def run_mpi(self, library, ranks, cells, *, alone):
-        command = [library.launcher, "-n", str(ranks)]
+        command = [library.launcher, "-n", str(ranks), *library.unbound]
         if library.yields:
-            command += ["--bind-to", "none"]
             if ranks > processors():
                 command += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
         return self.output([*command, library.program, *(["--peer"] if alone else []), str(ranks), *cells])

@@ -31,7 +31,8 @@ struct row {
     std::string_view name;
     std::size_t element;  ///< bytes; 0 where there is no operand
     std::string_view type, fold;
-    bool in_blocks = false;  ///< every rank has an equal block of the operand, before or after
+    bool in_blocks = false;     ///< every rank has an equal block of the operand, before or after
+    bool with_barrier = false;  ///< timed with a barrier, since ranks do not all wait for each other
 
     [[nodiscard]] bool is_in_pairs() const { return name == "ping_pong" || name == "message_rate"; }
 };
@@ -42,17 +43,17 @@ inline constexpr std::array rows{
     row{"all_gather", 4, "float", "none", true},
     row{"reduce_scatter", 4, "float", "sum", true},
     row{"reduce_scatter_bf16", 2, "bf16", "sum", true},
-    row{"broadcast", 4, "float", "none"},
-    row{"scatter", 4, "float", "none", true},
-    row{"gather", 4, "float", "none", true},
+    row{"broadcast", 4, "float", "none", false, true},
+    row{"scatter", 4, "float", "none", true, true},
+    row{"gather", 4, "float", "none", true, true},
     row{"all_to_all", 4, "float", "none", true},
     row{"all_to_all_by_sizes", 4, "float", "none"},
     row{"permute", 4, "float", "none"},
-    row{"reduce", 4, "float", "sum"},
-    row{"inclusive_scan", 4, "float", "sum"},
-    row{"exclusive_scan", 4, "float", "sum"},
-    row{"scan", sizeof(product_of_matrices::element), "2x2", "prod"},
-    row{"distributed_scan", 4, "float", "sum"},
+    row{"reduce", 4, "float", "sum", false, true},
+    row{"inclusive_scan", 4, "float", "sum", false, true},
+    row{"exclusive_scan", 4, "float", "sum", false, true},
+    row{"scan", sizeof(product_of_matrices::element), "2x2", "prod", false, true},
+    row{"distributed_scan", 4, "float", "sum", false, true},
     row{"start", 4, "float", "sum"},
     row{"in_flight", 4, "float", "sum"},
     row{"persistent", 4, "float", "sum"},

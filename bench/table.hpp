@@ -17,12 +17,14 @@ namespace bench {
 
 /// The factor from the bandwidth of the algorithm, operand bytes per second, to that of the bus: what enters and leaves
 /// a rank, so that figures of different collectives and numbers of ranks can be compared with what the machine moves.
-/// nccl-tests has no scans; here they count like its reduce.
+/// nccl-tests has no scans, and no messages but those of its sendrecv; here scans count like its reduce, and all
+/// messages, a permute and a halo exchange like its sendrecv.
 [[nodiscard]] inline double bus_factor(const cell& what) {
-    const double others = static_cast<double>(what.ranks - 1) / what.ranks;
-    if (what.of.in_blocks) return others;
     const auto& name = what.of.name;
-    return name == "broadcast" || name == "reduce" || name.ends_with("scan") ? 1 : 2 * others;
+    const double others = static_cast<double>(what.ranks - 1) / what.ranks;
+    if (what.of.in_blocks || name == "all_to_all_by_sizes") return others;
+    const bool all_reduces = what.of.fold != "none" && name != "reduce" && !name.ends_with("scan");
+    return all_reduces ? 2 * others : 1;
 }
 
 /// Prints a line for each cell, and column heads before the first one of each row.
@@ -30,7 +32,8 @@ class table_printer {
   public:
     void operator()(const cell& what, const std::string& placement, const std::vector<result>& results) {
         const row& of = what.of;
-        const std::string title = std::string(of.name) + ", " + std::to_string(what.ranks) + " ranks, " + placement;
+        const std::string title = std::string(of.name) + (of.with_barrier ? " and a barrier, " : ", ") +
+                                  std::to_string(what.ranks) + " ranks, " + placement;
         if (title != title_) print_head(title);
         title_ = title;
         const std::string type(of.type), fold(of.fold);

@@ -620,6 +620,7 @@ void report(const cell& what, auto&& print) {
         print(what, before, results);
         return;
     }
+    std::cerr << what.of.name << ", " << what.bytes << " bytes: left out, since the CPUs were moved during each try\n";
 }
 
 void run(std::span<char* const> arguments) {

@@ -13,6 +13,8 @@ function(allfold_add_mpi_library name wrapper)
     foreach(word IN LISTS words)
         if(word MATCHES "^-I(.+)")
             target_include_directories(allfold_mpi_${name} SYSTEM INTERFACE ${CMAKE_MATCH_1})
+        elseif(word MATCHES "^-Wl,-rpath")
+            target_link_options(allfold_mpi_${name} INTERFACE ${word})
         elseif(word MATCHES "^-L(.+)")
             target_link_directories(allfold_mpi_${name} INTERFACE ${CMAKE_MATCH_1})
         elseif(NOT word MATCHES "cxx" AND word MATCHES "^-l(.+)")  # only the C interface

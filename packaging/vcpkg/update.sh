@@ -19,7 +19,7 @@ if [ -d "$given" ]; then
 fi
 
 if [ -f "$archive" ]; then
-    version=$(tar -xzOf "$archive" --wildcards '*/include/allfold/version.hpp' | version_in)
+    version=$(tar -xzOf "$archive" --wildcards '*/include/allfold/version.hpp' 2>/dev/null | version_in) || version=
     hash=$(sha512sum "$archive" | cut -d ' ' -f 1)
 else
     version=$given

@@ -146,6 +146,8 @@ done
 succeeds "all_to_all_by_sizes;bound: cells, counter;3;96;" threads 3 all_to_all_by_sizes:96
 succeeds "halo;bound: cells of any length;3;240;" threads 3 halo:240
 
+refuses "explore [SECONDS]" exploring abc
+refuses "explore [SECONDS]" exploring -1
 succeeds "20 messages to one rank" exploring 0
 prints '1000 +[0-9.]+'
 
@@ -153,6 +155,11 @@ succeeds "# all_gather, 3 ranks" threads --table 3 all_reduce:196608 all_gather:
 prints '# +size +count +type +redop +time +algbw +busbw'
 prints ' +196608 +49152 +float +sum .*'
 prints ' +196608 +16384 +float +none .*'
+cp out three_rows
+succeeds "# gather and a barrier, 3 ranks" threads --table 3 gather:196608 permute:196608 all_to_all_by_sizes:196608 merge:26400
+awk '!/^#/ { factor = (++n == 2) ? 1 : (n == 4) ? 4 / 3 : 2 / 3; off = $7 - factor * $6; if (off > .02 || off < -.02) exit 1 }' \
+    out || fail "factors of the bus"
+cp three_rows out
 awk '!/^#/ { factor = (++n == 1) ? 4 / 3 : (n == 2) ? 2 / 3 : 1; off = $7 - factor * $6; if (off > .02 || off < -.02) exit 1 }' \
     out || fail "factors of the bus"
 

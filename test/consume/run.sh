@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: BSL-1.0
 # Builds and runs a user's project for each way to get allfold: run.sh WORK [WAY...]. WORK is a folder to write in.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+if [ $# = 0 ]; then
+    echo "run.sh WORK [WAY...]" >&2
+    exit 2
+fi
 work=$(mkdir -p "$1" && cd "$1" && pwd)
+cd "$(dirname "$0")/../.."
 
 # Like a user's shell: each project's own test sets what makes Open MPI start ranks as root.
 unset "${!OMPI_@}"

@@ -38,12 +38,19 @@ struct block_run {
 
 /// An ordered set of blocks made of at most two runs. The sender and the receiver of a message name the same blocks in
 /// the same order; where a block is in memory is the executor's business, so no algorithm permutes or rotates data.
+/// (Proofs at compile time spend much of their time here: g++ evaluates two members three times as fast as an array of
+/// two, and an assignment to a member three times as fast as a conversion.)
 class block_set {
   public:
     constexpr block_set() = default;
-    constexpr block_set(block_run a, block_run b = {}) : runs_{a, b} {}
+    constexpr block_set(block_run head, block_run tail = {}) : head_(head), tail_(tail) {}
 
-    [[nodiscard]] static constexpr block_set one(int block) noexcept { return block_run{block, 1, 1, 1}; }
+    [[nodiscard]] static constexpr block_set one(int block) noexcept {
+        block_set single;
+        single.head_.first = block;
+        single.head_.count = 1;
+        return single;
+    }
     /// Blocks first, first + 1, ..., first + count - 1, counted modulo `blocks`.
     [[nodiscard]] static constexpr block_set wrapping(int first, int count, int blocks) noexcept {
         const int straight = std::min(count, blocks - first);
@@ -58,19 +65,17 @@ class block_set {
 
     /// Splits each block into `factor` blocks, in the same order.
     [[nodiscard]] constexpr block_set times(int factor) const noexcept {
-        return {runs_[0].times(factor), runs_[1].times(factor)};
+        return {head_.times(factor), tail_.times(factor)};
     }
 
-    [[nodiscard]] constexpr int size() const noexcept {
-        return runs_[0].count * runs_[0].width + runs_[1].count * runs_[1].width;
-    }
+    [[nodiscard]] constexpr int size() const noexcept { return head_.count * head_.width + tail_.count * tail_.width; }
     [[nodiscard]] constexpr bool empty() const noexcept { return size() == 0; }
     [[nodiscard]] constexpr int operator[](int i) const noexcept {
-        const int head = runs_[0].size();
-        return i < head ? runs_[0][i] : runs_[1][i - head];
+        const int in_head = head_.count * head_.width;
+        return i < in_head ? head_[i] : tail_[i - in_head];
     }
     [[nodiscard]] constexpr bool contains(int block) const noexcept {
-        return runs_[0].contains(block) || runs_[1].contains(block);
+        return head_.contains(block) || tail_.contains(block);
     }
     /// Whether both name the same blocks in the same order, whatever runs they are made of.
     friend constexpr bool operator==(const block_set& a, const block_set& b) noexcept {
@@ -81,7 +86,8 @@ class block_set {
     }
 
   private:
-    block_run runs_[2]{};
+    block_run head_{};
+    block_run tail_{};
 };
 
 }  // namespace allfold

@@ -25,6 +25,8 @@ file(MAKE_DIRECTORY "${CURRENT_PACKAGES_DIR}/lib")
 file(RENAME "${CURRENT_PACKAGES_DIR}/share/pkgconfig" "${CURRENT_PACKAGES_DIR}/lib/pkgconfig") # because it has Libs: -pthread
 vcpkg_fixup_pkgconfig()
 
+# The debug build of the feature compiled leaves only its library in debug.
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/licenses") # share/allfold/copyright instead
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
 file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
