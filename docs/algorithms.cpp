@@ -285,10 +285,11 @@ blocks".
 
 constexpr const char* explanation = R"(
 The tables below say more about each collective. "Threads in processes": whether the algorithm runs on two levels, with
-several ranks (threads) per process. The last columns are costs, as the prover counts them: rounds · what the busiest
-rank sends · what the busiest rank folds, in operands. One operand is all that a rank contributes or gets, whichever is
-more. What ranks with shared memory read from each other counts as sent. Two-level costs are for two threads per
-process.
+several ranks (threads) per process; calls on such ranks can name no other. A `permute` that names none, and an
+`all_to_all` with blocks of different lengths, go from thread to thread there, as over messages. The last columns are
+costs, as the prover counts them: rounds · what the busiest rank sends · what the busiest rank folds, in operands. One
+operand is all that a rank contributes or gets, whichever is more. What ranks with shared memory read from each other
+counts as sent. Two-level costs are for two threads per process.
 )";
 
 constexpr const char* portraits_introduction = R"(
@@ -297,7 +298,8 @@ constexpr const char* portraits_introduction = R"(
 Ranks run from top to bottom, rounds from left to right. An arrow is a message, in the colour of its sender. If data is
 cut into blocks, "b2" before the arrow says which block it carries. The text after the arrow says what its receiver
 makes of it: the ranks whose operands the result contains, those folded first on the left, what has just arrived in
-bold. In a round without arrows, ranks move blocks of their own. Two-level pictures have two threads per process.
+bold. The same before the arrow, as in "0 ∘ 1" or "b2: 0 ∘ 1", is what a rank has folded by itself before it sends. In a
+round without arrows, ranks only move or fold blocks of their own. Two-level pictures have two threads per process.
 )";
 
 std::string page(const std::vector<portrait>& portraits, const std::filesystem::path& headers) {

@@ -3,9 +3,11 @@
 /// @file
 /// Draws the pictures of the documentation into the given folder.
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <system_error>
 
 #include "allfold/analysis/draw.hpp"
 #include "allfold/collective/all_reduce.hpp"
@@ -30,6 +32,8 @@ int main(int argc, char** argv) {
         return 2;
     }
     const std::string folder = std::string(argv[1]) + "/";
+    std::error_code none;  // a folder that cannot be made is reported when a picture is written there
+    std::filesystem::create_directories(folder, none);
     const bool written =
         write(folder + "recursive_doubling_6.svg",
               allfold::draw(allfold::all_reduce, allfold::recursive_doubling{}, 6)) &&

@@ -53,6 +53,18 @@ struct input {
 
 namespace detail {
 
+/// Throws if an array without elements has other extents for which there is no time or memory. (Those of an array with
+/// elements are no larger than its file.)
+inline void require_moderate(const input_file& file) {
+    constexpr std::size_t most = std::size_t{1} << 26;
+    npy::extents others = file.array.shape;
+    std::erase(others, std::size_t{0});
+    const auto bytes = npy::detail::bytes_of(others, file.array.type);
+    if (file.array.size() == 0 && (!bytes || *bytes > most))
+        throw npy::file_error(file.name, "shape " + npy::text_of(file.array.shape) +
+                                             " has no elements, but its other extents are too large");
+}
+
 [[nodiscard]] inline input_file read_checked(const std::filesystem::path& name) {
     input_file file{name, npy::read(name)};
     const std::size_t axes = file.array.shape.size();
@@ -61,6 +73,7 @@ namespace detail {
                                         " axes; [T, D], [H, T, D] or [B, H, T, D] is expected");
     if (file.from_last(0) == 0)
         throw npy::file_error(name, "shape " + npy::text_of(file.array.shape) + ": the last axis, the depth, is 0");
+    require_moderate(file);
     return file;
 }
 

@@ -92,8 +92,6 @@ void require_outputs(const options& chosen) {
         for (const named_file& other : taken)
             if (files::are_same(file.name, other.name))
                 throw bad_command_line(text + " is the same file as " + other.option + " " + other.name.string());
-        if (files::is_standard_output(file.name))
-            throw bad_command_line(text + " is the file that standard output goes to");
         files::require_writable(file.name);
         taken.push_back(file);
     }

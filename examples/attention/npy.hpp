@@ -272,9 +272,10 @@ class input_file {
 
 /// The number of bytes of an array, or nothing if it overflows.
 [[nodiscard]] inline std::optional<std::size_t> bytes_of(const extents& shape, dtype type) noexcept {
+    if (std::ranges::find(shape, std::size_t{0}) != shape.end()) return 0;
     std::size_t bytes = size_of(type);
     for (const std::size_t extent : shape) {
-        if (extent != 0 && bytes > std::numeric_limits<std::size_t>::max() / extent) return std::nullopt;
+        if (bytes > std::numeric_limits<std::size_t>::max() / extent) return std::nullopt;
         bytes *= extent;
     }
     return bytes;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -79,8 +78,9 @@ inline void describe(CLI::App& app, options& chosen, std::optional<int> ranks) {
         ->check(CLI::IsMember({"auto", "recursive_doubling", "ring", "recursive_halving", "mirrored_doubling", "direct",
                                "all_read", "flat_tree"}))
         ->capture_default_str();
+    // CLI11 takes numbers beyond an int64 for the largest one: that must be out of range.
     app.add_option("--window", chosen.window, "cut the merge into windows of this many bytes")
-        ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
     app.add_option("--trace", chosen.trace,
                    ranks ? "where to write a time line of rank 0 for ui.perfetto.dev"
                          : "where to write a time line for ui.perfetto.dev")

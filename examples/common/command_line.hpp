@@ -79,19 +79,14 @@ class command_line {
     template <std::integral Number>
     void number(Number& target, std::string name, std::string value, std::size_t least, std::size_t most,
                 std::string help) {
-        options_.push_back({std::move(name), std::move(value), std::move(help) + " [" + std::to_string(target) + "]",
-                            [&target, least, most](std::string_view text) {
-                                target = static_cast<Number>(detail::number_of(text, least, most));
-                            }});
+        add_number<Number>(target, std::move(name), std::move(value), least, most,
+                           std::move(help) + " [" + std::to_string(target) + "]");
     }
     /// The same, but the variable stays empty if the option is not given.
     template <std::integral Number>
     void number(std::optional<Number>& target, std::string name, std::string value, std::size_t least, std::size_t most,
                 std::string help) {
-        options_.push_back(
-            {std::move(name), std::move(value), std::move(help), [&target, least, most](std::string_view text) {
-                 target = static_cast<Number>(detail::number_of(text, least, most));
-             }});
+        add_number<Number>(target, std::move(name), std::move(value), least, most, std::move(help));
     }
 
     /// Reads the command line; returns false if it asks for help, which has then been printed.
@@ -116,6 +111,17 @@ class command_line {
         std::function<void(std::string_view)> take;
         bool taken = false;
     };
+
+    /// `target` is a `Number`, or an optional one.
+    template <class Number, class Target>
+    void add_number(Target& target, std::string name, std::string value, std::size_t least, std::size_t most,
+                    std::string help) {
+        options_.push_back(
+            {std::move(name), std::move(value), std::move(help), [&target, least, most](std::string_view text) {
+                 target = static_cast<Number>(detail::number_of(text, least, most));
+             }});
+        has_numbers_ = true;
+    }
 
     /// Returns how many of the following arguments belong to this option.
     std::size_t take_option(std::string_view argument, std::string_view next) {
@@ -154,7 +160,8 @@ class command_line {
         for (const item& each : words_) text += line_of(each.name, each.help);
         for (const item& each : options_)
             text += line_of(each.name + (each.value.empty() ? "" : " " + each.value), each.help);
-        return text + line_of("--help", "print this");
+        text += line_of("--help", "print this");
+        return text + (has_numbers_ ? "\nNumbers may end in K, M or G: 2K is 2 times 1024.\n" : "");
     }
     [[nodiscard]] static std::string line_of(std::string name, const std::string& help) {
         name.resize(std::max<std::size_t>(22, name.size() + 2), ' ');
@@ -163,6 +170,7 @@ class command_line {
 
     std::string program_, purpose_;
     std::vector<item> words_, options_;
+    bool has_numbers_ = false;
 };
 
 /// Turns what `work` throws into a line on standard error and an exit status.

@@ -117,11 +117,20 @@ class file_beside {
     return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
+/// Whether a name refers to the file that standard output goes to.
+[[nodiscard]] inline bool is_standard_output(const std::filesystem::path& file) {
+    struct stat named{}, output{};
+    return ::stat(file.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(named.st_mode) &&
+           named.st_dev == output.st_dev && named.st_ino == output.st_ino;
+}
+
 }  // namespace detail
 
-/// Throws if the file cannot be written. Changes nothing.
+/// Throws if the file cannot be written, or is the one that standard output goes to, which it would replace. Changes
+/// nothing.
 inline void require_writable(const std::filesystem::path& file) {
     std::error_code none;
+    if (detail::is_standard_output(file)) throw file_error(file, "is the file that standard output goes to");
     if (std::filesystem::is_directory(file, none) || !file.has_filename()) detail::fail_to_write(file, EISDIR);
     if (::access(file.c_str(), W_OK) != 0 && errno != ENOENT) detail::fail_to_write(file, errno);
     if (!detail::is_special(file)) detail::file_beside(detail::behind_links(file));
@@ -156,13 +165,6 @@ inline void print(std::string_view text) {
         return std::filesystem::weakly_canonical(std::filesystem::absolute(detail::behind_links(file), none), none);
     };
     return place(a) == place(b);
-}
-
-/// Whether a name refers to the file that standard output goes to.
-[[nodiscard]] inline bool is_standard_output(const std::filesystem::path& file) {
-    struct stat named{}, output{};
-    return ::stat(file.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(named.st_mode) &&
-           named.st_dev == output.st_dev && named.st_ino == output.st_ino;
 }
 
 }  // namespace files

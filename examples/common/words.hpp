@@ -14,4 +14,9 @@ namespace examples {
     return counted(static_cast<std::size_t>(n), noun);
 }
 
+/// "there is 1 rank", "there are 2 ranks"
+[[nodiscard]] inline std::string there_are(std::size_t n, const std::string& noun) {
+    return (n == 1 ? "there is " : "there are ") + counted(n, noun);
+}
+
 }  // namespace examples

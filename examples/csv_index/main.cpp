@@ -14,7 +14,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "examples/common/command_line.hpp"
@@ -70,8 +69,7 @@ template <std::size_t N>
     switch (asked.stretches) {
         case 1: return measure<1>(text, asked, parallel, alone);
         case 2: return measure<2>(text, asked, parallel, alone);
-        case 4: return measure<4>(text, asked, parallel, alone);
-        default: throw bad_command_line("--stretches: 1, 2 or 4, not " + std::to_string(asked.stretches));
+        default: return measure<4>(text, asked, parallel, alone);
     }
 }
 
@@ -83,7 +81,8 @@ struct spread {
 
 [[nodiscard]] spread spread_of(std::vector<double> values) {
     std::ranges::sort(values);
-    return {values.front(), values[values.size() / 2], values.back()};
+    const std::size_t n = values.size();
+    return {values.front(), (values[(n - 1) / 2] + values[n / 2]) / 2, values.back()};
 }
 
 template <class Value>
@@ -94,9 +93,9 @@ template <class Value>
     return spread_of(values);
 }
 
-[[nodiscard]] std::string line_of(const std::string& what, const char* format, const spread& figures) {
+[[nodiscard]] std::string text_of(const char* format, const spread& figures) {
     char text[160];
-    std::snprintf(text, sizeof text, format, what.c_str(), figures.median, figures.low, figures.high);
+    std::snprintf(text, sizeof text, format, figures.median, figures.low, figures.high);
     return text;
 }
 
@@ -104,7 +103,7 @@ template <class Value>
     std::size_t longest = 0;
     for (std::size_t i = 1; i < index.records(); ++i)
         if (index.starts[i + 1] - index.starts[i] > index.starts[longest + 1] - index.starts[longest]) longest = i;
-    return (asked.file.empty() ? "a generated file" : asked.file) + ": " + counted(text.size(), "byte") + ", " +
+    return (asked.file.empty() ? "a generated text" : asked.file) + ": " + counted(text.size(), "byte") + ", " +
            counted(index.records(), "record") + ", the longest is number " + std::to_string(longest + 1) + " with " +
            counted(index.starts[longest + 1] - index.starts[longest], "byte") + "\n";
 }
@@ -113,11 +112,15 @@ template <class Value>
     const double megabytes = static_cast<double>(text.size()) / 1e6;
     const std::string parallel =
         "on " + counted(asked.ranks, "rank") + ", " + counted(asked.stretches, "part") + " at a time each";
-    const char* const speed = "  %-32s %8.0f MB/s  (%.0f to %.0f)\n";
-    return line_of("sequentially", speed, over_turns(times, [&](double s, double) { return megabytes / s; })) +
-           line_of(parallel, speed, over_turns(times, [&](double, double p) { return megabytes / p; })) +
-           line_of("ratio of " + counted(times.parallel.size(), "turn"), "  %-32s %8.2f       (%.2f to %.2f)\n",
-                   over_turns(times, [](double s, double p) { return s / p; }));
+    const auto line_of = [&](std::string what, const std::string& figures) {
+        what.resize(parallel.size(), ' ');  // the longest of the three
+        return "  " + what + figures + "\n";
+    };
+    const char* const speed = " %8.0f MB/s  (%.0f to %.0f)";
+    return line_of("sequentially", text_of(speed, over_turns(times, [&](double s, double) { return megabytes / s; }))) +
+           line_of(parallel, text_of(speed, over_turns(times, [&](double, double p) { return megabytes / p; }))) +
+           line_of("ratio of " + counted(times.parallel.size(), "turn"),
+                   text_of(" %8.2f       (%.2f to %.2f)", over_turns(times, [](double s, double p) { return s / p; })));
 }
 
 void require_closed(const std::string& name, const file_index& index) {
@@ -128,20 +131,17 @@ void require_closed(const std::string& name, const file_index& index) {
 }
 
 [[nodiscard]] std::string record_of(const request& asked, const file_index& index, std::string_view text) {
-    if (*asked.record > index.records())
-        throw bad_command_line("--record: there are " + counted(index.records(), "record"));
+    if (*asked.record > index.records()) throw bad_command_line("--record: " + there_are(index.records(), "record"));
     const std::size_t begin = index.starts[*asked.record - 1];
     return std::string(text.substr(begin, index.starts[*asked.record] - begin));
 }
 
-[[nodiscard]] int index_file(const std::string& name, const request& asked) {
-    const mapped_file file(name);
-    const std::string_view text = file.text();
-    if (text.size() == first_byte(text)) throw files::file_error(name, "is empty");
+[[nodiscard]] int index_text(std::string_view text, const request& asked) {
+    if (text.size() == first_byte(text)) throw files::file_error(asked.file, "is empty");
     file_index parallel, alone;
     const timing times = measure(text, asked, parallel, alone);
     if (parallel != alone) throw std::runtime_error("the two methods differ: this is a bug");
-    require_closed(name, parallel);
+    require_closed(asked.file, parallel);
     if (asked.record) {
         files::print(record_of(asked, parallel, text));
         return 0;
@@ -153,41 +153,25 @@ void require_closed(const std::string& name, const file_index& index) {
 
 // --- The command line.
 
-/// A temporary file, which exists as long as this object.
-class passing_file {
-  public:
-    explicit passing_file(std::size_t bytes)
-        : name_(std::filesystem::temp_directory_path() / ("csv_index-" + std::to_string(::getpid()) + ".csv")) {
-        files::write(name_, {make_text(bytes)});
-    }
-    passing_file(const passing_file&) = delete;
-    passing_file& operator=(const passing_file&) = delete;
-    ~passing_file() { ::unlink(name_.c_str()); }
-    [[nodiscard]] std::string name() const { return name_.string(); }
-
-  private:
-    std::filesystem::path name_;
-};
-
 [[nodiscard]] int run(int argc, char** argv) {
     request asked;
     command_line line("csv_index",
                       "Finds the records of a CSV file (RFC 4180) on several threads: an exclusive scan over what each "
                       "part of\nthe file does to the state of a parser tells every rank in which state it begins.");
-    line.word(asked.file, "FILE",
-              "a file, or where --make writes one; without it a file is generated, and removed afterwards");
-    line.number(asked.made, "--make", "BYTES", 1, std::size_t{16} << 30, "generate a file of this size [64M]");
+    line.word(asked.file, "FILE", "a file, or where --make writes one; without it a text is generated in memory");
+    line.number(asked.made, "--make", "BYTES", 1, std::size_t{16} << 30, "generate a text of this size [64M]");
     line.number(asked.ranks, "--ranks", "P", 1, 256, "how many threads share the file");
     line.number(asked.stretches, "--stretches", "N", 1, 4, "how many parts a rank reads at a time: 1, 2 or 4");
     line.number(asked.turns, "--turns", "N", 1, 1000, "number of measurements");
     line.flag(asked.check, "--check", "compare with the sequential parser, and measure nothing");
     line.number(asked.record, "--record", "N", 1, std::size_t{1} << 50, "print that record, counted from 1");
     if (!line.read(argc, argv)) return 0;
-    if (asked.file.empty()) return index_file(passing_file(asked.made.value_or(std::size_t{64} << 20)).name(), asked);
+    if (asked.stretches == 3) throw bad_command_line("--stretches: 1, 2 or 4, not 3");
+    if (asked.file.empty()) return index_text(make_text(asked.made.value_or(std::size_t{64} << 20)), asked);
     if (asked.made && std::filesystem::exists(asked.file))
         throw bad_command_line("--make: " + asked.file + " already exists");
     if (asked.made) files::write(asked.file, {make_text(*asked.made)});
-    return index_file(asked.file, asked);
+    return index_text(mapped_file(asked.file).text(), asked);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ namespace examples {
 class mapped_file {
   public:
     explicit mapped_file(const std::filesystem::path& name) {
-        const files::descriptor file(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+        const files::descriptor file(::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a pipe does not wait
         struct stat about{};
         if (file.number() < 0 || ::fstat(file.number(), &about) != 0) fail(name);
         if (!S_ISREG(about.st_mode)) throw files::file_error(name, "is not a regular file");

@@ -50,6 +50,7 @@ class report {
     void draw(const allfold::exploration& found) {
         if (found.ok() || folder_.empty()) return;
         const std::string file = folder_ + "/fault" + std::to_string(++pictures_) + ".svg";
+        files::require_writable(file);
         files::write(file, {allfold::draw(found)});
         files::print("    picture: " + file + "\n\n");
     }

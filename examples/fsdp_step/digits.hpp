@@ -47,11 +47,14 @@ namespace detail {
 
 /// @throws files::file_error with the number of the line that is wrong
 [[nodiscard]] inline std::vector<digit> read_digits(const std::filesystem::path& name) {
+    if (std::error_code none; std::filesystem::is_directory(name, none))
+        throw files::file_error(name, "is a directory");
     std::ifstream file(name);
     if (!file) throw files::file_error(name, "cannot be read: " + std::generic_category().message(errno));
     std::vector<digit> digits;
     std::string line;
     for (std::size_t number = 1; std::getline(file, line); ++number) {
+        if (line.ends_with('\r')) line.pop_back();
         if (line.empty() || line[0] == '#') continue;
         try {
             digits.push_back(detail::digit_of(line));

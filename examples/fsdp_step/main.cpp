@@ -92,9 +92,9 @@ template <class Sums>
         return 100.0 * static_cast<double>(n) / static_cast<double>(of);
     };
     char line[200];
-    std::snprintf(line, sizeof line, "%zu parameters in shards of %zu, %s; %zu digits to learn from, %zu held out\n\n",
-                  layout::total, largest_shard(asked.ranks), counted(asked.ranks, "rank").c_str(), known,
-                  asked.training.held_out);
+    std::snprintf(line, sizeof line, "%zu parameters in shards of %zu, %s; %s to learn from, %zu held out\n\n",
+                  layout::total, largest_shard(asked.ranks), counted(asked.ranks, "rank").c_str(),
+                  counted(known, "digit").c_str(), asked.training.held_out);
     std::string text = line;
     text += "  epoch         loss    right  held out   bits of parameters\n";
     for (std::size_t epoch = 0; epoch < curve.size(); ++epoch) {
@@ -128,7 +128,7 @@ template <class Sums>
     if (!line.read(argc, argv)) return 0;
     const std::vector<digit> digits = read_digits(asked.data);
     if (chosen.held_out >= digits.size())
-        throw bad_command_line("--held-out: there are " + std::to_string(digits.size()) + " digits in all");
+        throw bad_command_line("--held-out: " + there_are(digits.size(), "digit") + " in all");
     const auto begin = std::chrono::steady_clock::now();
     const auto curve = asked.rounded ? train<rounded>(digits, asked) : train<exact>(digits, asked);
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;

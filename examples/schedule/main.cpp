@@ -57,6 +57,13 @@ struct subject {
 
 [[nodiscard]] bool is_permutation(const entry& e) { return e.promise->cut == allfold::cut_for::owner; }
 
+/// The width of a column with the names of algorithms.
+[[nodiscard]] int width_of(const std::vector<entry>& entries) {
+    std::size_t longest = std::string_view("algorithm").size();
+    for (const entry& e : entries) longest = std::max(longest, e.algorithm.size());
+    return static_cast<int>(longest);
+}
+
 /// "any", or the first few numbers of ranks for which there is a schedule.
 [[nodiscard]] std::string ranks_of(const entry& e) {
     std::string listed;
@@ -70,15 +77,21 @@ struct subject {
 }
 
 [[nodiscard]] std::string list(const std::vector<entry>& all) {
-    std::string text = "collective       algorithm             order  blocks  ranks\n";
+    std::string text;
+    const int width = width_of(all);
+    const auto row = [&](const char* collective, const std::string& algorithm, const char* order, const char* blocks,
+                         const std::string& ranks) {
+        char line[200];
+        std::snprintf(line, sizeof line, "%-16s %-*s %-6s %-7s %s\n", collective, width, algorithm.c_str(), order,
+                      blocks, ranks.c_str());
+        text += line;
+    };
+    row("collective", "algorithm", "order", "blocks", "ranks");
     const entry* before = nullptr;
     for (const entry& e : all) {
-        char line[160];
         const bool is_next = before == nullptr || before->promise != e.promise;
-        std::snprintf(line, sizeof line, "%-16s %-21s %-6s %-7s %s\n", is_next ? e.promise->name : "",
-                      e.algorithm.c_str(), e.promise->folds ? allfold::name_of(e.keeps) : "-",
-                      e.equal_blocks ? "equal" : "any", ranks_of(e).c_str());
-        text += line;
+        row(is_next ? e.promise->name : "", e.algorithm, e.promise->folds ? allfold::name_of(e.keeps) : "-",
+            e.equal_blocks ? "equal" : "any", ranks_of(e));
         before = &e;
     }
     return text +
@@ -147,20 +160,21 @@ struct findings {
 
 [[nodiscard]] std::string compare(const std::vector<entry>& entries, const request& asked, bool& good) {
     std::string text = asked.collective + " of " + counted(asked.ranks, "rank") + "\n\n";
+    const int width = width_of(entries);
     char line[200];
-    std::snprintf(line, sizeof line, "%-21s %-6s %8s %10s %15s  %s\n", "algorithm", "order", "rounds", "messages",
-                  asked.bytes == 0 ? "operands sent" : "bytes sent", "");
+    std::snprintf(line, sizeof line, "%-*s %-6s %8s %10s %15s\n", width, "algorithm", "order", "rounds", "messages",
+                  asked.bytes == 0 ? "operands sent" : "bytes sent");
     text += line;
     bool all_counted = true;
     for (const entry& e : entries) {
         const char* const order = e.promise->folds ? allfold::name_of(e.keeps) : "-";
         if (!e.supports(asked.ranks, asked.group)) {
-            std::snprintf(line, sizeof line, "%-21s %-6s %8s\n", e.algorithm.c_str(), order, "none");
+            std::snprintf(line, sizeof line, "%-*s %-6s %8s\n", width, e.algorithm.c_str(), order, "none");
         } else {
             const findings found = look_at(subject(e, asked), asked);
             good = good && found.good();
             all_counted = all_counted && found.costs.ranks == asked.ranks;
-            std::snprintf(line, sizeof line, "%-21s %-6s %8d %10lld %15s  %s\n", e.algorithm.c_str(), order,
+            std::snprintf(line, sizeof line, "%-*s %-6s %8d %10lld %15s  %s\n", width, e.algorithm.c_str(), order,
                           found.costs.rounds, found.costs.busiest_messages,
                           volume(found.costs.busiest_blocks, found.blocks, asked.bytes).c_str(), found.verdict());
         }
@@ -189,7 +203,9 @@ struct findings {
     if (e.promise->folds) row("order", allfold::name_of(e.keeps));
     row("rounds", std::to_string(costs.rounds));
     const std::string all_counted =
-        costs.ranks == all.size() ? " in all" : " of " + counted(costs.ranks, "rank") + " that were counted";
+        costs.ranks == all.size()
+            ? " in all"
+            : " of " + counted(costs.ranks, "rank") + (costs.ranks == 1 ? " that was counted" : " that were counted");
     row("messages", std::to_string(costs.busiest_messages) + " of the rank that sends most, " +
                         std::to_string(costs.messages) + all_counted);
     if (found.blocks > 0)
@@ -238,6 +254,8 @@ void require_ranks(const request& asked) {
         return 0;
     }
     const std::vector<entry> entries = chosen(all, asked);
+    if (asked.root && !entries.front().promise->rooted)
+        throw bad_command_line("--root: " + asked.collective + " has no root");
     if (!asked.root)
         asked.root = is_permutation(entries.front()) && asked.ranks > 1 ? 1 : 0;  // with 0, nothing would move
     require_ranks(asked);
@@ -264,7 +282,7 @@ void require_ranks(const request& asked) {
     line.text(asked.picture, "--draw", "FILE", "draw the schedule as a picture (SVG)");
     line.flag(asked.steps, "--steps", "show the steps even if there are many");
     line.number(asked.bytes, "--bytes", "N", 0, std::size_t{1} << 50,
-                "size of an operand, all that a rank contributes or gets: volumes are then in bytes (1K, 1M)");
+                "size of an operand, all that a rank contributes or gets: volumes are then in bytes");
     line.number(asked.proved_ranks, "--prove", "P", 0, 4096, "prove for at most P ranks");
     line.number(asked.root, "--root", "R", 0, most_ranks - 1,
                 "root of collectives that have one [0]; for permute, how far operands are shifted [1]");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include <allfold/schedule/any_schedule.hpp>
@@ -69,13 +70,15 @@ template <class Set>
 [[nodiscard]] inline std::string text_of(const allfold::any_schedule& s, int round) {
     const allfold::step now = s[round];
     const bool sends = now.to.count(s.rank(), s.size()) > 0, receives = now.from.count(s.rank(), s.size()) > 0;
-    const std::string more = now.has_more ? " and " + text_of(s.also(round).send) : "";
+    const allfold::step second = now.has_more ? s.also(round) : allfold::step();  // part of the same messages
+    const std::string more = second.send.empty() ? "" : "and " + text_of(second.send) + " ";
     const std::string parts[]{
         text_of(s, now.local),
-        sends ? "sends " + text_of(s, now.send, now.sent, "each its own ") + "to " + text_of(s, now.to) + more : "",
+        sends ? "sends " + text_of(s, now.send, now.sent, "each its own ") + more + "to " + text_of(s, now.to) : "",
         receives ? "takes " + text_of(s, now.receive, now.received, "what is for it ") + "from " +
                        text_of(s, now.from) + text_of(now.how)
                  : "",
+        second.receive.empty() ? "" : "also takes " + text_of(second.receive) + text_of(second.how),
     };
     std::string line;
     for (const std::string& part : parts)
@@ -88,12 +91,16 @@ template <class Set>
 /// A line for each rank that does something, round by round.
 template <class Make>
 [[nodiscard]] std::string steps_of(int size, const Make& make) {
+    const std::size_t width = std::to_string(size - 1).size();
     std::string text;
     for (int round = 0; size > 1 && round < make(0).rounds(); ++round) {
         text += "\nround " + std::to_string(round) + "\n";
         for (int r = 0; r < size; ++r)
-            if (const std::string line = detail::text_of(make(r), round); !line.empty())
-                text += "  rank " + std::to_string(r) + (r < 10 && size > 10 ? "   " : "  ") + line + "\n";
+            if (const std::string line = detail::text_of(make(r), round); !line.empty()) {
+                std::string rank = std::to_string(r);
+                rank.resize(width, ' ');
+                text += "  rank " + rank + "  " + line + "\n";
+            }
     }
     return text;
 }

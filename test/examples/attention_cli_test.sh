@@ -159,7 +159,8 @@ cmp -s kept.npy "$data/k.npy" || { fail "the demo's data changed" && cp kept.npy
 cmp -s mine.npy copy.npy || fail 'an input changed'
 [ ! -e x ] || fail 'a refused output exists'
 "$program" --out same >same 2>err
-[ $? -eq 2 ] && grep -q 'standard output' err || fail 'the result in the file of standard output'
+[ $? -eq 2 ] && grep -q 'same: is the file that standard output goes to' err ||
+    fail 'the result in the file of standard output'
 
 # Writing fails: the message says why.
 refuses 'attention: whole: cannot be written: Is a directory' --out whole
@@ -200,6 +201,7 @@ refuses '--scale' --scale nan
 refuses '--scale' --scale wide
 refuses '--window' --window 0
 refuses '--window' --window -3
+refuses '--window' --window 99999999999999999999
 refuses '--window' --window wide
 refuses 'extra' extra
 
@@ -225,6 +227,11 @@ bad 'attention: structured.npy: the elements are structured' --q structured.npy 
 npy flat.npy "'<f4'" '(1,)' "$one"
 bad 'attention: flat.npy: shape [1] has 1 axes' --q flat.npy --k k.npy --v v.npy
 npy shallow.npy "'<f4'" '(2, 0)' ''
+npy many.npy "'<f4'" '(4611686018427387904, 0, 3)' ''
+bad 'attention: many.npy: shape [4611686018427387904, 0, 3] has no elements, but its other extents are too large' \
+    --q many.npy --k many.npy --v many.npy
+npy deep.npy "'<f4'" '(0, 5, 4611686018427387904)' ''
+bad 'attention: deep.npy: shape [0, 5, 4611686018427387904] has no elements, but' --q deep.npy --k deep.npy --v deep.npy
 bad 'attention: shallow.npy: shape [2, 0]: the last axis, the depth, is 0' --q q.npy --k k.npy --v shallow.npy
 npy wide.npy "'<f4'" '(1, 2)' "$one$one"
 bad 'attention: k.npy: shape [2, 1] does not fit wide.npy, shape [1, 2]: the depths' --q wide.npy --k k.npy --v v.npy

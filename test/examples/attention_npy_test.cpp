@@ -222,6 +222,8 @@ TEST_CASE("a header that lies about the size of the data is contradicted with bo
           "the header promises [1000000, 1000000] of float32, 4000000000000 bytes; the file has 8");
     CHECK(complaint("(4294967296, 4294967296)", two_floats) ==
           "the header promises [4294967296, 4294967296] of float32, more than 2^64 bytes; the file has 8");
+    CHECK(complaint("(4611686018427387904, 0, 3)", two_floats) ==
+          "the header promises [4611686018427387904, 0, 3] of float32, 0 bytes; the file has 8");
     CHECK(complaint("(99999999999999999999,)", two_floats) == "an extent in the header overflows");
 }
 

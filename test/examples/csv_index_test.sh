@@ -18,6 +18,7 @@ has() {
 }
 
 succeeds '--record N' --help
+grep -q 'Numbers may end in K, M or G' out || fail 'the help does not say what numbers look like'
 
 # Files as one writes them by hand.
 has 1 'a'
@@ -58,14 +59,22 @@ assert len(rows) == int(sys.argv[1]), len(rows)
 assert row == [rows[-2]], row
 END
 fi
+# The three lines of figures are aligned; the median of two is half way between them.
 succeeds 'ratio of 2 turns' long.csv --turns 2 --ranks 2
-mkdir passing
-TMPDIR=$PWD/passing succeeds 'a generated file: ' --make 20K --turns 1
-[ -z "$(ls -A passing)" ] || fail 'the generated file is left'
+awk '/\(.* to .*\)/ { sub(/MB\/s/, "    "); ++lines[match($0, /\(/)]
+        n = split($0, words, /[ ()]+/); off = 2 * words[n - 4] - words[n - 3] - words[n - 1]
+        wrong += off * off > (/ratio/ ? .0005 : 4.5) }
+    END { for (at in lines) exit wrong || lines[at] != 3 }' out || fail 'figures of two turns'
+
+# A text without a file is in memory only.
+TMPDIR=$PWD/nowhere succeeds 'a generated text: ' --make 20K --turns 1
 
 # Bad files and bad command lines.
 refuses 'csv_index: nowhere.csv: cannot be read: No such file or directory' nowhere.csv
 refuses '.: is not a regular file' .
+mkfifo pipe.csv
+timeout 10 "$program" pipe.csv >out 2>err
+[ $? -eq 2 ] && grep -q 'csv_index: pipe.csv: is not a regular file' err || fail 'a pipe'
 : >empty.csv
 refuses 'csv_index: empty.csv: is empty' empty.csv
 printf '\357\273\277' >empty.csv
@@ -75,7 +84,10 @@ refuses 'csv_index: open.csv: record 2, which begins at byte 4, has a quote that
 refuses 'record 2, which begins at byte 4' open.csv --check --ranks 7
 refuses 'long.csv already exists' --make 1K long.csv
 refuses '--make: ' --make 0
-refuses '--stretches: 1, 2 or 4, not 3' long.csv --stretches 3
+refuses '--stretches: 1, 2 or 4, not 3' --make 1K never.csv --stretches 3
+[ ! -e never.csv ] || fail 'a file, although --stretches is wrong'
+printf 'a' >one.csv
+refuses 'csv_index: --record: there is 1 record' one.csv --record 2
 refuses 'csv_index: nowhere/x.csv: cannot be written' --make 1K nowhere/x.csv
 refuses "unexpected argument 'more.csv'" long.csv more.csv
 

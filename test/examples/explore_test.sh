@@ -19,6 +19,10 @@ done
 mkdir pictures
 succeeds 'picture: pictures/fault6.svg' pictures
 [ "$(grep -l '^<svg.*' pictures/*.svg | wc -l)" -eq 6 ] || fail 'not six pictures'
+echo before >pictures/fault1.svg
+"$program" pictures >>pictures/fault1.svg 2>err
+[ $? -eq 2 ] && grep -q 'is the file that standard output goes to' err && grep -q before pictures/fault1.svg ||
+    fail 'a picture in the file of standard output'
 
 refuses 'explore: nowhere: is not a directory' nowhere
 refuses "unknown option '--fast'" --fast

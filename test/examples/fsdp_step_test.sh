@@ -18,6 +18,7 @@ curve() {
 }
 
 succeeds '--ranks P' --help
+grep -q 'Numbers may end in K, M or G' out || fail 'the help does not say what numbers look like'
 
 # The same bits for every number of ranks, even if some ranks have no digit in a step, or few parameters.
 curve --epochs 2 --ranks 1 >one
@@ -34,6 +35,10 @@ for ranks in 2 3 4 13; do
     cmp -s one.few other || fail "another curve of few digits on $ranks ranks"
 done
 
+sed 's/$/\r/' few.txt >crlf.txt
+curve "${few[@]/few.txt/crlf.txt}" --ranks 2 >other
+cmp -s one.few other || fail 'another curve with the line ends of Windows'
+
 # It learns; and rounded sums differ, otherwise this test could not fail.
 learnt=$(awk 'NR == 1 { before = $2 } END { print ($2 < before / 4 && $3 > 80) }' one)
 [ "$learnt" = 1 ] || fail "it has not learnt: $(cat one)"
@@ -49,6 +54,7 @@ if command -v script >/dev/null; then
 fi
 
 refuses 'fsdp_step: nowhere.txt: cannot be read: No such file or directory' --data nowhere.txt
+refuses 'fsdp_step: .: is a directory' --data .
 : >empty.txt
 refuses 'empty.txt: has no digits' --data empty.txt
 (cat few.txt && echo '7 0012') >short.txt
@@ -56,6 +62,8 @@ refuses 'short.txt: line 201: is not a digit followed by 64 shades' --data short
 sed '$s/.$/h/' few.txt >shade.txt
 refuses "shade.txt: line 200: 'h' is not a shade" --data shade.txt
 refuses '--held-out: there are 195 digits in all' --data few.txt --held-out 195
+(head -5 "$digits" && tail -1 "$digits") >one.txt
+refuses '--held-out: there is 1 digit in all' --data one.txt --held-out 1
 refuses "--ranks: '257' is not a number from 1 to 256" --ranks 257
 refuses "unexpected argument '2'" 2
 

@@ -11,6 +11,7 @@ program=$(realpath "$1")
 . "$(dirname "$0")/checks.sh"
 
 succeeds '--experts N' --help
+grep -q 'Numbers may end in K, M or G' out || fail 'the help does not say what numbers look like'
 same='the same bits as on one rank that has all experts'
 for top in 1 2; do
     for ranks in 1 2 3 4 5 7 8 13; do

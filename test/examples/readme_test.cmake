@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSL-1.0
-# The programs in the README are the ones that are built and run.
+# The programs in the README, and a schedule in a guide, are the ones that are built and run.
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
 file(READ ${root}/README.md readme)
 foreach(name quick_start mpi/quick_start)
@@ -10,3 +10,11 @@ foreach(name quick_start mpi/quick_start)
         message(FATAL_ERROR "README.md does not show examples/${name}.cpp as it is")
     endif()
 endforeach()
+
+file(READ ${root}/docs/adding-an-algorithm.md guide)
+file(READ ${root}/examples/own_schedule.cpp program)
+string(REGEX MATCH "struct chain.*static_assert[^\n]*\n" schedule "${program}")
+string(FIND "${guide}" "```cpp\n${schedule}```\n" position)
+if(schedule STREQUAL "" OR position EQUAL -1)
+    message(FATAL_ERROR "docs/adding-an-algorithm.md does not show the schedule of examples/own_schedule.cpp as it is")
+endif()
