@@ -154,15 +154,15 @@ void require_closed(const std::string& name, const file_index& index) {
 // --- The command line.
 
 /// A temporary file, which exists as long as this object.
-class passing_file {
+class temporary_file {
   public:
-    explicit passing_file(std::size_t bytes)
+    explicit temporary_file(std::size_t bytes)
         : name_(std::filesystem::temp_directory_path() / ("csv_index-" + std::to_string(::getpid()) + ".csv")) {
         files::write(name_, {make_text(bytes)});
     }
-    passing_file(const passing_file&) = delete;
-    passing_file& operator=(const passing_file&) = delete;
-    ~passing_file() { ::unlink(name_.c_str()); }
+    temporary_file(const temporary_file&) = delete;
+    temporary_file& operator=(const temporary_file&) = delete;
+    ~temporary_file() { ::unlink(name_.c_str()); }
     [[nodiscard]] std::string name() const { return name_.string(); }
 
   private:
@@ -183,7 +183,7 @@ class passing_file {
     line.flag(asked.check, "--check", "compare with the sequential parser, and measure nothing");
     line.number(asked.record, "--record", "N", 1, std::size_t{1} << 50, "print that record, counted from 1");
     if (!line.read(argc, argv)) return 0;
-    if (asked.file.empty()) return index_file(passing_file(asked.made.value_or(std::size_t{64} << 20)).name(), asked);
+    if (asked.file.empty()) return index_file(temporary_file(asked.made.value_or(std::size_t{64} << 20)).name(), asked);
     if (asked.made && std::filesystem::exists(asked.file))
         throw bad_command_line("--make: " + asked.file + " already exists");
     if (asked.made) files::write(asked.file, {make_text(*asked.made)});
