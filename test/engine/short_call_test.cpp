@@ -131,7 +131,7 @@ TEST_CASE("calls that are made again fold other data in rank order, whichever wa
     SUCCEED();
 }
 
-TEST_CASE("a blocking call of a few elements that is made again goes the short way") {
+TEST_CASE("a blocking call of a few elements that is made again goes the short path") {
     for (const int P : {2, 3, 4, 6, 16})
         on_ranks(P, [&](communicator& comm) {
             std::vector<int> in(2 * static_cast<std::size_t>(P), 1), out(in), block(2);
@@ -319,7 +319,7 @@ TEST_CASE("a remembered list is looked at again: its tensors must not share memo
     for (const auto& each : outcomes) CHECK(each.says("tensors of the output share memory"));
 }
 
-TEST_CASE("while something is in flight, or an operator runs, no call goes the short way") {
+TEST_CASE("while something is in flight, or an operator runs, no call goes the short path") {
     on_ranks(2, [](communicator& comm) {
         int x = 0, y = comm.rank();
         const auto call = [&] { allfold::all_reduce(comm, x, allfold::sum()); };

@@ -56,7 +56,7 @@ struct send_verb {
                    try_short_send(comm, message_data_of<Comm::shares_memory>(x), message_options(options...));
         return false;
     }
-    /// A separate function, so that its values do not compete for registers with those of the short way.
+    /// A separate function, so that its values do not compete for registers with those of the short path.
     template <class Comm, class X, class... Options>
     [[nodiscard, gnu::cold, gnu::noinline]] static bool try_short_after_progress([[maybe_unused]] Comm& comm,
                                                                                  [[maybe_unused]] X& x,

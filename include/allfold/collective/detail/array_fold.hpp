@@ -559,7 +559,7 @@ class array_fold {
     std::tuple<Limit...> limit_;
     heap_array<std::uint64_t> claim_, claims_;
     heap_array<claim_message> claim_message_, claim_messages_;
-    bool are_folds_sent_ = false;    // the folds of all pieces came with the greetings
+    bool are_folds_sent_ = false;    // the folds of all pieces came with the claims
     parcel_exchange<Value> moving_;  // moves elements to their ranks in the target
     std::optional<array_pieces> parts_;
     std::size_t held_ = 0;                        // number of pieces of this rank

@@ -342,7 +342,7 @@ inline constexpr bool goes_flat = std::same_as<algorithm_among<Options...>, auto
                                      has_option<partition, Options...>)));
 
 /// The last typed step: binds the arguments and has the engine carry out the verb. Kept out of line, apart from the
-/// short way, which needs few registers and little memory.
+/// short path, which needs few registers and little memory.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 [[gnu::noinline]] outcome_of<V> issue_to_engine(Comm& comm, const Op& op, Data bind, const Options&... options) {
     using bound = arguments_for<Op, In, Out, Options...>;
@@ -369,7 +369,7 @@ template <verb V, class Collective, class In, class Out, class Comm, class Op, c
     }
 }
 
-/// The same, or the short way if the communicator remembers the call. A rank whose arguments turn out to be wrong
+/// The same, or the short path if the communicator remembers the call. A rank whose arguments turn out to be wrong
 /// breaks the communicator, so that no other rank waits for it.
 template <verb V, class Collective, class In, class Out, class Comm, class Op, class Data, class... Options>
 outcome_of<V> issue_here(Comm& comm, const Op& op, Data bind, const Options&... options) {

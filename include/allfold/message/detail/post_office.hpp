@@ -221,7 +221,7 @@ class post_office final : public background::resource {
         matching_.for_each_held(visit);
     }
 
-    // The short way (short_message.hpp): messages that are posted, or found, at once.
+    // The short path (short_message.hpp): messages that are posted, or found, at once.
 
     /// Whether no message to this receiver is queued, and it would hold that many more bytes.
     [[nodiscard]] bool may_post_at_once(int receiver, std::size_t bytes) noexcept {

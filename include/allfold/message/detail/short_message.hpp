@@ -16,7 +16,7 @@
 #include "allfold/transport/detail/copy.hpp"
 
 /// @file
-/// The short way: the fast path of a message that needs no waiting, a send that its receiver holds or a receive whose
+/// The short path: the fast path of a message that needs no waiting, a send that its receiver holds or a receive whose
 /// message arrives at once. These are the same messages as the post office's: no other rank can tell which path a rank
 /// has taken.
 
